@@ -1,0 +1,85 @@
+# Two commands matter to a newcomer, and both set everything up themselves:
+#   make crawl    crawl the demo site, or URL=https://...
+#   make test     run the tests
+# `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+# Test processes. Tests start workers of their own, so more than two are slower on two cores.
+JOBS ?= 2
+# Passed on to pytest: make test ARGS="-k lease"
+ARGS ?=
+# make lock UPGRADE=--upgrade takes the newest versions; without it the present pins are kept.
+UPGRADE ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PIP  := $(BIN)/python -m pip --quiet
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help crawl test check soak bench docs lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+crawl: $(VENV)/.runtime ## crawl the demo site, or the site given with URL=
+ifdef URL
+	$(BIN)/skitter crawl $(URL)
+else
+	$(BIN)/python -m skitter.testing.demo
+endif
+
+test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+check: $(VENV)/.dev ## lint, format, types, import directions, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/gen_reference.py --check
+	$(BIN)/python scripts/check_docs.py
+
+# The status of pytest is kept in a file, because a pipe has only the status of tee.
+soak: $(VENV)/.dev ## run the long suites in full; the report goes to build/
+	@mkdir -p build
+	@{ $(BIN)/python -m pytest -m "soak or not soak" --hypothesis-profile=soak --timeout=7200 --durations=25 \
+		--junitxml=build/soak-report.xml $(ARGS); echo $$? > build/soak-status; } 2>&1 | tee build/soak-report.txt
+	@exit $$(cat build/soak-status)
+
+bench: $(VENV)/.dev ## measure; figures, never pass or fail
+	@set -e; for script in bench/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS); done
+
+docs: $(VENV)/.dev ## write the generated reference pages and check all links
+	$(BIN)/python scripts/gen_reference.py
+	$(BIN)/python scripts/check_docs.py
+
+lock: $(VENV)/.dev ## pin the dependencies again, with hashes (UPGRADE=--upgrade for the newest)
+	$(LOCK) pyproject.toml -o requirements.lock
+	$(LOCK) --group build -c requirements.lock -o requirements-build.lock
+	$(LOCK) pyproject.toml --group dev --all-extras -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+
+clean: ## remove the environment, caches and reports; crawls in .skitter/ stay
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests scripts -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment. A crawl needs the runtime lock only; tests and checks add the rest on top.
+# The stamps are older than a lock that changed, and only then is anything installed again.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'error: Python 3.11 or newer is needed' >&2; \
+		echo 'hint: name one with PYTHON=, as in: make crawl PYTHON=python3.12' >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@

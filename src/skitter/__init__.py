@@ -1,0 +1,42 @@
+"""skitter, a web crawler that loses nothing, repeats nothing and is polite as a whole.
+
+The public names, and nothing else. Each is imported when it is first asked for, so that ``import
+skitter`` (and with it ``skitter --help``) costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skitter._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from skitter.app import crawl as crawl
+    from skitter.errors import SkitterError as SkitterError
+    from skitter.extract.response import Response as Response
+    from skitter.model.request import Request as Request
+    from skitter.spiders.base import Spider as Spider
+
+__all__ = ["Request", "Response", "SkitterError", "Spider", "crawl"]
+
+_HOME = {
+    "Request": "skitter.model.request",
+    "Response": "skitter.extract.response",
+    "SkitterError": "skitter.errors",
+    "Spider": "skitter.spiders.base",
+    "crawl": "skitter.app",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,54 @@
+"""What a crawl is told, and what it tells at its end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from skitter.model.job import JobSpec
+from skitter.settings import Settings
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One ``-o`` or ``-O``."""
+
+    target: str
+    """A path whose suffix picks the format, or ``-`` for standard output."""
+    overwrite: bool = False
+
+
+class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that ``crawl`` needs to know."""
+
+    spec: JobSpec
+    frontier: str
+    settings: Settings
+    outputs: list[Output] = []
+    fresh: bool = False
+    verbosity: int = 0
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """How a crawl ended. Counts are the run's; seconds and rate are this command's."""
+
+    job: str
+    state: str
+    run: int
+    pages: int
+    items: int
+    redirected: int
+    failed: int
+    excluded: int
+    duplicates: int
+    bytes: int
+    seconds: float
+    pages_per_second: float
+    seeds_done: bool
+    """At least one seed led to a page."""
+    signal: int
+    """SIGINT or SIGTERM if that ended it, else 0."""
+    blocked_by: str
+    undelivered: int
+    errors: dict[str, int]
+    reason: str
+    begun: str
+    """new, resumed, rerun or joined."""

@@ -1,0 +1,108 @@
+"""``skitter.crawl``: the same as the command, from a script or a notebook."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from skitter.app.backends import default_frontier
+from skitter.app.child import new_loop
+from skitter.app.crawl import run_crawl
+from skitter.app.plan import CrawlPlan, Output, Summary
+from skitter.errors import UsageError
+from skitter.model.job import JobSpec, Report
+from skitter.model.url import absolute, host_key
+from skitter.settings import Settings
+from skitter.spiders.base import Spider
+
+T = TypeVar("T")
+log = logging.getLogger("skitter")
+
+
+def crawl(
+    target: type[Spider] | str | Sequence[str],
+    *,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    job: str | None = None,
+    frontier: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> Summary:
+    """Crawl with a spider class, or from one or several URLs, until the end.
+
+    ``settings`` are the names of docs/reference/settings.md. A spider that was defined in a notebook
+    or at a prompt runs in this process; any other runs in workers of its own, as ``skitter crawl`` does.
+    """
+    layers: list[tuple[str, Mapping[str, Any]]] = []
+    inline: Spider | None = None
+    if isinstance(target, type) and issubclass(target, Spider):
+        layers.append(("the spider", target.custom_settings))
+        reference, seeds = _reference(target), []
+        if reference is None:
+            inline = target(**(arguments or {}))
+        name = job or target.name or target.__name__
+    else:
+        seeds = [absolute(url) for url in ([target] if isinstance(target, str) else target)]
+        if not seeds:
+            raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
+        reference, name = "", job or host_key(seeds[0]).partition("//")[2].replace(":", "-")
+    joined = Settings.from_layers([*layers, ("settings", settings or {})])
+    plan = CrawlPlan(
+        spec=JobSpec(
+            name=name,
+            spider=reference if reference is not None else f"notebook:{name}",
+            seeds=seeds,
+            arguments=dict(arguments or {}),
+            settings=joined.job_wide(),
+        ),
+        frontier=frontier or default_frontier(name),
+        settings=joined,
+        outputs=[Output(str(output), overwrite)] if output is not None else [],
+        fresh=fresh,
+    )
+    return run(run_crawl(plan, on_report=_ignore, on_event=log.warning, spider=inline))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on a loop of skitter's own, also where one is running already (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(work)
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def beside() -> None:
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                results.append(runner.run(work))
+        except BaseException as error:  # noqa: BLE001  handed on to the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=beside, name="skitter-crawl")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _reference(spider: type[Spider]) -> str | None:
+    """``FILE:CLASS`` for workers to load, or None when there is no file to load it from."""
+    try:
+        file = Path(inspect.getfile(spider))
+    except (TypeError, OSError):
+        return None
+    return f"{file}:{spider.__qualname__}" if file.suffix == ".py" and file.exists() else None
+
+
+def _ignore(report: Report) -> None:
+    pass

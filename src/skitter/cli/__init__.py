@@ -1,0 +1,140 @@
+"""The command line: finds the command, runs it, and turns whatever happens into words and an exit code.
+
+One file per command, each with ``configure(parser)`` and ``run(options)``. Only the file of the command
+that was typed is imported, and only when it runs does it import the rest of skitter: ``skitter --help``
+stays as fast as Python itself. Data goes to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from skitter.errors import SkitterError, UsageError
+
+COMMANDS = {
+    "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
+    "worker": "join a job of another crawl, on this or another machine",
+    "add": "add URLs to a job",
+    "status": "what a job is doing",
+    "failed": "what failed, and why",
+    "retry": "queue again what failed",
+    "pause": "start nothing new until resume",
+    "resume": "go on after pause or stop",
+    "stop": "let what is in flight end, then stop",
+    "drain": "write out items that no running crawl will write",
+    "why": "what became of one URL, and why",
+}
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. ``argv`` is without the program's name."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = _dispatch(arguments)
+        # Inside the try: a reader that has gone is noticed here, and not by the interpreter's last words.
+        sys.stdout.flush()
+        return code
+    except SystemExit as end:  # argparse, after --help
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return 0
+    except Exception as error:  # noqa: BLE001  the last place where anything can be said in words
+        return _explain(error, verbose=_is_verbose(arguments))
+
+
+def _dispatch(arguments: list[str]) -> int:
+    name = arguments[0] if arguments else ""
+    if name in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if name == "--version":
+        from skitter._version import __version__
+
+        print(f"skitter {__version__}")
+        return 0
+    if name in COMMANDS:
+        from importlib import import_module
+
+        from skitter.cli.arguments import Parser
+
+        module = import_module(f"skitter.cli.{name}")
+        parser = Parser(prog=f"skitter {name}", description=COMMANDS[name])
+        module.configure(parser)
+        code: int = module.run(parser.parse(arguments[1:]))
+        return code
+    raise _unknown_command(name)
+
+
+def _unknown_command(name: str) -> UsageError:
+    if not name:
+        return UsageError("no command given", hint="skitter --help lists the commands")
+    if name.startswith("-"):
+        return UsageError(f"the command comes first: {name}", hint="skitter COMMAND [options]; see skitter --help")
+    if "://" in name or name.endswith(".py"):
+        return UsageError(f"no such command: {name}", hint=f"did you mean skitter crawl {name} ?")
+    from skitter.cli.arguments import did_you_mean
+
+    return UsageError(
+        f"no such command: {name}", hint=did_you_mean(name, COMMANDS) or "skitter --help lists the commands"
+    )
+
+
+def _overview() -> str:
+    commands = "\n".join(f"  {name:<8} {summary}" for name, summary in COMMANDS.items())
+    return (
+        "usage: skitter COMMAND [options]\n\n"
+        "A web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"
+        f"commands:\n{commands}\n\n"
+        "options:\n  -h, --help  this text; after a command, its options\n  --version   the version\n\n"
+        "for a start:\n  skitter crawl https://example.com/ -o pages.jsonl"
+    )
+
+
+def _explain(error: Exception, *, verbose: bool) -> int:
+    """``error: what happened: value``, the hint, and with -v how it came to it."""
+    from skitter.cli.text import clean, clean_block
+
+    error = _innermost(error)
+    if isinstance(error, SkitterError):
+        message, hint, code = str(error), error.hint, error.exit_code
+    else:
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        hint, code = "" if verbose else "run the same command with -v for the details", 1
+    if isinstance(error, OSError) and not sys.stdout.closed:
+        _abandon_stdout()  # it may be the one that failed, and must not fail again at exit
+    if verbose:
+        import traceback
+
+        print(clean_block("".join(traceback.format_exception(error))), file=sys.stderr)
+    print(f"error: {clean(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {clean(hint)}", file=sys.stderr)
+    return code
+
+
+def _innermost(error: Exception) -> Exception:
+    """The error that a person can do something about, out of a group of tasks that failed together."""
+    while isinstance(error, ExceptionGroup):
+        known = error.subgroup(SkitterError)
+        error = (known or error).exceptions[0]
+    return error
+
+
+def _is_verbose(arguments: Sequence[str]) -> bool:
+    # Asked also when the arguments themselves could not be understood.
+    return any(argument in ("-v", "-vv", "--verbose") for argument in arguments)
+
+
+def _abandon_stdout() -> None:
+    """Whoever read stdout has gone: let what is still buffered vanish, without a last complaint at exit."""
+    import os
+
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,146 @@
+"""Parsing of options: argparse with errors in skitter's words, and the options that commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from skitter.errors import UsageError
+
+
+class Override(NamedTuple):
+    """A setting given on the command line. Later ones win, whichever option they came by."""
+
+    origin: str
+    name: str
+    value: Any
+
+
+class Parser(argparse.ArgumentParser):
+    """No abbreviations (a script must not break when an option is added), and UsageError for every mistake."""
+
+    def __init__(self, *, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Options may stand before, between and after the other arguments."""
+        options, unknown = self.parse_known_intermixed_args(arguments)
+        if unknown:
+            raise self._unknown(unknown)
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"{self.prog} --help lists the options")
+
+    def _unknown(self, unknown: Sequence[str]) -> UsageError:
+        wrong = next((word for word in unknown if word.startswith("-") and len(word) > 1), None)
+        if wrong is None:
+            return UsageError(f"one argument too many: {unknown[0]}", hint=self.format_usage().strip())
+        name = wrong.partition("=")[0]
+        known = [text for action in self._actions for text in action.option_strings]
+        return UsageError(
+            f"no such option: {name}", hint=did_you_mean(name, known) or f"{self.prog} --help lists the options"
+        )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint, or nothing when no known word is near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]} ?" if near else ""
+
+
+def key_value(text: str, option: str) -> tuple[str, str]:
+    """``KEY=VALUE`` in two."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"not KEY=VALUE: {option} {text}", hint=f"as in {option} name=value, without spaces around =")
+    return key.strip(), value
+
+
+class _SetAction(argparse.Action):
+    """An option that stands for a setting: appends an Override to ``options.overrides``."""
+
+    def __init__(self, option_strings: Sequence[str], setting: str = "", flag: Any = None, **rest: Any) -> None:
+        if flag is not None:
+            rest["nargs"] = 0
+        super().__init__(option_strings, **(rest | {"dest": "overrides", "default": []}))
+        self._setting = setting
+        self._flag = flag
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        option = option or self.option_strings[0]
+        if self._flag is not None:
+            override = Override(option, self._setting, self._flag)
+        elif self._setting:
+            override = Override(option, self._setting, values)
+        else:
+            name, value = key_value(values, option)
+            override = Override(option, name.replace("-", "_"), value)
+        # A new list: the default belongs to the parser.
+        namespace.overrides = [*namespace.overrides, override]
+
+
+class _OutputAction(argparse.Action):
+    """``-o`` and ``-O`` in the order given, as ``(target, overwrite)``."""
+
+    def __init__(self, option_strings: Sequence[str], overwrite: bool = False, **rest: Any) -> None:
+        super().__init__(option_strings, **(rest | {"dest": "outputs", "default": []}))
+        self._overwrite = overwrite
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        if any(target == values for target, _ in namespace.outputs):
+            raise UsageError(f"the same output twice: {values}", hint="name each output once, by -o or by -O")
+        namespace.outputs = [*namespace.outputs, (values, self._overwrite)]
+
+
+def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, str]]) -> None:
+    """``(option, setting, metavar, help)``; without a metavar it is a flag, and ``setting`` reads NAME=VALUE."""
+    for option, setting, metavar, help_text in options:
+        if metavar:
+            parser.add_argument(option, action=_SetAction, setting=setting, metavar=metavar, help=help_text)
+        else:
+            name, _, value = setting.partition("=")
+            parser.add_argument(option, action=_SetAction, setting=name, flag=value, help=help_text)
+    parser.add_argument(
+        "--set",
+        action=_SetAction,
+        metavar="KEY=VALUE",
+        help="any setting of docs/reference/settings.md; may be repeated",
+    )
+    parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
+
+
+def add_output_options(parser: Parser, *, overwrite: bool) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        action=_OutputAction,
+        metavar="FILE",
+        help='results: .jsonl, .jsonl.gz, .json or .csv; "-" is JSON lines on stdout; may be repeated',
+    )
+    if overwrite:
+        parser.add_argument(
+            "-O",
+            "--overwrite-output",
+            action=_OutputAction,
+            overwrite=True,
+            metavar="FILE",
+            help="as -o, but a new run begins with an empty file",
+        )
+
+
+def add_job_options(parser: Parser) -> None:
+    """Which job a command is about."""
+    parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
+    parser.add_argument("--job", metavar="NAME", help="default: the only job in .skitter")
+
+
+def add_voice_options(parser: Parser, *, quiet: bool = False, json_help: str = "the answer as JSON on stdout") -> None:
+    """--json, -q and -v."""
+    parser.add_argument("--json", action="store_true", help=json_help)
+    if quiet:
+        parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; tracebacks of errors")

@@ -1,0 +1,185 @@
+"""Settings from everywhere, lowest rank first; only here are files and the environment read for them.
+
+defaults < the spider's custom_settings < skitter.toml or [tool.skitter] < SKITTER_* < --config < command line
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skitter.cli.arguments import Override, did_you_mean
+from skitter.errors import SettingsError
+from skitter.settings import Run, Settings
+from skitter.spiders.loading import DEFAULT_PLACES
+
+PREFIX = "SKITTER_"
+Layer = tuple[str, dict[str, Any]]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _plus_one(value: Any) -> Any:
+    """They count the attempts after the first; skitter counts them all."""
+    return int(value) + 1
+
+
+def _zero_is_none(value: Any) -> Any:
+    return None if int(value) == 0 else value
+
+
+FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
+    "CONCURRENCY": ("concurrency", _same),
+    "CONCURRENT_REQUESTS": ("concurrency", _same),
+    "CONCURRENT_REQUESTS_PER_DOMAIN": ("per_host", _same),
+    "COOKIES_ENABLED": ("cookies", _same),
+    "DEPTH_LIMIT": ("max_depth", _zero_is_none),
+    "DOWNLOAD_DELAY": ("delay_seconds", _same),
+    "DOWNLOAD_MAXSIZE": ("max_body_bytes", _same),
+    "DOWNLOAD_TIMEOUT": ("timeout_seconds", _same),
+    "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
+    "REDIRECT_MAX_TIMES": ("max_redirects", _same),
+    "RETRY_TIMES": ("max_attempts", _plus_one),
+    "ROBOTSTXT_OBEY": ("obey_robots", _same),
+    "USER_AGENT": ("user_agent", _same),
+    "VERIFY_SSL": ("verify_tls", _same),
+}
+"""The one table: upper-case names of Scrapy and Crawlo, the setting each means, and how its value is read."""
+
+
+class Project(NamedTuple):
+    """What the current folder says about itself."""
+
+    layer: Layer
+    places: Sequence[str]
+    """Files and folders where spiders are looked for by name."""
+
+
+class Collected(NamedTuple):
+    settings: Settings
+    warnings: list[str]
+
+
+def read_project(folder: Path) -> Project:
+    """``skitter.toml``; without one, ``[tool.skitter]`` of ``pyproject.toml``."""
+    origin, table = "skitter.toml", _read_toml(folder / "skitter.toml")
+    if table is None:
+        origin = "pyproject.toml [tool.skitter]"
+        table = (_read_toml(folder / "pyproject.toml") or {}).get("tool", {}).get("skitter", {})
+    values: dict[str, Any] = {}
+    places: Any = list(DEFAULT_PLACES)
+    groups = Settings.__struct_fields__
+    for name, value in table.items():
+        if name == "spiders":
+            places = [value] if isinstance(value, str) else value
+        elif not isinstance(value, dict):
+            values[name] = value
+        elif name in groups:
+            values |= value
+        else:
+            hint = did_you_mean(name, groups) or f"tables: {', '.join(groups)}"
+            raise SettingsError(f"unknown table in {origin}: {name}", hint=hint)
+    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
+        raise SettingsError(f"bad value in {origin}: spiders={places!r}", hint='as in spiders = ["spiders", "news.py"]')
+    return Project((origin, values), places)
+
+
+def collect(
+    *,
+    spider: Layer,
+    project: Project,
+    environment: Mapping[str, str],
+    config: str | None,
+    overrides: Iterable[Override],
+) -> Collected:
+    """All layers joined; what a foreign settings module has and skitter has not is named in ``warnings``."""
+    warnings: list[str] = []
+    layers = [_translated(*spider, warnings), project.layer, *_from_environment(environment)]
+    if config is not None:
+        layers.append(_translated(config, _run_module(config), warnings))
+    layers += _from_command_line(overrides)
+    return Collected(Settings.from_layers(layers), warnings)
+
+
+def run_overrides(
+    *, project: Project, environment: Mapping[str, str], config: str | None, overrides: Sequence[Override]
+) -> Collected:
+    """As ``collect``, for a worker: the ``run`` group is its own; everything else was fixed with the job."""
+    for override in overrides:
+        if override.name in set(Settings().job_wide()):
+            raise SettingsError(
+                f"belongs to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
+                hint="give it to skitter crawl",
+            )
+    collected = collect(
+        spider=("", {}), project=project, environment=environment, config=config, overrides=overrides
+    )
+    return collected
+
+
+def run_values(settings: Settings) -> dict[str, Any]:
+    """The ``run`` group as ``{name: value}``."""
+    return {name: getattr(settings.run, name) for name in Run.__struct_fields__}
+
+
+def _read_toml(path: Path) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
+    except OSError as error:
+        raise SettingsError(f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
+    # An empty variable is what a shell leaves behind for "not set".
+    return [
+        (f"the environment ({name})", {name.removeprefix(PREFIX).lower(): value})
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIX) and value
+    ]
+
+
+def _from_command_line(overrides: Iterable[Override]) -> list[Layer]:
+    return [(override.origin, {override.name: override.value}) for override in overrides]
+
+
+def _run_module(config: str) -> dict[str, Any]:
+    import runpy
+
+    if not Path(config).is_file():
+        raise SettingsError(f"no such settings module: {config}", hint="--config takes the path of a .py file")
+    try:
+        values = runpy.run_path(config)
+    except Exception as error:
+        raise SettingsError(
+            f"a settings module that fails: {config}: {type(error).__name__}: {error}", hint="run with -v for the traceback"
+        ) from error
+    return {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
+
+
+def _translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> Layer:
+    """Upper-case names by the table; names of skitter's own stay as they are."""
+    known: dict[str, Any] = {}
+    ignored = []
+    for name, value in values.items():
+        if not name.isupper():
+            known[name] = value
+        elif name in FOREIGN:
+            setting, convert = FOREIGN[name]
+            try:
+                known[setting] = convert(value)
+            except (TypeError, ValueError) as error:
+                raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=f"not a number: {error}") from error
+        else:
+            ignored.append(name)
+    if ignored:
+        warnings.append(f"{origin}: ignored, skitter has nothing of the kind: {', '.join(sorted(ignored))}")
+    return origin, known

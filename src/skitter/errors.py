@@ -1,0 +1,93 @@
+"""Every error that skitter raises on purpose, and the exit code each one means.
+
+SkitterError                 what happened; ``hint`` says what to do
+ ├── UsageError              exit 2: the command line, a spider or a setting is wrong
+ │    ├── SettingsError      a setting has a wrong name or value
+ │    ├── SpiderError        a spider cannot be found, imported or constructed
+ │    └── JobError           the job is not what the command expects
+ ├── BackendError            exit 3: a frontier or a sink cannot be reached or used
+ │    ├── FrontierError      the store failed: away, corrupt, full
+ │    │    └── FormatError   the store was written by another program or another version
+ │    └── SinkError          a target cannot be written
+ ├── UrlError                a URL that cannot be crawled; ``rule`` says why
+ ├── FetchError              a fetch that brought no response; ``kind`` is its class
+ ├── ExtraMissingError       an optional package is not installed; the hint is the install line
+ └── ItemError               an item that cannot be encoded
+
+Driver errors (sqlite3, pycurl, OSError) are mapped where the driver is called, and stay
+reachable as ``__cause__``.
+"""
+
+from __future__ import annotations
+
+
+class SkitterError(Exception):
+    """Anything skitter raises on purpose. ``str(error)`` reads ``what happened: value``."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(SkitterError):
+    exit_code = 2
+
+
+class SettingsError(UsageError):
+    pass
+
+
+class SpiderError(UsageError):
+    pass
+
+
+class JobError(UsageError):
+    pass
+
+
+class BackendError(SkitterError):
+    exit_code = 3
+
+
+class FrontierError(BackendError):
+    pass
+
+
+class FormatError(FrontierError):
+    pass
+
+
+class SinkError(BackendError):
+    pass
+
+
+class UrlError(SkitterError):
+    """``rule`` is one of: scheme, unparsable, too_long."""
+
+    def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+
+class FetchError(SkitterError):
+    """``kind`` is the class of the failure: dns, connect, tls, timeout, too_large, redirect, protocol, guard."""
+
+    def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+
+
+class ExtraMissingError(SkitterError):
+    exit_code = 2
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the optional extra: {extra}",
+            hint=f"pip install 'skitter[{extra}]'",
+        )
+
+
+class ItemError(SkitterError):
+    pass

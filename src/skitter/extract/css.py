@@ -1,0 +1,131 @@
+"""CSS selectors as spiders write them, in the form the engine takes them.
+
+The engine (lexbor) knows selectors for elements. ``::text`` and ``::attr(name)`` are taken off here
+and done by ``extract.selector``. Two more things are made to behave as in parsel, where people
+learnt them: below an element, ``div a`` looks for both inside that element, while the engine would
+also accept a ``div`` around it; and ``:scope`` is the element itself.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from skitter.errors import SkitterError
+
+SCOPE_MARK = "data-skitter-scope"
+"""The attribute that marks an element while a query with ``Step.marked`` runs below it."""
+
+_WITHIN = f":is([{SCOPE_MARK}],[{SCOPE_MARK}] *)"
+_PSEUDO = re.compile(
+    r"""::(?:(?P<text>text)|attr\(\s*(?:"(?P<quoted>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[^\s"'(),]+))\s*\))$""",
+    re.IGNORECASE,
+)
+# What a scan must not look into: escapes, strings and comments.
+_OPAQUE = re.compile(r"""\\.|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|/\*.*?\*/""", re.DOTALL)
+_SCOPE = re.compile(r":scope(?![\w-])", re.IGNORECASE)
+_COMBINATORS = " \t\n\r\f>+~"
+_COMBINATOR = re.compile(r"[\s>+~]")
+_DESCENDANTS = re.compile(r"[^\s>+~]\s+\*$")
+
+
+class SelectorError(SkitterError, ValueError):
+    """A selector that cannot be understood."""
+
+
+class Step(NamedTuple):
+    """One query of the engine, and what to take from the elements it finds."""
+
+    query: str
+    """For the whole document."""
+    marked: str | None
+    """For below one element, which must carry SCOPE_MARK meanwhile; None: ``query`` does there too."""
+    take: str
+    """``element``, ``text`` or the attribute's name after a ``@``."""
+    several: bool
+    """A list of selectors: the engine reports an element once for each that it matches."""
+
+
+@lru_cache(maxsize=1024)
+def compiled(selector: str) -> tuple[Step, ...]:
+    """The steps of a selector. Raises SelectorError where it is plainly wrong; the engine refuses the rest."""
+    parts = [(query, take) for part in _split(selector) for query, take in _part(part, selector)]
+    # Neighbours that take the same make one query, so that their results come in the order of the page.
+    return tuple(_step([query for query, _ in group], take) for take, group in groupby(parts, key=itemgetter(1)))
+
+
+def _step(queries: list[str], take: str) -> Step:
+    pairs = [_scoped(query) for query in queries]
+    marked = None
+    if any(below is not None for _, below in pairs):
+        marked = ",".join(below or query for query, below in pairs)
+    return Step(",".join(query for query, _ in pairs), marked, take, len(pairs) > 1)
+
+
+def _part(part: str, selector: str) -> list[tuple[str, str]]:
+    """One selector of a list: the queries it stands for, and what to take from what they find."""
+    take = "element"
+    part = part.strip()
+    if match := _PSEUDO.search(part):
+        take = "text" if match["text"] else "@" + (match["quoted"] or match["single"] or match["plain"])
+        part = part[: match.start()]
+        if not part or part[-1] in _COMBINATORS:
+            part += "*"
+    masked = _mask(part)
+    if "::" in masked:
+        raise SelectorError(
+            f"a selector has a pseudo-element that is unknown or not at its end: {selector}",
+            hint="::text and ::attr(name) may stand at the end of each selector of a list",
+        )
+    if not part or part[0] in _COMBINATORS or part[-1] in _COMBINATORS:
+        raise SelectorError(f"a selector is not complete: {selector!r}", hint="below an element, write ':scope > a'")
+    within = _DESCENDANTS.search(masked)
+    if take != "element" and within:
+        # "p ::text" is all text inside p, its own too, in parsel and in every spider that uses it.
+        return [(part[: within.start() + 1], take), (part, take)]
+    return [(part, take)]
+
+
+def _scoped(query: str) -> tuple[str, str | None]:
+    """A query for the whole page, and for below a marked element; None where that makes no difference."""
+    masked = _mask(query)
+    if _SCOPE.search(masked):
+        return _rescope(query, masked, ":root"), _rescope(query, masked, f"[{SCOPE_MARK}]")
+    combinator = _COMBINATOR.search(masked)
+    if combinator is None:
+        return query, None
+    return query, query[: combinator.start()] + _WITHIN + query[combinator.start() :]
+
+
+def _rescope(part: str, masked: str, scope: str) -> str:
+    pieces: list[str] = []
+    position = 0
+    for match in _SCOPE.finditer(masked):
+        pieces += part[position : match.start()], scope
+        position = match.end()
+    return "".join(pieces) + part[position:]
+
+
+def _split(selector: str) -> list[str]:
+    """The selectors of a list: cut at commas that are in no brackets."""
+    parts, position = [], 0
+    masked = _mask(selector)
+    for comma in re.finditer(",", masked):
+        parts.append(selector[position : comma.start()])
+        position = comma.end()
+    return [*parts, selector[position:]]
+
+
+def _mask(selector: str) -> str:
+    """The selector with everything in strings and brackets blanked out by dots, position for position."""
+    plain = _OPAQUE.sub(lambda match: "." * len(match[0]), selector)
+    depth = 0
+    masked = []
+    for character in plain:
+        depth -= character in ")]" and depth > 0
+        masked.append("." if depth else character)
+        depth += character in "(["
+    return "".join(masked)

@@ -1,0 +1,70 @@
+"""Which encoding a body is in, and its text.
+
+The order is the browsers': byte-order mark, Content-Type, the page's own declaration, and only
+then a guess (``extract.guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
+The names of encodings are in ``extract.labels``; whether a body is a page at all is for
+``extract.response`` to say.
+"""
+
+from __future__ import annotations
+
+import re
+
+from skitter.extract.guess import guess
+from skitter.extract.labels import codec_of
+
+PRESCAN_BYTES = 1024
+"""How far into a page its own declaration is believed, as in browsers."""
+
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+# Covers <meta charset=x> and <meta http-equiv=... content="...; charset=x">.
+_META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([a-z0-9_:.-]+)""", re.IGNORECASE)
+_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([a-z0-9_:.-]+)""", re.IGNORECASE)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+def find_encoding(body: bytes, content_type: str = "", *, markup: bool = True) -> str:
+    """The Python codec that ``decode`` should read ``body`` with. ``markup``: the body may declare it itself."""
+    return _mark(body)[0] or _labelled(body, content_type) or (_declared(body) if markup else None) or guess(body)
+
+
+def decode(body: bytes, codec: str) -> str:
+    """The text of a body, without its byte-order mark. Never raises for a codec of ``find_encoding``."""
+    return unmarked(body).decode(codec, "replace")
+
+
+def unmarked(body: bytes) -> bytes:
+    """The body without its byte-order mark: a parser would take it for text, and text ends the head."""
+    length = _mark(body)[1]
+    return body[length:] if length else body
+
+
+def _mark(body: bytes) -> tuple[str | None, int]:
+    # Nearly every body starts with "<": one comparison then, not three.
+    if body[:1] in b"\xef\xfe\xff":
+        for mark, codec in _BOMS:
+            if body.startswith(mark):
+                return codec, len(mark)
+    return None, 0
+
+
+def _labelled(body: bytes, content_type: str) -> str | None:
+    match = _CHARSET.search(content_type)
+    codec = codec_of(match[1]) if match else None
+    if codec is not None and codec.startswith("utf-16") and b"\0" not in body[:PRESCAN_BYTES]:
+        # Any page, any JSON has ASCII in it, and ASCII in UTF-16 has zeros.
+        return None
+    return codec
+
+
+def _declared(body: bytes) -> str | None:
+    head = body[:PRESCAN_BYTES]
+    match = _XML.match(head)
+    if match is None:
+        if b"<!--" in head:
+            head = _COMMENT.sub(b"", head)
+        match = _META.search(head)
+    codec = codec_of(match[1].decode("ascii")) if match else None
+    # The declaration was read byte by byte, so it cannot be in UTF-16, whatever it says.
+    return "utf-8" if codec is not None and codec.startswith("utf-16") else codec

@@ -1,0 +1,143 @@
+"""Items: what counts as one, and its plain and stored forms.
+
+A spider may yield dicts and other mappings, dataclasses, msgspec structs, attrs and pydantic
+objects. All become a plain record: a dict with text keys whose values are what JSON has, and bytes.
+Dates, times, UUIDs and decimals become text, sets become lists, so every sink writes the same.
+Neither attrs nor pydantic is imported here; their objects are known by what they carry. Writing
+records out is for ``sinks``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from skitter.errors import FormatError, ItemError
+from skitter.model.request import Request
+
+_BYTES = (bytes, bytearray, memoryview)
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(dict[str, Any])
+_FAILURES = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def is_item(value: object) -> bool:
+    """Whether a spider may yield this as a result. A Request is not an item."""
+    if isinstance(value, dict):
+        return True
+    if isinstance(value, (type, Request)):
+        return False
+    return (
+        isinstance(value, (Mapping, msgspec.Struct))
+        or dataclasses.is_dataclass(value)
+        or hasattr(value, "__attrs_attrs__")
+        or callable(getattr(value, "model_dump", None))
+    )
+
+
+def to_record(item: object) -> dict[str, Any]:
+    """The plain record of an item. Raises ItemError, naming the field, for a value that cannot be stored."""
+    if not is_item(item):
+        raise ItemError(
+            f"not an item: {type(item).__name__}",
+            hint="yield a dict, a dataclass, a msgspec struct, an attrs or a pydantic object, or a Request",
+        )
+    fields: dict[Any, Any] = {}
+    try:
+        fields = _fields(item)
+        return _plain(fields)
+    except _FAILURES as error:
+        raise _item_error(fields, error) from error
+
+
+def encode_item(item: object) -> bytes:
+    """The stored form: the plain record in msgpack."""
+    record = to_record(item)
+    try:
+        return _ENCODER.encode(record)
+    except _FAILURES as error:
+        raise _item_error(record, error) from error
+
+
+def decode_item(stored: bytes) -> dict[str, Any]:
+    """The plain record of a stored form."""
+    try:
+        return _DECODER.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FormatError("a stored item cannot be read", hint="was it written by another program?") from error
+
+
+def _fields(item: Any) -> dict[Any, Any]:
+    """The item's fields, values untouched."""
+    if isinstance(item, dict):
+        return item
+    if isinstance(item, Mapping):
+        return dict(item)
+    if isinstance(item, msgspec.Struct):
+        return msgspec.structs.asdict(item)
+    if dataclasses.is_dataclass(item):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    if hasattr(item, "__attrs_attrs__"):
+        return {field.name: getattr(item, field.name) for field in item.__attrs_attrs__}
+    dumped: dict[Any, Any] = item.model_dump(mode="python")
+    return dumped
+
+
+def _plain(fields: dict[Any, Any]) -> dict[str, Any]:
+    try:
+        plain = msgspec.to_builtins(fields, str_keys=True, builtin_types=_BYTES, enc_hook=_plainer)
+    except TypeError as error:
+        if "keys" not in str(error):
+            raise
+        # None, booleans and tuples as keys: rare enough for the slow way.
+        plain = msgspec.to_builtins(_text_keys(fields), str_keys=True, builtin_types=_BYTES, enc_hook=_plainer)
+    record: dict[str, Any] = plain
+    return record
+
+
+def _plainer(value: Any) -> Any:
+    """What msgspec has no form for, one step plainer."""
+    # Subclasses, such as the text that lxml returns, as what they are.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, deque):
+        return list(value)
+    if is_item(value):
+        return _fields(value)
+    raise TypeError(f"no plain form for {type(value).__name__}")
+
+
+def _text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _text_keys(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_text_keys(member) for member in value]
+    return value
+
+
+def _item_error(fields: dict[Any, Any], error: Exception) -> ItemError:
+    """Say which field it was: each is tried alone."""
+    for name, value in fields.items():
+        try:
+            _ENCODER.encode(_plain({name: value}))
+        except _FAILURES as reason:
+            return ItemError(f"an item's field cannot be stored: {name}: {reason}", hint=_hint(value))
+    return ItemError(f"an item cannot be stored: {error}", hint=_hint(None))
+
+
+def _hint(value: object) -> str:
+    if callable(getattr(value, "getall", None)):
+        return "call .get() or .getall() on a selector to have its text"
+    if isinstance(value, str):
+        return "the text has half a surrogate pair; value.encode('utf-8', 'replace').decode() mends it"
+    if isinstance(value, int):
+        return "numbers beyond 64 bits: store them as text"
+    return "items take text, numbers, bytes, dates, lists, sets and dicts of those, and nested items"

@@ -1,0 +1,245 @@
+"""What a spider's callback is given: a page, read on demand, and the request that asked for it.
+
+Nothing is decoded or parsed before it is asked for, and only markup is parsed: on an image or a
+PDF ``css`` finds nothing. No page raises because it is broken. Fetching is over when this begins;
+what becomes of the requests it makes (scope, dedup, depth) is decided after the callback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import can_ada
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from skitter.errors import UrlError, UsageError
+from skitter.extract import links, xpath
+from skitter.extract.bombs import defused
+from skitter.extract.encoding import decode, find_encoding, unmarked
+from skitter.extract.headers import Headers
+from skitter.extract.kind import kind_of
+from skitter.extract.selector import SelectorList, find, select
+from skitter.model.page import Page
+from skitter.model.request import Request
+from skitter.model.url import Joiner, absolute
+
+# The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
+_OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
+
+
+class Response:
+    """A page and its request, with everything a callback needs to read it and to go on from it."""
+
+    __slots__ = (
+        "_base_url",
+        "_encoding",
+        "_headers",
+        "_joiner",
+        "_kind",
+        "_links",
+        "_parsel",
+        "_root",
+        "_text",
+        "page",
+        "request",
+    )
+
+    def __init__(self, page: Page, request: Request) -> None:
+        self.page = page
+        self.request = request
+        self._kind: str | None = None
+        self._encoding: str | None = None
+        self._headers: Headers | None = None
+        self._text: str | None = None
+        self._root: LexborNode | None = None
+        self._base_url: str | None = None
+        self._joiner: Joiner | None = None
+        self._links: list[str] | None = None
+        self._parsel: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Response {self.page.status} {self.page.url}>"
+
+    @property
+    def url(self) -> str:
+        return self.page.url
+
+    @property
+    def status(self) -> int:
+        return self.page.status
+
+    @property
+    def body(self) -> bytes:
+        return self.page.body
+
+    @property
+    def address(self) -> str:
+        """The IP address that answered."""
+        return self.page.address
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the request to the last byte."""
+        return self.page.seconds
+
+    @property
+    def http_version(self) -> str:
+        return self.page.http_version
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.request.meta
+
+    @property
+    def cb_kwargs(self) -> dict[str, Any]:
+        return self.request.cb_kwargs
+
+    @property
+    def headers(self) -> Headers:
+        if self._headers is None:
+            self._headers = Headers(self.page.headers)
+        return self._headers
+
+    @property
+    def kind(self) -> str:
+        """``html``, ``xml`` or ``other``: what the Content-Type says, or the body where there is none."""
+        if self._kind is None:
+            self._kind = kind_of(self.page.header("content-type") or "", self.page.body)
+        return self._kind
+
+    @property
+    def is_html(self) -> bool:
+        return self.kind == "html"
+
+    @property
+    def encoding(self) -> str:
+        """The Python codec of the body's text."""
+        if self._encoding is None:
+            content_type = self.page.header("content-type") or ""
+            self._encoding = find_encoding(self.page.body, content_type, markup=self.kind != "other")
+        return self._encoding
+
+    @property
+    def text(self) -> str:
+        """The body as text. What its encoding cannot explain is U+FFFD."""
+        if self._text is None:
+            self._text = decode(self.page.body, self.encoding)
+        return self._text
+
+    def json(self) -> Any:
+        """The body read as JSON; a ValueError where it is not."""
+        return json.loads(self.text)
+
+    @property
+    def title(self) -> str | None:
+        """The text of the first ``<title>``, white space collapsed; None where there is none."""
+        if self.kind == "other":
+            return None
+        root = self._tree()
+        head = root.parser.head
+        # The head alone first: a search of the whole tree costs ten times as much.
+        found = (find(head, "title") if head is not None else None) or find(root, "title")
+        return " ".join(found[0].text().split()) if found else None
+
+    def css(self, query: str) -> SelectorList:
+        """What a CSS selector finds on the page; ``::text`` and ``::attr(name)`` are understood."""
+        if self.kind == "other":
+            return SelectorList()
+        return select(self._tree(), query, marked=False)
+
+    def xpath(self, query: str, **variables: Any) -> Any:
+        """What an XPath finds on the page, as parsel's SelectorList. Needs the ``xpath`` extra."""
+        if self.kind == "other":
+            return xpath.nothing()
+        if self._parsel is None:
+            self._parsel = xpath.of_page(self.text, xml=self.kind == "xml")
+        return xpath.evaluate(self._parsel, query, variables)
+
+    @property
+    def flaws(self) -> Counter[str]:
+        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long."""
+        return self._joiner.flaws if self._joiner is not None else Counter()
+
+    def links(self) -> list[str]:
+        """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order."""
+        if self._links is None:
+            self._links = self._find_links() if self.kind != "other" else []
+        return list(self._links)
+
+    def urljoin(self, href: str) -> str:
+        """The absolute URL that a browser would make of ``href`` on this page, whatever its scheme."""
+        try:
+            return str((can_ada.parse(self._base()) + links.in_encoding(href, self.encoding)).href)
+        except (ValueError, UnicodeError) as error:
+            raise UrlError("unparsable", f"not a URL: {href[:200]}") from error
+
+    def follow(self, link: Any, callback: Any = None, **fields: Any) -> Request:
+        """A request for a link: its text, or a selector of it or of its element. Raises UrlError for a bad one."""
+        url = absolute(self._href(link), self._base())
+        return Request(url, callback, **fields)
+
+    def follow_all(
+        self,
+        urls: Iterable[Any] | None = None,
+        *,
+        css: str | None = None,
+        xpath: str | None = None,
+        callback: Any = None,
+        **fields: Any,
+    ) -> list[Request]:
+        """Requests for many links, given or found by a selector. Bad ones are left out and counted in ``flaws``."""
+        if (urls is not None) + (css is not None) + (xpath is not None) != 1:
+            raise UsageError("follow_all wants exactly one of urls, css and xpath", hint='follow_all(css="li.next a")')
+        if css is not None:
+            urls = self.css(css)
+        elif xpath is not None:
+            urls = self.xpath(xpath)
+        join = self._joined()
+        requests = []
+        for link in urls or ():
+            try:
+                url = join(self._href(link))
+            except UrlError as error:
+                join.flaws[error.rule] += 1
+                continue
+            if url is not None:
+                requests.append(Request(url, callback, **fields))
+        return requests
+
+    def _tree(self) -> LexborNode:
+        if self._root is None:
+            # The parser takes UTF-8 as it is, sound or not, and replaces what is wrong when it is read.
+            utf8 = self.encoding == "utf-8"
+            source = unmarked(self.page.body) if utf8 else self.text.encode("utf-8", "replace")
+            root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+            assert root is not None, "a parsed document always has its <html>"
+            self._root = root
+        return self._root
+
+    def _find_links(self) -> list[str]:
+        hrefs, base = links.hrefs_and_base(self._tree())
+        if self._base_url is None:
+            self._base_url = links.base_url(self.page.url, base)
+        join = self._joined()
+        codec = self.encoding
+        if codec != "utf-8":
+            hrefs = [links.in_encoding(href, codec) for href in hrefs]
+        return [url for url in dict.fromkeys(map(join, hrefs)) if url is not None]
+
+    def _base(self) -> str:
+        """What relative links are relative to: ``<base href>``, or the page's own URL."""
+        if self._base_url is None:
+            base = links.base_of(self._tree()) if self.kind != "other" else None
+            self._base_url = links.base_url(self.page.url, base)
+        return self._base_url
+
+    def _joined(self) -> Joiner:
+        if self._joiner is None:
+            self._joiner = Joiner(self._base())
+        return self._joiner
+
+    def _href(self, link: Any) -> str:
+        return links.in_encoding(links.href_of(link), self.encoding)

@@ -1,0 +1,45 @@
+"""XPath, by parsel, for spiders that ask for it: the ``xpath`` extra.
+
+It reads the page a second time into a tree of its own (libxml2's), so what it returns are parsel's
+selectors. They have the same methods as ``extract.selector`` and can be followed like those.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from skitter.errors import ExtraMissingError
+from skitter.extract.css import SelectorError
+
+
+def of_page(text: str, *, xml: bool) -> Any:
+    """A parsel selector for a whole page."""
+    return _parsel().Selector(text=text, type="xml" if xml else "html")
+
+
+def of_element(html: str) -> Any:
+    """A parsel selector for one element, cut out of its page: its ancestors and siblings are not there."""
+    found = _parsel().Selector(text=html, type="html").xpath("/html/body/*[1] | /html/head/*[1]")
+    # <html>, <head> and <body> themselves are merged into the tree around them.
+    return found[0] if len(found) == 1 else _parsel().Selector(text=html, type="html")
+
+
+def evaluate(selector: Any, query: str, variables: dict[str, Any]) -> Any:
+    """The parsel SelectorList that ``query`` finds."""
+    try:
+        return selector.xpath(query, **variables)
+    except ValueError as error:
+        raise SelectorError(f"an XPath cannot be understood: {query}", hint=str(error)) from error
+
+
+def nothing() -> Any:
+    """An empty parsel SelectorList: what a page that is not markup holds."""
+    return _parsel().SelectorList()
+
+
+def _parsel() -> Any:
+    try:
+        return importlib.import_module("parsel")
+    except ImportError as error:
+        raise ExtraMissingError("response.xpath()", "xpath") from error

@@ -1,0 +1,62 @@
+"""From libcurl's error codes to the classes that retry policy and people know.
+
+Every code has a class: those not named here are ``protocol``, the class of servers that answer, but not
+in HTTP. The numbers are libcurl's stable interface (libcurl-errors(3)); pycurl lacks names for some.
+"""
+
+from __future__ import annotations
+
+import pycurl
+
+_KINDS = {
+    5: "dns",  # proxy's name
+    6: "dns",
+    7: "connect",
+    45: "connect",  # local interface
+    89: "connect",  # no connection available
+    96: "connect",  # QUIC
+    97: "connect",  # proxy
+    35: "tls",  # handshake
+    53: "tls",  # crypto engine not found
+    54: "tls",  # crypto engine not set
+    58: "tls",  # client certificate
+    59: "tls",  # cipher
+    60: "tls",  # the certificate does not verify
+    64: "tls",  # required level not reached
+    66: "tls",  # crypto engine not initialised
+    77: "tls",  # CA file unreadable
+    80: "tls",  # shutdown
+    82: "tls",  # revocation list
+    83: "tls",  # issuer
+    90: "tls",  # pinned key
+    91: "tls",  # certificate status
+    98: "tls",  # client certificate wanted
+    101: "tls",  # encrypted hello
+    63: "too_large",  # announced or received beyond the cap
+    100: "too_large",  # headers beyond libcurl's own caps
+}
+
+
+def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
+    """The class of a failed transfer; its handle tells how far a timed-out one had come."""
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return _phase(message, curl, url)
+    if code == pycurl.E_RECV_ERROR and message.startswith(("Too large response headers", "Too many response headers")):
+        return "too_large"
+    return _KINDS.get(code, "protocol")
+
+
+def one_line(text: str) -> str:
+    """A message fit for a table cell and a log line."""
+    return " ".join(text.split())
+
+
+def _phase(message: str, curl: pycurl.Curl, url: str) -> str:
+    # Before a request could be sent, a timeout says that the host cannot be reached, not that it is slow.
+    if curl.getinfo(pycurl.REQUEST_SIZE):
+        return "timeout"
+    if message.startswith("Resolving"):  # the time of the lookup is 0 as well while another's connection is awaited
+        return "dns"
+    if url.startswith("https:") and curl.getinfo(pycurl.CONNECT_TIME):
+        return "tls"
+    return "connect"

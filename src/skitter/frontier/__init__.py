@@ -1,0 +1,1 @@
+"""The shared store of a job. ``contract`` says what every backend promises."""

@@ -1,0 +1,151 @@
+"""The promises of a frontier, as Protocols. Every backend keeps all of them, always.
+
+ 1  Nothing is lost: a request whose ``add`` returned reaches exactly one of done, redirected,
+    dead, excluded, whichever workers die, stall or lose their network.
+ 2  One effect: a commit is accepted once, and only from the current epoch; ack, out-links, items
+    and host news take effect together or not at all.
+ 3  Exact dedup: a request id is queued once per run under any concurrency; check and enqueue are one step.
+ 4  Polite as a cluster: between two grants of one host key its delay passes (and the start window
+    that the worker may use up), and never more than ``per_host`` are leased. Crawl-delay, Retry-After
+    and back-off are state of the host.
+ 5  Order: among ready hosts the one with the highest waiting priority, then the least recently served;
+    inside a host priority, then first in first out. A request that comes back keeps its place.
+ 6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
+ 7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing.
+ 8  Resume: everything above holds after any process was killed at any instant (``memory:`` excepted:
+    it dies with its process).
+
+Rules that all backends share:
+
+- Time is the store's clock and never goes back. Durations are seconds.
+- A lost lease (expired, or its worker died) is counted as a loss, not as an attempt. After
+  ``LOSSES_BEFORE_ALONE`` losses a request is leased alone: its worker holds nothing else. Only
+  ``LOSSES_WHILE_ALONE`` losses in that condition make it dead, class ``lost``.
+- ``Ending.RETRY`` spends an attempt, and the last one makes the request dead; a block spends none.
+- Each method may be called again after an error without harm.
+
+A frontier object belongs to one job and one process. Methods raise FrontierError when the store
+fails, and JobError for a job that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from skitter.model.job import (
+    Begun,
+    Command,
+    Counts,
+    Dead,
+    Item,
+    Job,
+    JobSpec,
+    Report,
+    SinkProgress,
+    Trace,
+    WorkerSeen,
+)
+from skitter.model.lease import Grant, Lease
+from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.request import Entry
+
+
+class WorkSource(Protocol):
+    """All that a worker needs. Work may also reach it over a bus or from another scheduler."""
+
+    async def lease(self, worker: str, limit: int) -> Grant:
+        """Requests that may start now (promises 4 and 5), at most ``limit``. Reaps first."""
+        ...
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        """Push the deadlines; False for each that was already lost. Also says that the worker lives."""
+        ...
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        """Make the outcomes true (promise 2); with ``want``, answer with new leases as ``lease`` would."""
+        ...
+
+    async def release(self, leases: Sequence[Lease], *, late: bool = False) -> None:
+        """Hand back untouched work at once: no attempt, no loss, and the host's slot is free again.
+
+        ``late``: the start window had passed; the host's window grows, so that a slow machine gets on.
+        """
+        ...
+
+    async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
+        """The robots records that govern these hosts; a host without one is left out."""
+        ...
+
+
+class Outbox(Protocol):
+    """Delivering items to sinks: a role of its own. One owner per sink at a time."""
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
+        """Become the owner; None while another owner's time (``SINK_OWNER_SECONDS``) has not run out.
+
+        From the first ``open_sink`` on, the job keeps items for the target.
+        """
+        ...
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        """The next items the target lacks, in order; keeps the ownership; None when it was lost."""
+        ...
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
+        """The target holds everything up to ``progress.position``. False when the ownership was lost."""
+        ...
+
+    async def close_sink(self, target: str, owner: str) -> None:
+        """Give the ownership up."""
+        ...
+
+
+class Frontier(WorkSource, Outbox, Protocol):
+    """Everything: what commands, supervisors and masters use."""
+
+    async def begin(self, spec: JobSpec, *, fresh: bool = False) -> Begun:
+        """Create, resume or rerun the job. JobError when an unfinished run has other seeds or arguments."""
+        ...
+
+    async def job(self) -> Job:
+        """The job; JobError when there is none of this name."""
+        ...
+
+    async def add(self, entries: Sequence[Entry]) -> int:
+        """Dedup and enqueue in one step; how many were new. Reopens a finished job if any were."""
+        ...
+
+    async def release_worker(self, worker: str) -> int:
+        """A worker was seen to die: its leases return at once, each with a loss. How many."""
+        ...
+
+    async def reap(self) -> int:
+        """Expired leases go back, each with a loss. How many."""
+        ...
+
+    async def counts(self) -> Counts: ...
+
+    async def report(self, hosts: int = 5) -> Report:
+        """Everything that ``status`` shows, from one instant."""
+        ...
+
+    async def workers(self) -> list[WorkerSeen]: ...
+
+    async def command(self, command: Command) -> Job:
+        """Pause, resume or stop; the job as it is after. Telling it twice changes nothing."""
+        ...
+
+    async def trace(self, request_id: int) -> Trace | None:
+        """What the store knows of a request; None: never seen in this run."""
+        ...
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        """Dead requests in the order they were added; page on with the count already read in ``after``."""
+        ...
+
+    async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
+        """Queue dead requests again with a clean slate: all, one class, or the ones named. How many."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,255 @@
+"""The memory frontier: dictionaries. The reference and the test oracle; it dies with its process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from skitter.frontier.clock import StoreClock
+from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.tables import Hold, JobRow, Place, Row, SinkRow, Tables
+from skitter.model.host import Host, Phase
+from skitter.model.job import Item
+from skitter.model.lease import Work
+from skitter.model.outcome import RobotsRecord
+from skitter.policy.politeness import due_at
+
+T = TypeVar("T")
+
+
+def memory_frontier(job_name: str, store: MemoryStore | None = None) -> LedgerFrontier:
+    """A client of one job: of the one in ``store``, or of one of its own."""
+    return LedgerFrontier(store or MemoryStore(), job_name)
+
+
+class MemoryStore:
+    """One job. Transactions need no lock: every call runs on the loop, and the ledger checks before it writes."""
+
+    def __init__(self, clock: StoreClock | None = None) -> None:
+        self._tables = MemoryTables(clock or StoreClock())
+
+    @contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[Tables]:
+        yield self._tables
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return call()
+
+    async def close(self) -> None:
+        pass
+
+
+class _Index:
+    """Keys in order, each belonging to one name; a name may be re-keyed or taken out."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[Any, ...]] = []
+        self._key_of: dict[Any, tuple[Any, ...]] = {}
+
+    def put(self, name: Any, key: tuple[Any, ...] | None) -> None:
+        old = self._key_of.pop(name, None)
+        if old is not None:
+            del self.keys[bisect_left(self.keys, old)]
+        if key is not None:
+            insort(self.keys, key)
+            self._key_of[name] = key
+
+
+class MemoryTables:
+    """``Tables`` in dictionaries."""
+
+    def __init__(self, clock: StoreClock) -> None:
+        self._clock = clock
+        self._job: JobRow | None = None
+        self._robots: dict[str, RobotsRecord] = {}
+        self._hosts: dict[str, Host] = {}
+        self._heard: dict[str, float] = {}
+        self._empty_run()
+
+    def _empty_run(self) -> None:
+        self._rows: dict[int, Row] = {}
+        self._queues: defaultdict[str, _Index] = defaultdict(_Index)
+        self._delayed = _Index()
+        self._suspects = _Index()
+        self._ready = _Index()
+        self._waiting = _Index()
+        self._permits: list[str] = []
+        self._holds: dict[tuple[Work, int], Hold] = {}
+        self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
+        self._staged: dict[tuple[int, int], list[bytes]] = {}
+        self._items: dict[int, Item] = {}
+        self._sinks: dict[str, SinkRow] = {}
+
+    def clock(self) -> float:
+        return self._clock.now()
+
+    def load_job(self) -> JobRow | None:
+        return self._job
+
+    def save_job(self, job: JobRow) -> None:
+        self._job = job
+
+    def forget_run(self) -> None:
+        self._empty_run()
+        for host in self._hosts.values():
+            host.queued = host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.gate = host.trusted = False
+            host.phase = Phase.IDLE
+
+    # ---- requests
+
+    def known(self, ids: Sequence[int]) -> set[int]:
+        return self._rows.keys() & set(ids)
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._rows[row.id] = row
+        self.save_rows(rows)
+
+    def row(self, request_id: int) -> Row | None:
+        return self._rows.get(request_id)
+
+    def rows(self, ids: Sequence[int]) -> dict[int, Row]:
+        return {request_id: self._rows[request_id] for request_id in ids if request_id in self._rows}
+
+    def save_rows(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            place = row.place
+            self._queues[row.host_key].put(
+                row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None
+            )
+            self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
+            self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
+
+    def head(self, host_key: str, limit: int) -> list[Row]:
+        return [self._rows[key[-1]] for key in self._queues[host_key].keys[:limit]]
+
+    def suspects(self, limit: int) -> list[Row]:
+        return [self._rows[key[-1]] for key in self._suspects.keys[:limit]]
+
+    def due_rows(self, now: float, limit: int) -> list[Row]:
+        return [self._rows[key[-1]] for key in self._delayed.keys[:limit] if key[0] <= now]
+
+    def next_row_due(self) -> float | None:
+        return self._delayed.keys[0][0] if self._delayed.keys else None
+
+    def waiting(self, host_key: str, limit: int) -> list[Row]:
+        keys = [*self._queues[host_key].keys, *self._delayed.keys, *self._suspects.keys]
+        rows = (self._rows[key[-1]] for key in keys)
+        return [row for row in rows if row.host_key == host_key][:limit]
+
+    def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
+        dead = (row for row in self._rows.values() if row.place is Place.DEAD)
+        chosen = sorted((row for row in dead if error_class in ("", row.error_class)), key=lambda row: row.seq)
+        return chosen[after : after + limit]
+
+    # ---- hosts
+
+    def hosts(self, keys: Sequence[str]) -> dict[str, Host]:
+        return {key: self._hosts[key] for key in keys if key in self._hosts}
+
+    def save_hosts(self, hosts: Sequence[Host]) -> None:
+        for host in hosts:
+            self._hosts[host.key] = host
+            phase = host.phase
+            self._ready.put(host.key, (-host.top, host.served, host.key) if phase is Phase.READY else None)
+            self._waiting.put(host.key, (due_at(host), host.key) if phase is Phase.WAITING else None)
+
+    def ready_hosts(self, limit: int) -> list[Host]:
+        return [self._hosts[key[-1]] for key in self._ready.keys[:limit]]
+
+    def due_hosts(self, now: float, limit: int) -> list[Host]:
+        return [self._hosts[key[-1]] for key in self._waiting.keys[:limit] if key[0] <= now]
+
+    def next_host_due(self) -> float | None:
+        return self._waiting.keys[0][0] if self._waiting.keys else None
+
+    def troubled_hosts(self, now: float, limit: int) -> list[Host]:
+        hosts = (host for host in self._hosts.values() if host.latency_seconds or host.strikes or host.blocks)
+        return sorted(hosts, key=lambda host: (-host.strikes - host.blocks, -host.latency_seconds, host.key))[:limit]
+
+    def robots(self, host_key: str) -> RobotsRecord | None:
+        return self._robots.get(host_key)
+
+    def save_robots(self, host_key: str, record: RobotsRecord) -> None:
+        self._robots[host_key] = record
+
+    def permit(self, host_key: str) -> None:
+        self._permits.append(host_key)
+
+    def permitted(self, after: int) -> list[str]:
+        return self._permits[after:]
+
+    # ---- leases
+
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]:
+        return {key: self._holds[key] for key in keys if key in self._holds}
+
+    def save_holds(self, holds: Sequence[Hold]) -> None:
+        for hold in holds:
+            key = (hold.work, hold.id)
+            self._holds[key] = hold
+            self._by_worker[hold.worker].add(key)
+
+    def drop_holds(self, holds: Sequence[Hold]) -> None:
+        for hold in holds:
+            key = (hold.work, hold.id)
+            self._holds.pop(key, None)
+            self._by_worker[hold.worker].discard(key)
+
+    def expired_holds(self, now: float, limit: int) -> list[Hold]:
+        expired = sorted((h for h in self._holds.values() if h.deadline <= now), key=lambda h: (h.deadline, h.epoch))
+        return expired[:limit]
+
+    def holds_of(self, worker: str) -> list[Hold]:
+        return sorted((self._holds[key] for key in self._by_worker[worker]), key=lambda hold: hold.epoch)
+
+    def load_of(self, worker: str) -> tuple[int, bool]:
+        held = self._by_worker[worker]
+        return len(held), any(self._holds[key].alone for key in held)
+
+    def any_hold(self) -> bool:
+        return bool(self._holds)
+
+    # ---- workers
+
+    def heard_from(self, worker: str, now: float) -> None:
+        self._heard[worker] = now
+
+    def forget_worker(self, worker: str) -> None:
+        self._heard.pop(worker, None)
+
+    def workers(self) -> list[tuple[str, float]]:
+        return sorted(self._heard.items())
+
+    # ---- outbox
+
+    def stage(self, request_id: int, epoch: int, items: Sequence[bytes]) -> None:
+        self._staged.setdefault((request_id, epoch), []).extend(items)
+
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
+        staged = self._staged.pop((request_id, epoch), [])
+        if keep:
+            self.save_items([Item(after + 1 + n, request_id, n, record) for n, record in enumerate(staged)])
+        return len(staged)
+
+    def save_items(self, items: Sequence[Item]) -> None:
+        self._items.update((item.position, item) for item in items)
+
+    def items(self, after: int, limit: int) -> list[Item]:
+        # Positions are dense, and what was dropped is always a prefix.
+        positions = range(max(after + 1, min(self._items, default=0)), after + 1 + limit)
+        return [self._items[position] for position in positions if position in self._items]
+
+    def drop_items(self, up_to: int) -> None:
+        for position in [position for position in self._items if position <= up_to]:
+            del self._items[position]
+
+    def sinks(self) -> list[SinkRow]:
+        return list(self._sinks.values())
+
+    def save_sink(self, sink: SinkRow) -> None:
+        self._sinks[sink.target] = sink

@@ -1,0 +1,103 @@
+"""What people are told about a job, read from its tables."""
+
+from __future__ import annotations
+
+from skitter.frontier.ledger import Ledger, as_job
+from skitter.frontier.tables import Place, Row
+from skitter.model.host import Host
+from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.lease import Work
+from skitter.model.request import decode
+from skitter.policy import politeness
+
+_STATE = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
+
+
+def is_dead(row: Row) -> bool:
+    return row.place is Place.DEAD
+
+
+def report(ledger: Ledger, hosts: int) -> Report:
+    job, bound = ledger.job, ledger.settings.limits.max_outbox_items
+    sinks = [
+        SinkSeen(
+            target=sink.target,
+            undelivered=job.position - sink.progress.position,
+            owner=sink.owner if sink.owned_until > ledger.now else "",
+            blocking=job.position - sink.progress.position >= bound,
+        )
+        for sink in ledger.tables.sinks()
+    ]
+    return Report(
+        job=as_job(job, job.spec.name),
+        counts=ledger.counts(),
+        tally=dict(job.tally),
+        errors=dict(job.errors),
+        undelivered=max((sink.undelivered for sink in sinks), default=0),
+        sinks=sinks,
+        workers=workers(ledger),
+        hosts=[_host_seen(host, ledger.now) for host in ledger.tables.troubled_hosts(ledger.now, hosts)],
+    )
+
+
+def workers(ledger: Ledger) -> list[WorkerSeen]:
+    return [
+        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at))
+        for worker, heard_at in ledger.tables.workers()
+    ]
+
+
+def trace(ledger: Ledger, request_id: int) -> Trace | None:
+    row = ledger.tables.row(request_id)
+    if row is None:
+        return None
+    request = decode(row.payload)
+    host = ledger.tables.hosts([row.host_key]).get(row.host_key)
+    hold = ledger.tables.holds([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))
+    waits = row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
+    ready_at = max(row.not_before, politeness.due_at(host) if host else 0.0) if waits else 0.0
+    return Trace(
+        state=_STATE[row.place],
+        url=request.url,
+        depth=request.depth,
+        priority=row.priority,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        added_at=row.added_at,
+        ended_at=row.ended_at,
+        status=row.status,
+        error_class=row.error_class,
+        error=row.error,
+        ready_in_seconds=max(0.0, ready_at - ledger.now),
+        worker=hold.worker if hold else "",
+        host=_host_seen(host, ledger.now) if host else None,
+    )
+
+
+def dead(row: Row) -> Dead:
+    request = decode(row.payload)
+    return Dead(
+        id=row.id,
+        url=request.url,
+        error_class=row.error_class,
+        error=row.error,
+        status=row.status,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        ended_at=row.ended_at,
+    )
+
+
+def _host_seen(host: Host, now: float) -> HostSeen:
+    return HostSeen(
+        key=host.key,
+        queued=host.queued,
+        in_flight=host.in_flight,
+        due_seconds=max(0.0, politeness.due_at(host) - now),
+        blocked_seconds=max(0.0, host.blocked_until - now),
+        latency_seconds=host.latency_seconds,
+        strikes=host.strikes + host.blocks,
+        error_class=host.error_class,
+    )

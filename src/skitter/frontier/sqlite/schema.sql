@@ -1,0 +1,145 @@
+-- The SQLite frontier, format 1. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+--
+-- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
+--           never goes back
+-- requests  every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the
+--           history that `why` and `failed` read, in one table. place is tables.Place; the numbers are
+--           written out in the indexes below
+-- hosts     one row a host key: what policy/politeness decides on. The two indexes hold just the hosts that
+--           may be served (ready) or that wait for their time (waiting), so a lease never scans the others
+-- robots    the robots.txt of a host, apart from hosts because it may be large
+-- permits   host keys that seeds typed by the user permit, in the order they came
+-- holds     the current leases: a commit is accepted only if its epoch stands here
+-- workers   when each worker was last heard from
+-- staged    items of pages that commit in parts, invisible until the last part
+-- outbox    committed items that some sink has not made durable
+-- sinks     each sink's progress and owner
+
+CREATE TABLE jobs (
+    job INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    clock REAL NOT NULL,
+    record BLOB NOT NULL,
+    spec_version INTEGER NOT NULL,
+    spec BLOB NOT NULL
+);
+
+CREATE TABLE requests (
+    job INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    losses INTEGER NOT NULL,
+    losses_alone INTEGER NOT NULL,
+    blocks INTEGER NOT NULL,
+    not_before REAL NOT NULL,
+    added_at REAL NOT NULL,
+    ended_at REAL NOT NULL,
+    status INTEGER NOT NULL,
+    error_class TEXT NOT NULL,
+    error TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    PRIMARY KEY (job, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX by_id ON requests (job, id);
+CREATE INDEX queue ON requests (job, host, priority DESC, seq) WHERE place = 0;
+CREATE INDEX delayed ON requests (job, not_before, seq) WHERE place = 1;
+CREATE INDEX suspect ON requests (job, seq) WHERE place = 7;
+CREATE INDEX dead ON requests (job, seq) WHERE place = 5;
+
+CREATE TABLE hosts (
+    job INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    queued INTEGER NOT NULL,
+    in_flight INTEGER NOT NULL,
+    top INTEGER NOT NULL,
+    served INTEGER NOT NULL,
+    due REAL NOT NULL,
+    blocked_until REAL NOT NULL,
+    struck_at REAL NOT NULL,
+    strikes INTEGER NOT NULL,
+    blocks INTEGER NOT NULL,
+    start_seconds REAL NOT NULL,
+    crawl_delay_seconds REAL NOT NULL,
+    robots_version INTEGER NOT NULL,
+    robots_until REAL NOT NULL,
+    gate INTEGER NOT NULL,
+    gate_losses INTEGER NOT NULL,
+    trusted INTEGER NOT NULL,
+    latency_seconds REAL NOT NULL,
+    address TEXT NOT NULL,
+    error_class TEXT NOT NULL,
+    phase INTEGER NOT NULL,
+    PRIMARY KEY (job, key)
+) WITHOUT ROWID;
+CREATE INDEX ready ON hosts (job, top DESC, served) WHERE phase = 1;
+CREATE INDEX waiting ON hosts (job, max(due, blocked_until)) WHERE phase = 2;
+CREATE INDEX troubled ON hosts (job, strikes + blocks DESC, latency_seconds DESC, key)
+    WHERE strikes + blocks > 0 OR latency_seconds > 0;
+
+CREATE TABLE robots (
+    job INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, host)
+) WITHOUT ROWID;
+
+CREATE TABLE permits (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    PRIMARY KEY (job, number)
+) WITHOUT ROWID;
+
+CREATE TABLE holds (
+    job INTEGER NOT NULL,
+    work INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    host TEXT NOT NULL,
+    leased_at REAL NOT NULL,
+    deadline REAL NOT NULL,
+    alone INTEGER NOT NULL,
+    staged INTEGER NOT NULL,
+    PRIMARY KEY (job, work, id)
+) WITHOUT ROWID;
+CREATE INDEX hold_deadline ON holds (job, deadline);
+CREATE INDEX hold_worker ON holds (job, worker, alone);
+
+CREATE TABLE workers (
+    job INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    heard_at REAL NOT NULL,
+    PRIMARY KEY (job, worker)
+) WITHOUT ROWID;
+
+CREATE TABLE staged (
+    job INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, id, epoch, place)
+) WITHOUT ROWID;
+
+CREATE TABLE outbox (
+    job INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, position)
+) WITHOUT ROWID;
+
+CREATE TABLE sinks (
+    job INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    progress BLOB NOT NULL,
+    owner TEXT NOT NULL,
+    owned_until REAL NOT NULL,
+    PRIMARY KEY (job, target)
+) WITHOUT ROWID;

@@ -1,0 +1,147 @@
+"""Opening the file, its format, its transactions, its thread, and the errors of its driver."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TypeVar
+
+from skitter.errors import FormatError, FrontierError
+from skitter.frontier.clock import StoreClock
+from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.sqlite.tables import SqliteTables
+from skitter.frontier.tables import Tables
+
+T = TypeVar("T")
+
+APPLICATION_ID = 0x736B6974  # "skit"
+FORMAT = 1
+BUSY_SECONDS = 120.0
+"""A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
+_PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    # FULL: a commit that returned is on disk, whatever happens to the machine (promises 1 and 8).
+    "PRAGMA synchronous=FULL",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA cache_size=-24000",
+    # 16 MB of log between checkpoints: random pages of the seen index are then written once, not many times.
+    "PRAGMA wal_autocheckpoint=4000",
+)
+
+
+def sqlite_frontier(
+    path: Path, job_name: str, *, create: bool = True, clock: StoreClock | None = None
+) -> LedgerFrontier:
+    """The frontier of one job in a file. Without ``create`` the file must exist."""
+    if not create and not path.exists():
+        raise FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
+    return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock()), job_name)
+
+
+def _schema() -> list[str]:
+    """One statement each: ``executescript`` would end the transaction that makes the tables only once."""
+    lines = resources.files(__package__).joinpath("schema.sql").read_text().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).split(";")
+
+
+class SqliteStore:
+    """One connection, used by one thread of its own, so that no call ever blocks the loop."""
+
+    def __init__(self, path: Path, job_name: str, clock: StoreClock) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-sqlite")
+        with self._errors():
+            self._connection = self._open()
+        self._tables = SqliteTables(self._connection, job_name, clock)
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            self._check_format(connection)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        # Immediate, so that two processes that start together make the tables once.
+        connection.execute("BEGIN IMMEDIATE")
+        application_id = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty:
+            for statement in _schema():
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+        elif application_id != APPLICATION_ID:
+            raise FormatError(
+                f"a database, but not a skitter frontier: {self._path}", hint="give another --frontier sqlite:PATH"
+            )
+        elif version != FORMAT:
+            age = "a newer" if version > FORMAT else "an older"
+            raise FormatError(
+                f"written by {age} skitter (format {version}, this one reads {FORMAT}): {self._path}",
+                hint="use the skitter that wrote it, or give another --frontier sqlite:PATH",
+            )
+        connection.execute("COMMIT")
+
+    @contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[Tables]:
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield self._tables
+                self._connection.execute("COMMIT" if write else "ROLLBACK")
+            except BaseException:
+                self._tables.forget_cache()
+                # A full disk may have ended the transaction already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def close(self) -> None:
+        await self.run(self._connection.close)
+        self._thread.shutdown()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self._mapped(error) from error
+
+    def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith("SQLITE_FULL"):
+            return FrontierError(
+                f"the disk is full: {self._path}", hint="nothing is lost: free some space and run the same command again"
+            )
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            return FormatError(
+                f"not a database, or a damaged one: {self._path}",
+                hint="restore it from a copy, or move it away to start anew",
+            )
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return FrontierError(
+                f"locked by another process for more than {BUSY_SECONDS:.0f} s: {self._path}",
+                hint="look for a stopped skitter worker and end it",
+            )
+        if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")) or isinstance(
+            error, OSError
+        ):
+            return FrontierError(f"cannot use the file: {self._path}: {error}", hint="check its folder, owner and disk")
+        return FrontierError(f"SQLite says: {error}: {self._path}", hint="run with -v for the details")

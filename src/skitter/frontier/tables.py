@@ -1,0 +1,203 @@
+"""What the ledger asks of a store: rows in, rows out, inside one transaction.
+
+No rule lives here. A backend that offers these tables (memory, SQLite) gets all promises of the
+contract from ``ledger``; a backend with its own engine (Redis and Lua) implements the contract itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from skitter.model.host import Host
+from skitter.model.job import Item, JobSpec, SinkProgress, State
+from skitter.model.lease import Work
+from skitter.model.outcome import RobotsRecord
+
+
+class Place(enum.IntEnum):
+    """Where a request row is. The numbers are stored."""
+
+    QUEUED = 0
+    DELAYED = 1
+    LEASED = 2
+    DONE = 3
+    REDIRECTED = 4
+    DEAD = 5
+    EXCLUDED = 6
+    SUSPECT = 7
+    """Queued, and to be leased alone."""
+
+
+class Row(msgspec.Struct):
+    """One request of the run."""
+
+    seq: int
+    """First in, first out: also the order of the dead."""
+    id: int
+    host_key: str
+    priority: int
+    payload: bytes
+    place: Place = Place.QUEUED
+    attempts: int = 0
+    losses: int = 0
+    losses_alone: int = 0
+    blocks: int = 0
+    not_before: float = 0.0
+    added_at: float = 0.0
+    ended_at: float = 0.0
+    status: int = 0
+    error_class: str = ""
+    error: str = ""
+
+
+class Hold(msgspec.Struct):
+    """One current lease."""
+
+    work: Work
+    id: int
+    epoch: int
+    worker: str
+    host_key: str
+    leased_at: float
+    deadline: float
+    alone: bool = False
+    staged: bool = False
+    """Items of earlier parts are staged under its epoch."""
+
+
+class JobRow(msgspec.Struct):
+    """The job's own record: state, counters and sequences. Loaded and saved once per transaction."""
+
+    spec: JobSpec
+    secret: bytes
+    state: State = State.RUNNING
+    run: int = 1
+    seeding: bool = True
+    seed_losses: int = 0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    reason: str = ""
+    queued: int = 0
+    delayed: int = 0
+    leased: int = 0
+    done: int = 0
+    redirected: int = 0
+    dead: int = 0
+    excluded: int = 0
+    next_seq: int = 1
+    next_epoch: int = 1
+    position: int = 0
+    """Of the newest item."""
+    tally: dict[str, int] = {}
+    errors: dict[str, int] = {}
+
+
+class SinkRow(msgspec.Struct):
+    """One sink of the job."""
+
+    target: str
+    progress: SinkProgress
+    owner: str = ""
+    owned_until: float = 0.0
+
+
+class Tables(Protocol):
+    """The rows of one job. Every method runs inside the store's transaction."""
+
+    def clock(self) -> float:
+        """The store's time; never goes back."""
+        ...
+
+    def load_job(self) -> JobRow | None: ...
+    def save_job(self, job: JobRow) -> None: ...
+    def forget_run(self) -> None:
+        """Drop requests, leases, items, sinks and permits; hosts keep their politeness, with nothing queued."""
+        ...
+
+    # Requests
+    def known(self, ids: Sequence[int]) -> set[int]: ...
+    def insert(self, rows: Sequence[Row]) -> None: ...
+    def row(self, request_id: int) -> Row | None: ...
+    def rows(self, ids: Sequence[int]) -> dict[int, Row]: ...
+    def save_rows(self, rows: Sequence[Row]) -> None:
+        """Everything but seq, id, host, priority and payload, which never change."""
+        ...
+
+    def head(self, host_key: str, limit: int) -> list[Row]:
+        """Queued rows of a host: highest priority first, then lowest seq."""
+        ...
+
+    def suspects(self, limit: int) -> list[Row]:
+        """Suspect rows, lowest seq first."""
+        ...
+
+    def due_rows(self, now: float, limit: int) -> list[Row]:
+        """Delayed rows whose time has come, earliest first."""
+        ...
+
+    def next_row_due(self) -> float | None: ...
+    def waiting(self, host_key: str, limit: int) -> list[Row]:
+        """Queued, suspect and delayed rows of a host, any order."""
+        ...
+
+    def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
+        """By seq; the first ``after`` are skipped."""
+        ...
+
+    # Hosts
+    def hosts(self, keys: Sequence[str]) -> dict[str, Host]: ...
+    def save_hosts(self, hosts: Sequence[Host]) -> None: ...
+    def ready_hosts(self, limit: int) -> list[Host]:
+        """Phase READY: highest top, then lowest served."""
+        ...
+
+    def due_hosts(self, now: float, limit: int) -> list[Host]:
+        """Phase WAITING and due."""
+        ...
+
+    def next_host_due(self) -> float | None: ...
+    def troubled_hosts(self, now: float, limit: int) -> list[Host]:
+        """For people: most strikes, then slowest."""
+        ...
+
+    def robots(self, host_key: str) -> RobotsRecord | None: ...
+    def save_robots(self, host_key: str, record: RobotsRecord) -> None: ...
+    def permit(self, host_key: str) -> None: ...
+    def permitted(self, after: int) -> list[str]:
+        """Permitted host keys in the order they came, without the first ``after``."""
+        ...
+
+    # Leases
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]: ...
+    def save_holds(self, holds: Sequence[Hold]) -> None: ...
+    def drop_holds(self, holds: Sequence[Hold]) -> None: ...
+    def expired_holds(self, now: float, limit: int) -> list[Hold]: ...
+    def holds_of(self, worker: str) -> list[Hold]: ...
+    def load_of(self, worker: str) -> tuple[int, bool]:
+        """How many leases it holds, and whether one of them is to be alone."""
+        ...
+
+    def any_hold(self) -> bool: ...
+
+    # Workers
+    def heard_from(self, worker: str, now: float) -> None: ...
+    def forget_worker(self, worker: str) -> None: ...
+    def workers(self) -> list[tuple[str, float]]:
+        """(id, when last heard from)"""
+        ...
+
+    # Outbox
+    def stage(self, request_id: int, epoch: int, items: Sequence[bytes]) -> None: ...
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
+        """Move what was staged under this epoch behind position ``after`` (or drop it); how many."""
+        ...
+
+    def save_items(self, items: Sequence[Item]) -> None: ...
+    def items(self, after: int, limit: int) -> list[Item]: ...
+    def drop_items(self, up_to: int) -> None: ...
+    def sinks(self) -> list[SinkRow]: ...
+    def save_sink(self, sink: SinkRow) -> None: ...

@@ -1,0 +1,1 @@
+"""Pure values: no I/O, no driver, no asyncio."""

@@ -1,0 +1,60 @@
+"""A host as politeness sees it: one record per host key, kept in the frontier."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Phase(enum.IntEnum):
+    """Where a host stands between two grants."""
+
+    IDLE = 0
+    """Nothing is queued."""
+    READY = 1
+    """A request may be leased now."""
+    WAITING = 2
+    """Its due time has not come: delay, back-off or block."""
+    FULL = 3
+    """Its in-flight limit is reached, or its robots.txt is being read."""
+
+
+class Host(msgspec.Struct):
+    """The state of one host key. Times are the store's clock; 0 means never."""
+
+    key: str
+    queued: int = 0
+    in_flight: int = 0
+    top: int = 0
+    """The highest waiting priority; only meaningful while something is queued."""
+    served: int = 0
+    """The epoch of its last grant: the larger, the more recently served."""
+    due: float = 0.0
+    """By delay: no grant before."""
+    blocked_until: float = 0.0
+    """By back-off: no grant before."""
+    struck_at: float = 0.0
+    """When the last block or failed connection was learnt of."""
+    strikes: int = 0
+    """Failed connections since the host last answered in any way."""
+    blocks: int = 0
+    """Blocks since the host last answered normally."""
+    start_seconds: float = 0.05
+    """The start window of its leases."""
+    crawl_delay_seconds: float = 0.0
+    robots_version: int = 0
+    robots_until: float = 0.0
+    """Until when its robots.txt is believed."""
+    gate: bool = False
+    """A worker is reading its robots.txt."""
+    gate_losses: int = 0
+    """Workers lost while reading it, since one came back."""
+    trusted: bool = False
+    """Typed as a seed."""
+    latency_seconds: float = 0.0
+    """A moving average."""
+    address: str = ""
+    error_class: str = ""
+    """Of its last failure."""
+    phase: Phase = Phase.IDLE

@@ -1,0 +1,203 @@
+"""A job: one crawl with a name, and everything that is told about it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class State(enum.StrEnum):
+    """The state of a job, the same for all its workers."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """Nothing is leased; what is in flight may end."""
+    DRAINING = "draining"
+    """As paused, on the way to stopped."""
+    STOPPED = "stopped"
+    """By command or by a limit; ``crawl`` goes on from here."""
+    FINISHED = "finished"
+    """Nothing is queued, delayed or leased and the seeding is over."""
+
+
+class Command(enum.StrEnum):
+    """What an operator may tell a job."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a job the same job."""
+
+    name: str
+    spider: str
+    """A reference that a worker elsewhere can load; empty is the built-in spider."""
+    seeds: list[str] = []
+    """URLs typed on the command line."""
+    arguments: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    """Job-wide settings (``Settings.job_wide()``)."""
+
+    def same_work(self, other: JobSpec) -> bool:
+        """Settings may differ between two commands for one job; spider, seeds and arguments may not."""
+        return (self.spider, self.seeds, self.arguments) == (other.spider, other.seeds, other.arguments)
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where every request of the run is, from one instant."""
+
+    queued: int = 0
+    delayed: int = 0
+    leased: int = 0
+    done: int = 0
+    redirected: int = 0
+    dead: int = 0
+    excluded: int = 0
+
+    @property
+    def seen(self) -> int:
+        return self.unfinished + self.done + self.redirected + self.dead + self.excluded
+
+    @property
+    def unfinished(self) -> int:
+        return self.queued + self.delayed + self.leased
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as its frontier knows it."""
+
+    spec: JobSpec
+    state: State
+    run: int
+    secret: bytes
+    """Keys the fingerprints of this job."""
+    seeding: bool
+    """The seeding is not over."""
+    started_at: float
+    """Of this run, the store's clock."""
+    ended_at: float = 0.0
+    """When the run finished or stopped; 0 while it goes on."""
+    reason: str = ""
+    """Why it stopped: ``max_pages``, ``command``."""
+
+
+class Begun(enum.StrEnum):
+    """How ``begin`` found the job."""
+
+    NEW = "new"
+    RESUMED = "resumed"
+    """Unfinished, and goes on."""
+    RERUN = "rerun"
+    """It was finished, or was to be forgotten: a new run starts."""
+
+
+class WorkerSeen(msgspec.Struct, frozen=True):
+    """A worker that the frontier has heard from."""
+
+    id: str
+    leased: int
+    silent_seconds: float
+
+
+class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A host's state, for people."""
+
+    key: str
+    queued: int
+    in_flight: int
+    due_seconds: float
+    """Until its next request may start; 0: now."""
+    blocked_seconds: float
+    latency_seconds: float
+    strikes: int
+    """Blocks and failed connections in a row."""
+    error_class: str
+
+
+class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """One sink's progress."""
+
+    target: str
+    undelivered: int
+    owner: str
+    blocking: bool
+    """The outbox is full because of it."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything ``status`` shows, from one instant."""
+
+    job: Job
+    counts: Counts
+    tally: dict[str, int]
+    """Counters of accepted commits: items, bytes, duplicates, outside:RULE."""
+    errors: dict[str, int]
+    """Dead requests by class."""
+    undelivered: int
+    """Items in the outbox that some sink has not made durable."""
+    sinks: list[SinkSeen]
+    workers: list[WorkerSeen]
+    hosts: list[HostSeen]
+    """The slowest and most troubled first, a few."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of one request."""
+
+    state: str
+    """queued, delayed, leased, done, redirected, dead, excluded."""
+    url: str
+    depth: int
+    priority: int
+    attempts: int
+    losses: int
+    referrer: str | None
+    added_at: float
+    ended_at: float
+    status: int
+    error_class: str
+    error: str
+    ready_in_seconds: float
+    """For queued and delayed ones: until its own not-before time and its host's due time have passed."""
+    worker: str
+    host: HostSeen | None
+
+
+class Dead(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that failed for good, and may be revived."""
+
+    id: int
+    url: str
+    error_class: str
+    error: str
+    status: int
+    attempts: int
+    losses: int
+    referrer: str | None
+    ended_at: float
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One item of the outbox."""
+
+    position: int
+    """Grows with each item of the job: the order of commits."""
+    request_id: int
+    place: int
+    """On its page; (request_id, place) is the item's key."""
+    record: bytes
+
+
+class SinkProgress(msgspec.Struct, frozen=True):
+    """What a sink has made durable, and its own position: one record, written at once."""
+
+    position: int = 0
+    """Every item up to here is durable in the target."""
+    mark: bytes = b""
+    """The sink's own: a file's length, for example."""
+    closed: bool = False
+    """The target is complete for this run (a rendered file, for example)."""

@@ -1,0 +1,63 @@
+"""A lease: a request handed to one worker until a deadline, with an epoch number that fences it."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from skitter.model.request import Request, decode
+
+
+class Work(enum.IntEnum):
+    """What a lease is for."""
+
+    PAGE = 0
+    """Fetch a request and hand its page to the spider."""
+    ROBOTS = 1
+    """The host gate: read a host's robots.txt before its first page."""
+    SEED = 2
+    """Run the spider's ``start()`` and add what it yields."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to end one piece of work. Times are the store's clock, never the worker's."""
+
+    work: Work
+    id: int
+    """The request id; for a gate, a number of the host; for the seeding, 0."""
+    epoch: int
+    """Unique within the job: whoever holds an older one is refused."""
+    host_key: str = ""
+    payload: bytes = b""
+    """The stored request; empty for gates and the seeding."""
+    attempts: int = 0
+    """Attempts already spent."""
+    leased_at: float = 0.0
+    deadline: float = 0.0
+    start_seconds: float | None = None
+    """The worker promises to be at the socket this soon after the grant, or to release; None: no hurry."""
+    robots_version: int = 0
+    """Which robots.txt governs the host; 0: nothing forbids anything."""
+    trusted: bool = False
+    """The host key was typed as a seed: the network guard lets it through."""
+
+    @property
+    def request(self) -> Request:
+        """Decoded anew at each call: keep it."""
+        return decode(self.payload)
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker gets when it asks for work. No leases means: nothing to do now, not: finished."""
+
+    leases: list[Lease]
+    state: str
+    """The job's state (``model.job.State``)."""
+    run: int
+    ask_again_seconds: float
+    """When something may have become ready; another worker's commit may make it sooner."""
+    blocked_by: str = ""
+    """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
+    permitted: list[str] = []
+    """Host keys that joined the scope since this client's last grant."""

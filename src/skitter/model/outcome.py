@@ -1,0 +1,82 @@
+"""How a leased request ended, and what the commit makes true together with it."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from skitter.model.lease import Grant, Lease
+from skitter.model.request import Entry
+
+
+class Ending(enum.StrEnum):
+    """What becomes of the request."""
+
+    DONE = "done"
+    REDIRECTED = "redirected"
+    RETRY = "retry"
+    DEAD = "dead"
+    EXCLUDED = "excluded"
+
+
+class RobotsRecord(msgspec.Struct, frozen=True):
+    """A host's robots.txt as the frontier keeps it. Empty text forbids nothing."""
+
+    text: bytes = b""
+    crawl_delay_seconds: float = 0.0
+    version: int = 0
+
+
+class HostNews(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit tells about a host. An open record: each field has a value that says nothing."""
+
+    answered: bool = False
+    """The host answered normally: its strikes are forgiven."""
+    unreachable: bool = False
+    """No connection could be had (dns, connect, tls), or its robots.txt could not be read."""
+    blocked: bool = False
+    """The host asked for a pause (429, 503, Retry-After)."""
+    retry_after_seconds: float | None = None
+    """The pause it named, if it did."""
+    latency_seconds: float | None = None
+    address: str = ""
+    robots: RobotsRecord | None = None
+    """The answer of a gate."""
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """One commit: the ending, the out-links, the items and the host news, true together or not at all.
+
+    A large page commits in parts: ``more`` says that another part follows. The links of a part are
+    added at once, its items are staged under the lease's epoch, and the last part shows them.
+    """
+
+    lease: Lease
+    ending: Ending
+    links: list[Entry] = []
+    items: list[bytes] = []
+    """Encoded records, in the order the spider yielded them."""
+    error_class: str = ""
+    """For retry, dead and excluded: dns, connect, …, http_4xx, callback; or the rule that excluded it."""
+    error: str = ""
+    """For a person: message, or traceback."""
+    status: int = 0
+    """The HTTP status, if there was one."""
+    retry_seconds: float = 0.0
+    """For retry: not before this long from now."""
+    touched: bool = True
+    """False: no network was touched, so the host's politeness slot is given back."""
+    more: bool = False
+    news: HostNews | None = None
+    tally: dict[str, int] = {}
+    """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The answer to a commit."""
+
+    accepted: list[bool]
+    """One per outcome; False: the lease was no longer current, and nothing of the outcome took effect."""
+    grant: Grant | None = None
+    """New leases, when the commit asked for some."""

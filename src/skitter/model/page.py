@@ -1,0 +1,32 @@
+"""What a fetch brings back, before anything reads it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """The answer of a server: bytes and figures, unparsed."""
+
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    """As received, in order, names in lower case; the last response only (no 1xx, no proxy's)."""
+    body: bytes
+    """Decoded: gzip, deflate and brotli are undone."""
+    address: str = ""
+    """The IP address that answered."""
+    http_version: str = ""
+    started_at: float = 0.0
+    """Wall time, seconds."""
+    seconds: float = 0.0
+    """From start to last byte."""
+    wire_bytes: int = 0
+    """Of the body as it came over the network."""
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, by its lower-case name."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None

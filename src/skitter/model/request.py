@@ -1,0 +1,123 @@
+"""A request: a URL to fetch and what to do with its page; its identity; its stored form."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NewType
+
+import msgspec
+
+from skitter.errors import FormatError, ItemError
+from skitter.model.url import canonical, host_key
+
+RequestId = NewType("RequestId", int)
+"""64 bits, signed, as SQLite and Redis keep integers."""
+
+STORED_VERSION = 1
+
+
+class Request(msgspec.Struct, omit_defaults=True):
+    """A URL to fetch, with everything the page's callback will want to know.
+
+    ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``.
+    ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes, lists, dicts, dates): they
+    are stored and may be read on another machine. A higher ``priority`` is served first.
+    """
+
+    url: str
+    callback: Any = None
+    errback: Any = None
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    body: bytes = b""
+    cookies: dict[str, str] = {}
+    meta: dict[str, Any] = {}
+    cb_kwargs: dict[str, Any] = {}
+    priority: int = 0
+    dont_filter: bool = False
+    depth: int = 0
+    """Links from a seed. Set by the worker."""
+    referrer: str | None = None
+    """The page the link stood on. Set by the worker."""
+    chain: tuple[str, ...] = ()
+    """The URLs that redirected here, first one first. Set by the worker."""
+    seed: bool = False
+    """Typed by the user, or a redirect of such a one: it permits its host key. Set by the worker."""
+
+    def replace(self, **changes: Any) -> Request:
+        """A copy with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A request as frontiers take it: its identity, what orders it, and its opaque stored form."""
+
+    id: RequestId
+    host_key: str
+    priority: int
+    payload: bytes
+    permits: bool = False
+    """A seed: its host key joins the scope and is trusted by the network guard."""
+
+
+class Fingerprinter:
+    """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, secret: bytes) -> None:
+        self._keyed = hashlib.blake2b(digest_size=8, key=secret)
+
+    def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
+        """64 bits over method, canonical URL and body."""
+        return self._hash(method.encode(), canonical(url).encode(), body)
+
+    def request_id(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> RequestId:
+        """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
+        fingerprint = self.fingerprint(request.method, request.url, request.body)
+        if filtered and not request.dont_filter:
+            return fingerprint
+        return self._hash(b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
+
+    def entry(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> Entry:
+        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``)."""
+        return Entry(
+            self.request_id(request, parent, place, filtered=filtered),
+            host_key(request.url),
+            request.priority,
+            encode(request),
+            request.seed,
+        )
+
+    def _hash(self, *parts: bytes) -> RequestId:
+        keyed = self._keyed.copy()
+        # Each part carries its length, so that no two lists of parts read the same.
+        for part in parts:
+            keyed.update(b"%d:" % len(part))
+            keyed.update(part)
+        return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Request)
+
+
+def encode(request: Request) -> bytes:
+    """The stored form: a version byte and msgpack. Callbacks must already be names."""
+    try:
+        return b"\x01" + _ENCODER.encode(request)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ItemError(
+            f"a request cannot be stored: {request.url}: {error}",
+            hint="meta and cb_kwargs take text, numbers, bytes, lists, dicts and dates",
+        ) from error
+
+
+def decode(payload: bytes) -> Request:
+    """The request of a stored form."""
+    if payload[:1] != b"\x01":
+        raise FormatError(
+            f"a stored request has an unknown version: {payload[:1].hex()}",
+            hint=f"this skitter reads version {STORED_VERSION}; upgrade it or start the job with --fresh",
+        )
+    return _DECODER.decode(payload[1:])

@@ -1,0 +1,106 @@
+"""URLs by the WHATWG standard: parsing, joining, the host key, and the one canonical form.
+
+A request keeps its URL as it was found (parsed, absolute, without fragment). The canonical form
+serves identity only: two URLs with the same canonical form are the same page, and it is never
+fetched. See docs/adr for why ``can_ada`` does the parsing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import can_ada
+
+from skitter.errors import UrlError
+
+MAX_URL_CHARS = 4096
+"""Longer URLs are not crawled: no honest page has them and traps do."""
+
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+
+
+def absolute(text: str, base: str | None = None) -> str:
+    """The absolute URL that a browser would make of ``text``, without its fragment.
+
+    Raises UrlError for what cannot be crawled; ``UrlError.rule`` is ``scheme``, ``unparsable``
+    or ``too_long``.
+    """
+    try:
+        # can_ada raises TypeError for text that UTF-8 cannot hold (a lone surrogate).
+        parsed = can_ada.parse(text) if base is None else can_ada.parse(base) + text
+    except (ValueError, TypeError) as error:
+        if base is None and not _SCHEME.match(text.strip()):
+            raise UrlError(
+                "unparsable", f"not an absolute URL: {text[:200]}", hint=f"did you mean https://{text[:200]} ?"
+            ) from error
+        raise UrlError("unparsable", f"not a URL: {text[:200]}") from error
+    rule = _flaw(href := parsed.href)
+    if rule is not None:
+        raise UrlError(rule, f"not a URL to crawl ({rule}): {text[:200]}", hint="http and https only")
+    return _without_fragment(href)
+
+
+class Joiner:
+    """Joins many hrefs to one base. Bad ones become None and are counted by rule in ``flaws``."""
+
+    __slots__ = ("_base", "flaws")
+
+    def __init__(self, base: str) -> None:
+        self._base = can_ada.parse(base)
+        self.flaws: Counter[str] = Counter()
+
+    def __call__(self, href: str) -> str | None:
+        try:
+            joined = (self._base + href).href
+        except (ValueError, TypeError):
+            self.flaws["unparsable"] += 1
+            return None
+        rule = _flaw(joined)
+        if rule is not None:
+            self.flaws[rule] += 1
+            return None
+        return _without_fragment(joined)
+
+
+def host_key(url: str) -> str:
+    """Scheme, host and port of an absolute URL: what politeness is counted by."""
+    end = url.index("/", 8)
+    at = url.rfind("@", 0, end)
+    if at == -1:
+        return url[:end]
+    return url[: url.index("//") + 2] + url[at + 1 : end]
+
+
+def canonical(url: str) -> str:
+    """The one form used for identity: escapes normal, query sorted by name, no fragment, no empty query."""
+    parsed = can_ada.parse(url)
+    query = parsed.search[1:]
+    if query:
+        # Sorted by name only, and stably: a=2&a=1 and a=1&a=2 may be different pages.
+        fields = sorted((field for field in query.split("&") if field), key=lambda field: field.partition("=")[0])
+        query = "&".join(fields)
+    start = parsed.href.index("/", 8)
+    target = parsed.pathname + ("?" + query if query else "")
+    if "%" in target:
+        target = _ESCAPE.sub(_normal_escape, target)
+    return parsed.href[:start] + target
+
+
+def _normal_escape(match: re.Match[str]) -> str:
+    character = chr(int(match[1], 16))
+    return character if character in _UNRESERVED else match[0].upper()
+
+
+def _flaw(href: str) -> str | None:
+    if len(href) > MAX_URL_CHARS:
+        return "too_long"
+    # WHATWG gives http and https URLs a host, or refuses them.
+    return None if href.startswith(("http://", "https://")) else "scheme"
+
+
+def _without_fragment(href: str) -> str:
+    mark = href.find("#")
+    return href if mark == -1 else href[:mark]

@@ -1,0 +1,130 @@
+"""When a host may be asked again, and when it is given up.
+
+Works on the host's record and on nothing else, so that the rules hold for the whole cluster: every
+frontier applies them inside the transaction that grants or commits.
+"""
+
+from __future__ import annotations
+
+from skitter.model.host import Host, Phase
+from skitter.settings import Politeness, Retry
+
+MAX_PAUSE_SECONDS = 86_400.0
+"""No host is blocked for longer than a day at a time, whatever its Retry-After says."""
+MAX_RECONNECT_SECONDS = 3_600.0
+MAX_START_SECONDS = 2.0
+BLOCK_LIMIT = 8
+"""Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
+_LATENCY_WEIGHT = 0.2
+
+
+def delay_of(host: Host, politeness: Politeness) -> float:
+    """Seconds between two requests to this host: the setting or its Crawl-delay, whichever is larger."""
+    return max(politeness.delay_seconds, host.crawl_delay_seconds)
+
+
+def due_at(host: Host) -> float:
+    """No grant before this time."""
+    return max(host.due, host.blocked_until)
+
+
+def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
+    """Where the host stands at this moment."""
+    if host.queued == 0:
+        return Phase.IDLE
+    if not has_room(host, politeness):
+        return Phase.FULL
+    return Phase.READY if due_at(host) <= now else Phase.WAITING
+
+
+def has_room(host: Host, politeness: Politeness) -> bool:
+    """One more request may be in flight."""
+    return not host.gate and host.in_flight < politeness.per_host
+
+
+def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
+    """Its robots.txt must be read before the next page."""
+    return politeness.obey_robots and host.robots_until <= now
+
+
+def granted(host: Host, epoch: int, now: float, politeness: Politeness) -> float | None:
+    """Book one grant on the host; the start window that goes with it, or None when there is no delay.
+
+    The next grant comes a delay *and* a window later: the worker may use up its window before it is
+    at the socket, and the next one may use none of its own.
+    """
+    host.in_flight += 1
+    host.served = epoch
+    delay = delay_of(host, politeness)
+    if delay == 0:
+        return None
+    host.due = now + delay + host.start_seconds
+    return host.start_seconds
+
+
+def given_back(host: Host, epoch: int, now: float) -> None:
+    """A grant never reached the network: unless a later one was made, the host is due again at once."""
+    if host.served == epoch:
+        host.due = min(host.due, now)
+
+
+def came_late(host: Host) -> None:
+    """A worker could not start within the window: a slow machine gets a longer one."""
+    host.start_seconds = min(host.start_seconds * 2, MAX_START_SECONDS)
+
+
+def answered(host: Host, latency_seconds: float | None) -> None:
+    """A normal answer forgives everything."""
+    host.strikes = host.blocks = 0
+    host.error_class = ""
+    if latency_seconds is not None:
+        old = host.latency_seconds or latency_seconds
+        host.latency_seconds = old + _LATENCY_WEIGHT * (latency_seconds - old)
+
+
+def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float | None, first_seconds: float) -> bool:
+    """The host asked for a pause. True if this request struck (see ``_strike``)."""
+    host.strikes = 0
+    # A pause of zero names none: taken at its word, eight answers within a second would end the host.
+    if retry_after_seconds:
+        pause = min(retry_after_seconds, MAX_PAUSE_SECONDS)
+        # A pause the host names holds, even when it was told to a request from before the block.
+        host.blocked_until = max(host.blocked_until, now + pause)
+    else:
+        pause = min(first_seconds * 2.0 ** min(host.blocks, 40), MAX_PAUSE_SECONDS)
+    if not _strike(host, now, leased_at, pause):
+        return False
+    host.blocks += 1
+    return True
+
+
+def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
+    """No connection could be had. True if this request struck (see ``_strike``)."""
+    pause = min(retry.retry_delay_seconds * 2.0 ** min(host.strikes, 40), MAX_RECONNECT_SECONDS)
+    if not _strike(host, now, leased_at, pause):
+        return False
+    host.strikes += 1
+    return True
+
+
+def is_down(host: Host, retry: Retry) -> bool:
+    """The host is given up as a whole, and its queue with it."""
+    return host.strikes >= retry.max_attempts or host.blocks >= BLOCK_LIMIT
+
+
+def new_chance(host: Host) -> None:
+    """What was given up is tried again. A pause that the host asked for still holds."""
+    host.strikes = host.blocks = host.gate_losses = 0
+
+
+def _strike(host: Host, now: float, leased_at: float, pause_seconds: float) -> bool:
+    """Block the host, if this request tells something new: it was leased after the last strike.
+
+    Eight requests in flight to a host that went away are one piece of news, not eight: otherwise
+    one bad moment would double the pause eight times.
+    """
+    if leased_at <= host.struck_at:
+        return False
+    host.struck_at = now
+    host.blocked_until = max(host.blocked_until, now + pause_seconds)
+    return True

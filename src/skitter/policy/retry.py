@@ -1,0 +1,59 @@
+"""What may be tried again, and when. Pure: the caller brings the clock and the chance."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+
+RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
+"""The server may well answer next time."""
+BLOCK_STATUSES = frozenset({429, 503})
+"""The server asks for less: the whole host backs off, and the request spends no attempt."""
+NETWORK_KINDS = frozenset({"dns", "connect", "tls", "timeout", "protocol"})
+"""Kinds of FetchError to try again; too_large, guard and redirect are final."""
+UNREACHABLE_KINDS = frozenset({"dns", "connect", "tls"})
+"""The host as a whole cannot be reached; the page is not to blame."""
+
+MAX_RETRY_AFTER_SECONDS = 86_400.0
+MAX_BACKOFF_SECONDS = 3_600.0
+
+_DELTA = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def retry_after_seconds(value: str | None, now: float) -> float | None:
+    """How long a Retry-After header asks to wait, at most a day; ``now`` is wall time.
+
+    None when it is absent or is neither a number of seconds nor an HTTP date.
+    """
+    text = (value or "").strip()
+    if not text:
+        return None
+    if _DELTA.fullmatch(text):
+        # Ten digits are already 300 years; int() refuses thousands of them.
+        seconds = 0.0 if text[0] == "-" else float(text.lstrip("+0")[:10] or 0)
+    else:
+        from email.utils import parsedate_to_datetime  # drags in much of the standard library, for a rare header
+
+        try:
+            when = parsedate_to_datetime(text)
+            # A date without a zone is read as GMT, the only one HTTP knows.
+            seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def backoff_seconds(attempt: int, base: float, jitter: float) -> float:
+    """The delay after failed attempt number ``attempt`` (the first is 1): ``base`` doubling, at most an hour.
+
+    Half of it is certain and ``jitter``, in [0, 1), says how much of the other half is added, so that
+    requests that failed together do not return together.
+    """
+    # 2**64 times anything is beyond the cap, and a float still holds it.
+    full = min(base * 2.0 ** min(max(attempt - 1, 0), 64), MAX_BACKOFF_SECONDS)
+    return full / 2 + full / 2 * jitter
+
+
+def error_class(status: int) -> str:
+    """The class under which an HTTP error status is counted."""
+    return "http_5xx" if status >= 500 else "http_4xx"

@@ -1,0 +1,50 @@
+"""Which links a crawl follows. What is outside is counted by rule, and never becomes a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from skitter.model.url import host_key
+
+_MAX_REMEMBERED = 10_000
+
+
+class Scope:
+    """The rules of one job, as one worker asks them.
+
+    With ``domains``: those and their subdomains. With ``by_seeds``: the host keys that seeds have
+    permitted so far (``permit``). With neither: everywhere.
+    """
+
+    def __init__(self, *, domains: Iterable[str] = (), by_seeds: bool = False, max_depth: int | None = None) -> None:
+        self._domains = tuple(domain.lower().lstrip(".") for domain in domains)
+        self._by_seeds = by_seeds
+        self._permitted: set[str] = set()
+        self._max_depth = max_depth
+        self._verdicts: dict[str, bool] = {}
+
+    def permit(self, host_keys: Iterable[str]) -> None:
+        """Seeds have permitted these host keys."""
+        self._permitted.update(host_keys)
+
+    def rule_against(self, url: str, depth: int) -> str | None:
+        """``offsite`` or ``depth``; None: the link is to be followed."""
+        if self._max_depth is not None and depth > self._max_depth:
+            return "depth"
+        key = host_key(url)
+        if self._by_seeds:
+            return None if key in self._permitted else "offsite"
+        if not self._domains:
+            return None
+        inside = self._verdicts.get(key)
+        if inside is None:
+            if len(self._verdicts) >= _MAX_REMEMBERED:
+                self._verdicts.clear()
+            inside = self._verdicts[key] = self._is_inside(key)
+        return None if inside else "offsite"
+
+    def _is_inside(self, key: str) -> bool:
+        host = key.partition("//")[2]
+        if not host.endswith("]"):
+            host = host.rpartition(":")[0] or host
+        return any(host == domain or host.endswith("." + domain) for domain in self._domains)

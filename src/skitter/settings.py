@@ -1,0 +1,164 @@
+"""Settings: small frozen groups of typed values, each name unique across all groups.
+
+One name belongs to one group, so ``--set timeout_seconds=5`` needs no prefix. Nothing here
+reads a file or the environment: ``cli`` collects the layers and ``Settings.from_layers`` joins
+them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None`` means no limit.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from skitter.errors import SettingsError
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+DEFAULT_USER_AGENT = "skitter/0.1 (web crawler)"
+
+
+class Fetch(msgspec.Struct, frozen=True, kw_only=True):
+    """How one request is sent and what its answer may cost."""
+
+    user_agent: str = DEFAULT_USER_AGENT
+    """The honest name sent with every request; its product token is what robots.txt is asked about."""
+    timeout_seconds: Positive = 30.0
+    """From the start of a request to the last byte of its body."""
+    connect_timeout_seconds: Positive = 10.0
+    """Name lookup, TCP and TLS together."""
+    min_bytes_per_second: NotNegative = 100.0
+    """A body slower than this for ten seconds is given up as a timeout; 0 allows any rate."""
+    max_body_bytes: Count = 33_554_432
+    """Of the decoded body: also the limit for decompression bombs."""
+    max_redirects: Annotated[int, Meta(ge=0)] = 10
+    """Hops of one chain."""
+    allow_private: bool = False
+    """Let found links lead to private, loopback and reserved addresses."""
+    verify_tls: bool = True
+    """Refuse certificates that do not verify."""
+    http2: bool = True
+    """Offer HTTP/2 to https servers."""
+    cookies: bool = True
+    """Keep a cookie jar per worker."""
+
+
+class Politeness(msgspec.Struct, frozen=True, kw_only=True):
+    """What every worker of a job together owes a host."""
+
+    delay_seconds: NotNegative = 0.0
+    """Between the starts of two requests to one host key."""
+    per_host: Count = 8
+    """Requests in flight per host key, whole cluster."""
+    obey_robots: bool = True
+    """Read and obey robots.txt."""
+    robots_seconds: Positive = 86_400.0
+    """How long a robots.txt is believed."""
+    host_backoff_seconds: Positive = 60.0
+    """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """When a request that failed is tried again."""
+
+    max_attempts: Count = 4
+    """Attempts before a request is dead."""
+    retry_delay_seconds: NotNegative = 1.0
+    """Delay before the second attempt; doubles with each, with jitter, at most an hour."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of a job and of the work inside it."""
+
+    max_pages: Count | None = None
+    """Pages (requests that end done) of the whole job."""
+    max_depth: Annotated[int, Meta(ge=0)] | None = None
+    """Links from a seed; a seed has depth 0."""
+    lease_seconds: Positive = 30.0
+    """How long a request belongs to a worker that does not renew it."""
+    callback_seconds: Positive = 60.0
+    """A spider callback that runs longer makes its page dead."""
+    max_outbox_items: Count = 100_000
+    """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
+    max_known_urls: Count = 200_000
+    """URLs a worker remembers so that a link it has already handed in costs nothing."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """This node's share of the work; the only group that is not stored with the job."""
+
+    workers: Count = 1
+    """Worker processes."""
+    concurrency: Count = 64
+    """Requests in flight per worker."""
+    shutdown_seconds: NotNegative = 10.0
+    """How long a worker that was asked to stop finishes what is in flight."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All groups together."""
+
+    fetch: Fetch = msgspec.field(default_factory=Fetch)
+    politeness: Politeness = msgspec.field(default_factory=Politeness)
+    retry: Retry = msgspec.field(default_factory=Retry)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    run: Run = msgspec.field(default_factory=Run)
+
+    @classmethod
+    def from_layers(cls, layers: Iterable[tuple[str, Mapping[str, Any]]]) -> Settings:
+        """Join ``(where it came from, {name: value})`` layers; a later layer wins.
+
+        Values may be text, as the environment and the command line have it.
+        """
+        groups: dict[str, dict[str, Any]] = {}
+        origin: dict[str, str] = {}
+        for source, values in layers:
+            for name, value in values.items():
+                group = _GROUP_OF.get(name)
+                if group is None:
+                    raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
+                groups.setdefault(group, {})[name] = None if value in ("none", "None") else value
+                origin[name] = source
+        converted = {}
+        for group, values in groups.items():
+            for name, value in values.items():
+                try:
+                    msgspec.convert({name: value}, _GROUPS[group], strict=False)
+                except msgspec.ValidationError as error:
+                    reason = str(error).split(" - at")[0]
+                    raise SettingsError(
+                        f"bad value in {origin[name]}: {name}={value!r}", hint=f"{reason} (docs/reference/settings.md)"
+                    ) from error
+            converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
+        return cls(**converted)
+
+    def job_wide(self) -> dict[str, Any]:
+        """Everything that every worker of the job must agree on, as plain values to store with it."""
+        merged: dict[str, Any] = {}
+        for group in ("fetch", "politeness", "retry", "limits"):
+            merged |= msgspec.to_builtins(getattr(self, group))
+        return merged
+
+
+_GROUPS: dict[str, type[msgspec.Struct]] = {
+    "fetch": Fetch,
+    "politeness": Politeness,
+    "retry": Retry,
+    "limits": Limits,
+    "run": Run,
+}
+_GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__struct_fields__}
+
+
+def names() -> list[str]:
+    """Every setting there is, in the order of the reference page."""
+    return list(_GROUP_OF)
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, _GROUP_OF, n=1)
+    return f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists every setting"

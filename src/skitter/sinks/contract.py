@@ -1,0 +1,47 @@
+"""What every sink promises, so that committed items reach its target once, whatever is killed.
+
+The frontier keeps one record for each sink: the position up to which the target holds every item,
+and the sink's own mark, both written at once. ``open`` brings the target back to the mark and
+``write`` makes a batch durable before it returns the next one. So a writer that dies between the
+two leaves only what the next ``open`` or ``write`` takes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from skitter.model.job import Item, SinkProgress
+
+
+class Sink(Protocol):
+    """One target. Synchronous, and always called from one thread; every method raises SinkError."""
+
+    target: str
+    """The name under which the frontier keeps the progress: the same for the same place."""
+    exact: bool
+    """False: a batch may be written twice after a crash; (request id, place) tells repeats apart."""
+
+    def open(self, progress: SinkProgress) -> bytes:
+        """Take the target, bring it to what ``progress`` says is committed, and return the mark to begin with.
+
+        An empty ``progress.mark`` is a new run: only then may a target be emptied. With
+        ``progress.closed`` the target was completed and may have changed since: go on after
+        what is there. The mark returned is recorded, with ``closed`` taken off, before anything is written.
+        """
+        ...
+
+    def write(self, items: Sequence[Item]) -> bytes:
+        """Make the items durable behind the mark; returns the new mark, which is never empty.
+
+        When it raises, the target is as it was.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Everything is written: complete the target. May be called again, also after a crash."""
+        ...
+
+    def close(self, *, complete: bool = False) -> None:
+        """Let the target go. ``complete``: ``closed`` is recorded, and what served the resuming may go too."""
+        ...

@@ -1,0 +1,194 @@
+"""Files as sinks need them: one owner, durable appends that are cut back when they fail, replaced whole.
+
+Every OSError becomes a SinkError here, with what the user can do.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from skitter.errors import SinkError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NOT_A_PLACE = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+
+
+@contextmanager
+def mapped(target: str) -> Iterator[None]:
+    """Raise SinkError for every OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise _sink_error(target, error) from error
+
+
+def _sink_error(target: str, error: OSError) -> SinkError:
+    if error.errno in _FULL:
+        what = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        return SinkError(
+            f"cannot write results: {target}: {what}",
+            hint="nothing is lost: free some space and run the same command again",
+        )
+    hint = "nothing is lost: when the cause is gone, run the same command again"
+    if error.errno in _FORBIDDEN:
+        hint = "choose a file in a folder that you may write to"
+    elif error.errno in _NOT_A_PLACE:
+        hint = "choose the name of a file, in a folder"
+    return SinkError(f"cannot write results: {target}: {error.strerror or error}", hint=hint)
+
+
+def in_place(target: str) -> Path:
+    """Where the target really is, links followed, in a folder that exists. Raises for what is not a file."""
+    with mapped(target):
+        path = Path(os.path.realpath(target))
+        _make_folder(path.parent)
+        if path.exists():
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise SinkError(f"not a file: {target}", hint="choose the name of a file, new or with earlier results")
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return path
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in the folder durable: a new file's, a renamed one's."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """All of it, also to a pipe that somebody has made non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(fd, rest) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
+
+
+class AppendFile:
+    """A file that one process appends to, under a lock that goes when the process does."""
+
+    def __init__(self, path: Path, target: str, fd: int) -> None:
+        self.path = path
+        self.end = os.fstat(fd).st_size
+        """Where the next append goes: everything before is committed, or was there before."""
+        self._target = target
+        self._fd = fd
+
+    @classmethod
+    def open(cls, path: Path, target: str, *, create: bool) -> AppendFile | None:
+        """None: there is no such file, and none was to be made."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+        with mapped(target):
+            while True:
+                try:
+                    fd = os.open(path, flags, 0o666)
+                except FileNotFoundError:
+                    if create:
+                        raise
+                    return None
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    # A former owner may have removed or replaced the file between our open and our
+                    # lock; then we hold the lock of a file that has no name.
+                    if _is_at(path, fd):
+                        return cls(path, target, fd)
+                except BlockingIOError as error:
+                    os.close(fd)
+                    raise SinkError(
+                        f"in use by another process: {target}",
+                        hint="wait until it ends, or give another file with -o",
+                    ) from error
+                except OSError:
+                    os.close(fd)
+                    raise
+                os.close(fd)
+
+    def size(self) -> int:
+        """Of the file, whatever stands behind ``end`` included."""
+        return os.fstat(self._fd).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        """At most so many bytes from there."""
+        with mapped(self._target):
+            return os.pread(self._fd, length, start)
+
+    def cut(self, end: int) -> None:
+        """Forget everything from ``end`` on."""
+        with mapped(self._target):
+            os.ftruncate(self._fd, end)
+        self.end = end
+
+    def append(self, data: bytes) -> None:
+        """Durable when it returns; when it raises, the file ends where it did."""
+        with mapped(self._target):
+            try:
+                os.lseek(self._fd, self.end, os.SEEK_SET)
+                write_all(self._fd, data)
+                os.fsync(self._fd)
+            except OSError:
+                # If this fails too, the next open finds the tail and cuts it off.
+                with suppress(OSError):
+                    os.ftruncate(self._fd, self.end)
+                raise
+        self.end += len(data)
+
+    def sync(self) -> None:
+        """Make the file's length and its name durable."""
+        with mapped(self._target):
+            os.fsync(self._fd)
+            sync_folder(self.path.parent)
+
+    def close(self) -> None:
+        """Unlocks, too."""
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.close(self._fd)
+            self._fd = -1
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def replace(path: Path, target: str, render: Callable[[BinaryIO], None]) -> None:
+    """The file with what ``render`` writes, or as it was: never half of it."""
+    temporary = path.with_name(f".{path.name}.render")
+    with mapped(target):
+        temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb") as out:
+                if path.exists():
+                    os.fchmod(out.fileno(), stat.S_IMODE(path.stat().st_mode))
+                render(out)
+                out.flush()
+                os.fsync(out.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)

@@ -1,0 +1,60 @@
+"""JSON lines on standard output. What a pipe has taken cannot be taken back, so: at least once.
+
+After a crash the items of at most one batch come again; the order stays.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+
+from skitter.errors import SinkError
+from skitter.model.job import Item, SinkProgress
+from skitter.sinks.disk import mapped, write_all
+from skitter.sinks.records import json_lines
+
+_MARK = b"1"
+
+
+class StdoutSink:
+    """``-o -``."""
+
+    exact = False
+    target = "-"
+
+    def open(self, progress: SinkProgress) -> bytes:
+        return progress.mark or _MARK
+
+    def write(self, items: Sequence[Item]) -> bytes:
+        lines = json_lines(items)
+        try:
+            with mapped("standard output"):
+                _print(lines)
+        except SinkError as error:
+            if isinstance(error.__cause__, BrokenPipeError):
+                raise SinkError(
+                    "nobody reads standard output any more",
+                    hint="nothing is lost: run the same command again for the rest",
+                ) from error.__cause__
+            raise
+        return _MARK
+
+    def finish(self) -> None:
+        """Nothing to do: everything was handed over when it was written."""
+
+    def close(self, *, complete: bool = False) -> None:
+        """Standard output stays open: it is not ours."""
+
+
+def _print(lines: bytes) -> None:
+    sys.stdout.flush()
+    try:
+        fd = sys.stdout.fileno()
+    except io.UnsupportedOperation:
+        # A notebook, or a test: an object that only looks like a file.
+        sys.stdout.write(lines.decode())
+        sys.stdout.flush()
+        return
+    # Past Python's buffer: what stays there when the reader goes would make trouble again at exit.
+    write_all(fd, lines)

@@ -1,0 +1,44 @@
+"""The spider: what people write. Its methods say what to do with pages; everything else is skitter's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from skitter.extract.response import Response
+from skitter.model.request import Request
+
+
+class Spider:
+    """Subclass it, give it a ``name`` and ``start_urls``, and write ``parse``.
+
+    Callbacks may be plain generators, async generators, coroutines or functions that return a list.
+    They yield items (dicts, dataclasses, msgspec structs, attrs or pydantic models) and Requests.
+    Arguments of ``-a KEY=VALUE`` become attributes.
+    """
+
+    name: str = ""
+    start_urls: Sequence[str] = ()
+    allowed_domains: Sequence[str] = ()
+    """Links to other domains are not followed; empty: every link that the spider yields is."""
+    custom_settings: ClassVar[Mapping[str, Any]] = {}
+    handle_statuses: Sequence[int] = ()
+    """Statuses besides 2xx whose pages the callback wants to see."""
+
+    def __init__(self, **arguments: str) -> None:
+        for name, value in arguments.items():
+            setattr(self, name, value)
+
+    @property
+    def logger(self) -> logging.Logger:
+        return logging.getLogger(f"skitter.spider.{self.name or type(self).__name__}")
+
+    def start(self) -> Iterable[Request] | AsyncIterable[Request]:
+        """The first requests. They permit their hosts: see the network guard."""
+        for url in self.start_urls:
+            yield Request(url)
+
+    def parse(self, response: Response) -> Any:
+        """The default callback."""
+        raise NotImplementedError(f"{type(self).__name__} has no parse method")

@@ -1,0 +1,200 @@
+"""From a reference to a spider: ``file.py``, ``file.py:Class``, ``package.module:Class``, or a name in the project.
+
+A spider's file is code of the user's own and is run when it is loaded. Looking for a name runs
+nothing: the files are only read. Every way in which it can go wrong is a SpiderError with a hint.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import sys
+import traceback
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+from skitter.errors import SpiderError
+from skitter.spiders.base import Spider
+from skitter.spiders.site import SiteSpider
+
+DEFAULT_PLACES = ("spiders",)
+"""Where a name is looked for, unless the project says otherwise."""
+
+
+def load_spider(reference: str, folder: Path) -> type[Spider]:
+    """The class that a reference stands for; relative files are looked for in ``folder``. Empty: the built-in one."""
+    if not reference:
+        return SiteSpider
+    place, _, class_name = reference.partition(":")
+    if place.endswith(".py"):
+        return _pick(_file_module(folder / place, place, folder), place, class_name)
+    if class_name and all(part.isidentifier() for part in place.split(".")):
+        return _pick(_named_module(place, folder), place, class_name)
+    raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py, file.py:Class or package.module:Class")
+
+
+def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
+    """The one form that a job stores: with the class, and relative where the file is below ``folder``.
+
+    So ``./books.py`` and ``books.py:Books`` are the same spider, and another machine may keep the
+    project elsewhere.
+    """
+    place = reference.partition(":")[0]
+    if place.endswith(".py"):
+        path = (folder / place).resolve()
+        home = folder.resolve()
+        place = str(path.relative_to(home)) if path.is_relative_to(home) else str(path)
+    return f"{place}:{kind.__name__}"
+
+
+def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
+    """An instance, with the arguments of ``-a``."""
+    try:
+        return kind(**arguments)
+    except Exception as error:
+        raise SpiderError(
+            f"a spider cannot be constructed: {kind.__name__}: {type(error).__name__}: {error}",
+            hint="are the arguments of -a the ones that its __init__ takes?",
+        ) from error
+
+
+def named_spiders(places: Iterable[str], folder: Path) -> dict[str, list[str]]:
+    """Every spider name in the project with its references (two with one name are a mistake, but not ours to hide).
+
+    A place is a file, or a folder whose files are read. A file that cannot be parsed names nothing.
+    """
+    found: dict[str, list[str]] = {}
+    for place in places:
+        path = folder / place
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            for class_name, name in _names_in(file):
+                found.setdefault(name, []).append(f"{file.relative_to(folder)}:{class_name}")
+    return found
+
+
+def _names_in(file: Path) -> list[tuple[str, str]]:
+    """``(class, name)`` for each class with a literal ``name = "..."``."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [
+        (node.name, statement.value.value)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        and any(
+            isinstance(target, ast.Name) and target.id == "name"
+            for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        )
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    ]
+
+
+def _file_module(path: Path, shown: str, folder: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise SpiderError(f"no such spider file: {shown}", hint=_other_files(path))
+    # Named after the whole path: a spider in json.py must not pass for the json module.
+    name = f"_skitter_spider_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    # Its neighbours can be imported, as if it were run, and so can the project's packages.
+    for home in (str(folder.resolve()), str(path.parent)):
+        if home not in sys.path:
+            sys.path.insert(0, home)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Before it runs: dataclasses and pydantic look their module up by name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _import_failure(error, shown) from error
+    return module
+
+
+def _named_module(name: str, folder: Path) -> ModuleType:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _import_failure(error, name) from error
+
+
+def _import_failure(error: BaseException, shown: str) -> SpiderError:
+    # SystemExit too: a script that ends itself when it is imported is not a spider.
+    if isinstance(error, SyntaxError):
+        where = f"line {error.lineno}" if error.lineno else "somewhere"
+        file = Path(error.filename).name if error.filename else shown
+        line = (error.text or "").strip()
+        return SpiderError(
+            f"a spider with a syntax error: {shown}: {file}, {where}: {error.msg}",
+            hint=f"look at: {line}" if line else "correct it and run the same command again",
+        )
+    if isinstance(error, ModuleNotFoundError):
+        return SpiderError(
+            f"a spider cannot be imported: {shown}: {error}",
+            hint=f"install {(error.name or 'it').partition('.')[0]} into the environment that skitter runs in",
+        )
+    frames = traceback.extract_tb(error.__traceback__)
+    line = f", line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+    return SpiderError(
+        f"a spider cannot be imported: {shown}: {type(error).__name__}: {error}{line}",
+        hint="run the same command with -v for the traceback",
+    )
+
+
+def _pick(module: ModuleType, place: str, class_name: str) -> type[Spider]:
+    here = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Spider) and value.__module__ == module.__name__
+    ]
+    if class_name:
+        return _named_class(module, place, class_name, [kind.__name__ for kind in here])
+    # A base class of the others in the file is not meant to be run.
+    leaves = [kind for kind in here if not any(other is not kind and issubclass(other, kind) for other in here)]
+    if not leaves:
+        raise SpiderError(f"no spider in the file: {place}", hint="write a class that inherits from skitter.Spider")
+    if len(leaves) > 1:
+        choices = ", ".join(f"{place}:{kind.__name__}" for kind in leaves)
+        raise SpiderError(f"several spiders in one file: {place}", hint=f"name one of them: {choices}")
+    return leaves[0]
+
+
+def _named_class(module: ModuleType, place: str, class_name: str, known: list[str]) -> type[Spider]:
+    kind = getattr(module, class_name, None)
+    if isinstance(kind, type) and issubclass(kind, Spider) and kind is not Spider:
+        return kind
+    if kind is not None:
+        raise SpiderError(f"not a spider: {place}:{class_name}", hint="it does not inherit from skitter.Spider")
+    near = difflib.get_close_matches(class_name, known, n=1)
+    if near:
+        hint = f"did you mean {place}:{near[0]} ?"
+    else:
+        hint = f"there: {', '.join(known)}" if known else "write a class that inherits from skitter.Spider"
+    raise SpiderError(f"no such spider class: {place}:{class_name}", hint=hint)
+
+
+def _other_files(path: Path) -> str:
+    try:
+        names = [file.name for file in path.parent.glob("*.py")]
+    except OSError:
+        names = []
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {near[0]} ?" if near else "give the path of a .py file, from the current folder"

@@ -1,0 +1,30 @@
+"""Tools for tests, skitter's own and its users': public, and imported only when a name is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skitter.testing.web import SyntheticWeb as SyntheticWeb
+    from skitter.testing.web import WebSpec as WebSpec
+    from skitter.testing.web import expected as expected
+    from skitter.testing.web import page as page
+    from skitter.testing.web import served as served
+
+_HOME = {
+    "SyntheticWeb": "skitter.testing.web",
+    "WebSpec": "skitter.testing.web",
+    "expected": "skitter.testing.web",
+    "page": "skitter.testing.web",
+    "served": "skitter.testing.web",
+}
+
+__all__ = ["SyntheticWeb", "WebSpec", "expected", "page", "served"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

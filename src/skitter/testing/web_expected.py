@@ -1,0 +1,152 @@
+"""What a correct crawl of a synthetic web ends with, worked out from its spec alone.
+
+The walk needs no server, no URL parser and no HTML parser: a page's links name their targets. So
+it shares no code, and no mistake, with the crawler whose results are compared with it. URLs are in
+canonical form; bring a crawl's into the same form (``skitter.model.url.canonical``) to compare.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from skitter.testing.web_pages import Link, PageSpec, answer
+from skitter.testing.web_spec import CANARY, DEAD, WebSpec, bases_of
+
+MAX_REDIRECTS = 10
+
+
+@dataclass
+class Expected:
+    """URLs by their terminal state; together they are all that a crawl may have seen."""
+
+    done: set[str] = field(default_factory=set)
+    redirected: set[str] = field(default_factory=set)
+    dead: dict[str, str] = field(default_factory=dict)
+    """URL -> class of the error: http_4xx, http_5xx, redirect, connect, guard."""
+    excluded: set[str] = field(default_factory=set)
+    """By robots.txt."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """Of the HTML pages among ``done``."""
+
+    @property
+    def seen(self) -> set[str]:
+        return self.done | self.redirected | self.dead.keys() | self.excluded
+
+
+class _Step:
+    """A URL on its way: where it is, what redirected to it, and whether a seed led here."""
+
+    __slots__ = ("chain", "host", "path", "seed")
+
+    def __init__(self, host: int, path: str, chain: tuple[tuple[int, str], ...] = (), seed: bool = False) -> None:
+        self.host = host
+        self.path = path
+        self.chain = chain
+        self.seed = seed
+
+
+class _Walk:
+    def __init__(self, spec: WebSpec, bases: dict[int, str], *, obey_robots: bool, allow_private: bool) -> None:
+        self._spec = spec
+        self._bases = bases
+        self._obey_robots = obey_robots
+        self._allow_private = allow_private
+        self._scope: set[int] = set()
+        """Hosts whose links are followed."""
+        self._permitted: set[int] = set()
+        """Hosts that may be connected to although they are on loopback."""
+        self._seen: set[tuple[int, str]] = set()
+        self._queue: deque[_Step] = deque()
+        self._pages: list[PageSpec] = []
+        self.result = Expected()
+
+    def run(self, seeds: Iterable[tuple[int, str]]) -> Expected:
+        for host, path in seeds:
+            self._scope.add(host)
+            self._permitted.add(host)
+            self._push(_Step(host, path, seed=True))
+        # The seeds' redirects first: where they end widens the scope for every other page.
+        self._drain()
+        while self._pages:
+            for link in self._pages.pop().links:
+                if link.host in self._scope:
+                    self._push(_Step(link.host, link.path))
+            self._drain()
+        return self.result
+
+    def _push(self, step: _Step) -> None:
+        if (step.host, step.path) not in self._seen:
+            self._seen.add((step.host, step.path))
+            self._queue.append(step)
+
+    def _drain(self) -> None:
+        while self._queue:
+            self._visit(self._queue.popleft())
+
+    def _visit(self, step: _Step) -> None:
+        url = self._bases[step.host] + step.path
+        result = self.result
+        if step.host not in self._permitted and not self._allow_private:
+            result.dead[url] = "guard"
+        elif step.host == DEAD:
+            result.dead[url] = "connect"
+        elif self._obey_robots and step.host in self._spec.robots_hosts and step.path.startswith("/private/"):
+            result.excluded.add(url)
+        elif step.host == CANARY:
+            result.done.add(url)
+        else:
+            self._take(step, url, answer(self._spec, step.host, step.path))
+
+    def _take(self, step: _Step, url: str, page: PageSpec | None) -> None:
+        result = self.result
+        if page is None or 400 <= page.status < 500:
+            result.dead[url] = "http_4xx"
+        elif page.status >= 500:
+            result.dead[url] = "http_5xx"
+        elif page.location is not None:
+            self._redirect(step, url, page.location)
+        else:
+            result.done.add(url)
+            self._pages.append(page)
+            if page.is_html:
+                result.titles[url] = page.title
+            if step.seed:
+                self._scope.add(step.host)
+
+    def _redirect(self, step: _Step, url: str, target: Link) -> None:
+        chain = (*step.chain, (step.host, step.path))
+        if (target.host, target.path) in chain or len(chain) > MAX_REDIRECTS:
+            self.result.dead[url] = "redirect"
+            return
+        self.result.redirected.add(url)
+        if step.seed:
+            self._permitted.add(target.host)
+        self._push(_Step(target.host, target.path, chain, step.seed))
+
+
+def expected(
+    spec: WebSpec,
+    urls: Sequence[str],
+    seeds: Iterable[str] | None = None,
+    *,
+    obey_robots: bool = True,
+    allow_private: bool = False,
+    canary_url: str = "",
+    dead_url: str = "",
+) -> Expected:
+    """The end of a crawl by the built-in spider from ``seeds`` (URLs of this web; default: every host's root).
+
+    ``urls`` are the hosts' roots, in order.
+    """
+    bases = bases_of(urls, canary_url, dead_url)
+    places = [_place(bases, url) for url in (urls if seeds is None else seeds)]
+    return _Walk(spec, bases, obey_robots=obey_robots, allow_private=allow_private).run(places)
+
+
+def _place(bases: dict[int, str], url: str) -> tuple[int, str]:
+    for host, base in bases.items():
+        if base and url.startswith(base + "/"):
+            return host, url[len(base) :]
+    raise ValueError(f"not a URL of this web: {url}")

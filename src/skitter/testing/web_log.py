@@ -1,0 +1,78 @@
+"""What the synthetic web was asked, and when: for tests of politeness and of refetching."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import IO, NamedTuple
+
+_FLUSH_SECONDS = 0.1
+
+
+class Hit(NamedTuple):
+    """One request as the server saw it."""
+
+    at: float
+    """Arrival, by the machine's monotonic clock: the same for all its processes."""
+    host: int
+    """Index of the host; -1 is the canary."""
+    path: str
+    status: int
+    in_flight: int
+    """Requests that this host was working on, this one included."""
+
+
+class RequestLog:
+    """In memory, or as lines of JSON in a file; ``keep=False`` without a file keeps nothing."""
+
+    def __init__(self, path: Path | None, *, keep: bool) -> None:
+        self._path = path
+        self._keep = keep
+        self._hits: list[Hit] = []
+        self._file: IO[str] | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
+
+    def open(self) -> None:
+        if self._path is not None:
+            self._file = self._path.open("w", encoding="utf-8")
+
+    def add(self, hit: Hit) -> None:
+        if self._file is None:
+            if self._keep:
+                self._hits.append(hit)
+            return
+        self._file.write(
+            f'{{"at": {hit.at:.6f}, "host": {hit.host}, "path": {json.dumps(hit.path)}, '
+            f'"status": {hit.status}, "in_flight": {hit.in_flight}}}\n'
+        )
+        # Soon, but not per request: someone may be reading along, and a system call a line is dear.
+        if self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+
+    def read(self) -> list[Hit]:
+        if self._path is None:
+            return list(self._hits)
+        self._flush()
+        return read_log(self._path)
+
+    def close(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        if self._file is not None:
+            self._file.flush()
+
+
+def read_log(path: str | Path) -> list[Hit]:
+    """The requests in a log file, in order of arrival; a last line still being written is left out."""
+    text = Path(path).read_text(encoding="utf-8")
+    return [Hit(**json.loads(line)) for line in text.split("\n")[:-1]]

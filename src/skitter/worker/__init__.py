@@ -1,0 +1,1 @@
+"""The worker: leases, fetches, parses, commits and delivers. It knows contracts, never a backend."""

@@ -1,0 +1,106 @@
+"""The host gate: reading a host's robots.txt, once for the cluster, and obeying it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from skitter.errors import FetchError, UrlError
+from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.frontier.contract import WorkSource
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.url import absolute
+from skitter.policy import retry
+from skitter.policy.redirects import REDIRECT_STATUSES
+from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from skitter.settings import Settings
+
+_MAX_HOPS = 5
+_MAX_HOSTS = 2_000
+"""Parsed files a worker keeps, more than it ever has in flight; the frontier has them all."""
+
+
+class Gatekeeper:
+    """Reads robots.txt for the frontier, and answers for what the frontier says governs a host."""
+
+    def __init__(self, *, source: WorkSource, fetcher: Fetcher, settings: Settings) -> None:
+        self._source = source
+        self._fetcher = fetcher
+        self._settings = settings
+        self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
+
+    async def read(self, lease: Lease, now: float) -> Outcome:
+        """Fetch the robots.txt that a gate lease is about."""
+        url, page = f"{lease.host_key}/robots.txt", None
+        try:
+            for _ in range(_MAX_HOPS + 1):
+                request = FetchRequest(url=url, trusted=lease.trusted, truncate_bytes=MAX_ROBOTS_BYTES)
+                page = await self._fetcher.fetch(request)
+                location = page.header("location")
+                if page.status not in REDIRECT_STATUSES or location is None:
+                    break
+                url = absolute(location, url)
+        except FetchError as error:
+            if error.kind != "guard":
+                return self._unknown(lease, error.kind, f"robots.txt: {error}")
+            page = None
+        except UrlError:
+            page = None
+        if page is None:
+            # Not ours to read: each page of the host will meet the network guard by itself.
+            return self._learnt(lease, RobotsRecord(), HostNews())
+        verdict = robots_verdict(page.status, page.body)
+        if verdict.kind == "unknown":
+            pause = retry.retry_after_seconds(page.header("retry-after"), now)
+            error_class = retry.error_class(page.status)
+            if page.status in retry.BLOCK_STATUSES:
+                outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
+                outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
+                return outcome
+            return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
+        robots = Robots.parse(verdict.text, self._settings.fetch.user_agent)
+        record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
+        return self._learnt(
+            lease, record, HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
+        )
+
+    async def load(self, leases: Sequence[Lease]) -> None:
+        """Have the rules of all hosts of these leases at hand, with one call at most."""
+        missing = set()
+        for lease in leases:
+            if lease.robots_version and self._rules.get(lease.host_key, (0,))[0] != lease.robots_version:
+                missing.add(lease.host_key)
+            elif lease.host_key in self._rules:
+                self._rules.move_to_end(lease.host_key)
+        if not missing:
+            return
+        for host_key, record in (await self._source.robots(sorted(missing))).items():
+            self._rules[host_key] = (record.version, Robots.parse(record.text, self._settings.fetch.user_agent))
+            self._rules.move_to_end(host_key)
+        while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
+            self._rules.popitem(last=False)
+
+    def allows(self, lease: Lease, url: str) -> bool:
+        """Whether the host's rules let this URL be fetched; ``load`` was called for the lease."""
+        if not lease.robots_version:
+            return True
+        known = self._rules.get(lease.host_key)
+        return known is None or known[1].allows(url)
+
+    @staticmethod
+    def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:
+        told = HostNews(
+            answered=news.answered, latency_seconds=news.latency_seconds, address=news.address, robots=record
+        )
+        return Outcome(lease=lease, ending=Ending.DONE, news=told)
+
+    @staticmethod
+    def _unknown(lease: Lease, error_class: str, message: str) -> Outcome:
+        return Outcome(
+            lease=lease,
+            ending=Ending.RETRY,
+            error_class=error_class,
+            error=message,
+            news=HostNews(unreachable=True),
+        )

@@ -1,0 +1,112 @@
+"""What one callback yields, on its way to a commit: requests become entries, items become records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from skitter.errors import UrlError
+from skitter.extract.items import encode_item, is_item
+from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.url import absolute
+from skitter.policy.scope import Scope
+from skitter.spiders.base import Spider
+from skitter.worker.known import KnownUrls
+
+PART_LINKS = 2_000
+PART_ITEMS = 2_000
+"""A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
+
+
+class Rules:
+    """What a worker knows that decides on a link."""
+
+    def __init__(self, *, spider: Spider, fingerprinter: Fingerprinter, scope: Scope, known: KnownUrls) -> None:
+        self.spider = spider
+        self.fingerprinter = fingerprinter
+        self.scope = scope
+        self.known = known
+
+    def name_of(self, callback: Any) -> str | None:
+        """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
+        if callback is None or callback == "parse":
+            return None
+        name = callback if isinstance(callback, str) else getattr(callback, "__name__", "")
+        method = getattr(self.spider, name, None)
+        if method is None or not (isinstance(callback, str) or method == callback):
+            raise TypeError(f"a callback must be a method of the spider or its name, not {callback!r}")
+        return None if name == "parse" else name
+
+
+class Harvest:
+    """Collects one page's yield. ``links``, ``items``, ``urls`` and ``tally`` go into its commit."""
+
+    __slots__ = ("_depth", "_here", "_is_seeding", "_origin", "_parent", "_place", "_rules", "items", "links", "tally", "urls")
+
+    def __init__(self, rules: Rules, parent: int, origin: Request | None) -> None:
+        """``origin`` is the page's request, or None while seeding."""
+        self._rules = rules
+        self._parent = parent
+        self._origin = origin
+        self._is_seeding = origin is None
+        self._depth = 0 if origin is None else origin.depth + 1
+        self._place = 0
+        self._here: set[str] = set()
+        self.links: list[Entry] = []
+        self.urls: list[str] = []
+        """Of the links that a later page may repeat: what the worker knows once the commit is accepted."""
+        self.items: list[bytes] = []
+        self.tally: Counter[str] = Counter()
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.links) >= PART_LINKS or len(self.items) >= PART_ITEMS
+
+    def start_part(self) -> None:
+        """What was collected so far is on its way."""
+        self.links, self.urls, self.items, self.tally = [], [], [], Counter()
+
+    def take(self, output: Any) -> None:
+        """One thing that a callback yielded."""
+        if isinstance(output, Request):
+            self._take_request(output)
+        elif is_item(output):
+            self.items.append(encode_item(output))
+        elif output is not None:
+            raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def _take_request(self, request: Request) -> None:
+        rules = self._rules
+        # What the frontier dedups by URL alone may be known here; anything else is its business.
+        plain = request.method == "GET" and not request.dont_filter and not request.body
+        if plain and request.url in rules.known:
+            self.tally["duplicates"] += 1
+            return
+        try:
+            url = absolute(request.url, self._origin.url if self._origin else None)
+        except UrlError as error:
+            self.tally[f"skipped:{error.rule}"] += 1
+            return
+        if plain and (url in self._here or url in rules.known):
+            self.tally["duplicates"] += 1
+            return
+        rule = None if self._is_seeding else rules.scope.rule_against(url, self._depth)
+        if rule is not None:
+            self.tally[f"outside:{rule}"] += 1
+            return
+        self._place += 1
+        found = request.replace(
+            url=url,
+            method=request.method.upper(),
+            callback=rules.name_of(request.callback),
+            errback=rules.name_of(request.errback),
+            body=request.body.encode() if isinstance(request.body, str) else request.body,
+            depth=self._depth,
+            referrer=self._origin.url if self._origin else None,
+            chain=(),
+            seed=self._is_seeding,
+        )
+        self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
+        if plain:
+            self._here.add(url)
+            self.urls.append(url)

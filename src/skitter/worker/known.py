@@ -1,0 +1,42 @@
+"""URLs this worker knows to be in the frontier: a link that stands on every page never leaves the process.
+
+It learns from accepted commits only. Learnt earlier, a page that never commits would hide its links
+for good. Bounded: two generations, of which the older is forgotten when the younger is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class KnownUrls:
+    """A set that forgets what was not asked for in a while."""
+
+    __slots__ = ("_old", "_size", "_young")
+
+    def __init__(self, size: int) -> None:
+        self._size = max(1, size // 2)
+        self._young: set[str] = set()
+        self._old: set[str] = set()
+
+    def __contains__(self, url: str) -> bool:
+        if url in self._young:
+            return True
+        if url in self._old:
+            self._add(url)
+            return True
+        return False
+
+    def learn(self, urls: Iterable[str]) -> None:
+        """The frontier has these."""
+        for url in urls:
+            self._add(url)
+
+    def clear(self) -> None:
+        """The run changed: what was known says nothing any more."""
+        self._young, self._old = set(), set()
+
+    def _add(self, url: str) -> None:
+        if len(self._young) >= self._size:
+            self._old, self._young = self._young, set()
+        self._young.add(url)

@@ -1,0 +1,246 @@
+"""One page: fetch it, hand it to the spider, and say how it ended.
+
+Everything a page can do wrong becomes an outcome here; nothing that a page does can raise past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import traceback
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any
+
+from skitter.errors import FetchError
+from skitter.extract.items import is_item
+from skitter.extract.response import Response
+from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.page import Page
+from skitter.model.request import Request
+from skitter.policy import retry
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.settings import Settings
+from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.watch import Watch
+
+CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
+"""Commits a part of a large page; False: the lease is lost."""
+
+
+class Failure:
+    """What an errback is given: the request that failed for good, and why."""
+
+    def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:
+        self.request = request
+        self.error_class = error_class
+        self.message = message
+        self.response = response
+
+
+class LeaseLostError(Exception):
+    """The page belongs to another worker now: drop it."""
+
+
+class Visitor:
+    """Turns leases of pages into outcomes."""
+
+    def __init__(
+        self, *, rules: Rules, fetcher: Fetcher, settings: Settings, watch: Watch, commit_part: CommitPart
+    ) -> None:
+        self._rules = rules
+        self._fetcher = fetcher
+        self._settings = settings
+        self._watch = watch
+        self._commit_part = commit_part
+        self._handled = frozenset(rules.spider.handle_statuses)
+
+    async def visit(self, lease: Lease, request: Request) -> tuple[Outcome, list[str]]:
+        """The outcome, and the URLs to remember once it is accepted."""
+        try:
+            page = await self._fetcher.fetch(
+                FetchRequest(
+                    url=request.url,
+                    method=request.method,
+                    headers=request.headers,
+                    body=request.body,
+                    cookies=request.cookies,
+                    trusted=lease.trusted,
+                )
+            )
+        except FetchError as error:
+            return await self._unanswered(lease, request, error)
+        status = page.status
+        if 200 <= status < 300 or status in self._handled:
+            return await self._done(lease, request, page)
+        if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
+            return await self._redirected(lease, request, page, location)
+        return await self._refused(lease, request, page)
+
+    # ---- how a fetch can end
+
+    async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        response = Response(page, request)
+        callback = getattr(self._rules.spider, request.callback or "parse", None)
+        if callback is None:
+            error = f"the spider has no callback of this name: {request.callback}"
+            return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
+        harvest = Harvest(self._rules, lease.id, request)
+        problem = await self._call(lease, harvest, callback, response, request.cb_kwargs)
+        if problem:
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
+            return outcome, []
+        for rule, count in response.flaws.items():
+            harvest.tally[f"skipped:{rule}"] += count
+        return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
+
+    async def _redirected(
+        self, lease: Lease, request: Request, page: Page, location: str
+    ) -> tuple[Outcome, list[str]]:
+        try:
+            following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
+        except FetchError as error:
+            return await self._fail(lease, request, page, error.kind, str(error))
+        outcome = self._outcome(lease, page, Ending.REDIRECTED)
+        rule = None if request.seed else self._rules.scope.rule_against(following.url, request.depth)
+        if rule is not None:
+            outcome.tally[f"outside:{rule}"] = 1
+        else:
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+        return outcome, []
+
+    async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        status = page.status
+        error_class = "redirect" if status < 400 else retry.error_class(status)
+        message = f"HTTP {status}"
+        pause = retry.retry_after_seconds(page.header("retry-after"), time.time())
+        if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
+            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+            outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+            return outcome, []
+        if status in retry.RETRY_STATUSES and not self._is_last(lease):
+            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+            outcome.retry_seconds = self._backoff(lease)
+            return outcome, []
+        return await self._fail(lease, request, page, error_class, message)
+
+    async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
+        kind, message = error.kind, str(error)
+        if kind == "guard":
+            return Outcome(
+                lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False
+            ), []
+        if kind in retry.UNREACHABLE_KINDS:
+            news = HostNews(unreachable=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
+        if kind in retry.NETWORK_KINDS and not self._is_last(lease):
+            outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
+            outcome.retry_seconds = self._backoff(lease)
+            return outcome, []
+        return await self._fail(lease, request, None, kind, message)
+
+    async def _fail(
+        self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
+    ) -> tuple[Outcome, list[str]]:
+        """Dead for good: the errback, if there is one, has the last word."""
+        outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
+        if request.errback is None:
+            return outcome, []
+        response = Response(page, request) if page is not None else None
+        failure = Failure(request, error_class, message, response)
+        harvest = Harvest(self._rules, lease.id, request)
+        errback = getattr(self._rules.spider, request.errback, None)
+        if errback is None:
+            problem = f"the spider has no errback of this name: {request.errback}"
+        else:
+            problem = await self._call(lease, harvest, errback, failure, {})
+        if problem:
+            outcome.error = f"{message}\nand its errback failed:\n{problem}"
+            return outcome, []
+        return self._harvested(outcome, harvest)
+
+    # ---- callbacks
+
+    async def _call(
+        self, lease: Lease, harvest: Harvest, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
+    ) -> str:
+        """Run a callback to its end; the traceback if it raised, else nothing."""
+        try:
+            with self._watch.running(lease):
+                result = callback(argument, **keywords)
+                if isinstance(result, (AsyncIterable, Awaitable)):
+                    await self._consume_async(lease, harvest, result)
+                else:
+                    await self._consume(lease, harvest, result)
+        except LeaseLostError:
+            raise
+        except TimeoutError:
+            return f"the callback took more than {self._settings.limits.callback_seconds:g} s"
+        except Exception:  # noqa: BLE001  whatever a spider raises costs its page and nothing else
+            return traceback.format_exc()
+        return ""
+
+    async def _consume_async(
+        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]
+    ) -> None:
+        async with asyncio.timeout(self._settings.limits.callback_seconds):
+            if isinstance(result, AsyncIterable):
+                async for output in result:
+                    harvest.take(output)
+                    if harvest.is_large:
+                        await self._send_part(lease, harvest)
+            else:
+                await self._consume(lease, harvest, await result)
+
+    async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
+        if result is None:
+            return
+        if isinstance(result, Request) or is_item(result) or not isinstance(result, Iterable):
+            result = (result,)
+        for output in result:
+            harvest.take(output)
+            if harvest.is_large:
+                await self._send_part(lease, harvest)
+
+    async def _send_part(self, lease: Lease, harvest: Harvest) -> None:
+        part = Outcome(
+            lease=lease,
+            ending=Ending.DONE,
+            links=harvest.links,
+            items=harvest.items,
+            tally=dict(harvest.tally),
+            more=True,
+        )
+        urls = harvest.urls
+        harvest.start_part()
+        if not await self._commit_part(part, urls):
+            raise LeaseLostError
+
+    # ---- small change
+
+    def _is_last(self, lease: Lease) -> bool:
+        return lease.attempts + 1 >= self._settings.retry.max_attempts
+
+    def _backoff(self, lease: Lease) -> float:
+        return retry.backoff_seconds(lease.attempts + 1, self._settings.retry.retry_delay_seconds, random.random())
+
+    @staticmethod
+    def _outcome(
+        lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = ""
+    ) -> Outcome:
+        outcome = Outcome(lease=lease, ending=ending, error_class=error_class, error=error, tally={})
+        if page is not None:
+            outcome.status = page.status
+            outcome.news = HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
+            outcome.tally = {"bytes": page.wire_bytes}
+        return outcome
+
+    @staticmethod
+    def _harvested(outcome: Outcome, harvest: Harvest) -> tuple[Outcome, list[str]]:
+        outcome.links, outcome.items = harvest.links, harvest.items
+        outcome.tally |= harvest.tally
+        return outcome, harvest.urls
+
+

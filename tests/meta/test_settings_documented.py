@@ -1,0 +1,23 @@
+"""A setting that nobody can read about does not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+import gen_reference
+from skitter import settings
+
+
+def test_the_settings_page_is_up_to_date() -> None:
+    assert gen_reference.PAGE.read_text(encoding="utf-8") == gen_reference.page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", settings.names())
+def test_setting_is_documented(name: str) -> None:
+    rows = [line for line in gen_reference.page().splitlines() if line.startswith(f"| `{name}` |")]
+    assert len(rows) == 1
+
+
+def test_descriptions_are_the_literals_under_the_fields() -> None:
+    source = 'class A:\n    """Doc."""\n\n    x: int = 1\n    """What x\n    is."""\n    y: int = 2\n'
+    assert gen_reference.descriptions(source) == {("A", "x"): "What x is."}

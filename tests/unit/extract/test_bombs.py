@@ -1,0 +1,58 @@
+"""Pages that would cost the square of their length are cut; other pages are not touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from skitter.extract.bombs import MAX_DEPTH, defused
+from skitter.extract.response import Response
+
+Respond = Callable[..., Response]
+
+BOMBS = {
+    "deep": b"<div>" * 1_000_000,
+    "deep and closed": b"<div>" * 200_000 + b"</div>" * 200_000,
+    "deep lists": b"<ul><li>" * 200_000,
+    "open formatting": b"".join(b"<p><font size=%d>" % n for n in range(20_000)),
+    "words as attributes": b"if a <b then " + b" ".join(b"word%d" % n for n in range(200_000)),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_a_bomb_is_cut_and_what_stands_before_it_is_read(respond: Respond, bomb: bytes) -> None:
+    started = time.process_time()
+    response = respond(b"<title>t</title><a href=/x>x</a>" + bomb + b"<a href=/y>")
+    assert response.title == "t"
+    assert "http://site.test/x" in response.links()
+    assert response.css("a")[0].text.startswith("x")
+    response.css("div:has(b)")
+    # Uncut, each takes from ten seconds to hours.
+    assert time.process_time() - started < 10
+
+
+HONEST = {
+    "a table without end tags": b"<table>" + b"<tr><td>1<td>2<td>3\n" * 20_000,
+    "lines": b"<pre>" + b"a line<br>\n" * 50_000,
+    "a list without end tags": b"<ul>" + b"<li><a href=/x>x</a>\n" * 20_000,
+    "paragraphs without end tags": b"<p>some text\n" * 50_000,
+    "the same font, never closed": b"<p><font color=red>text\n" * 20_000,
+    "images": b"<img src=x><input name=y>" * 20_000,
+    "balanced": b"<div><p><b>x</b></p></div>" * 20_000,
+    "a large attribute": b"<div data-state='" + b'{"a": [1, 2, 3], "b": "c d"} ' * 20_000 + b"'>x</div>",
+    "a large script": b"<script>" + b"var a = 1; if (a) { b = c; } " * 20_000 + b"</script>",
+    "text": b"nothing but words " * 20_000,
+    "nested as deep as allowed": b"<div>" * (MAX_DEPTH - 1),
+}
+
+
+@pytest.mark.parametrize("body", HONEST.values(), ids=HONEST)
+def test_an_honest_page_is_not_cut(body: bytes) -> None:
+    assert defused(b"<html><body>" + body) == b"<html><body>" + body
+
+
+def test_a_small_page_is_not_looked_at() -> None:
+    body = b"<div>" * 1000
+    assert defused(body) is body

@@ -1,0 +1,82 @@
+"""When a failure is tried again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skitter.policy.retry import (
+    BLOCK_STATUSES,
+    NETWORK_KINDS,
+    RETRY_STATUSES,
+    UNREACHABLE_KINDS,
+    backoff_seconds,
+    error_class,
+    retry_after_seconds,
+)
+
+NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of the RFC
+
+
+def test_the_retried_statuses_are_the_promised_ones() -> None:
+    assert {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524} == RETRY_STATUSES
+    assert BLOCK_STATUSES < RETRY_STATUSES
+
+
+def test_final_kinds_are_not_retried() -> None:
+    assert not NETWORK_KINDS & {"too_large", "guard", "redirect"}
+    assert UNREACHABLE_KINDS < NETWORK_KINDS
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        (" 7 ", 7.0),
+        ("0", 0.0),
+        ("-5", 0.0),
+        ("86401", 86_400.0),
+        ("9" * 5_000, 86_400.0),
+        ("0" * 5_000 + "5", 5.0),
+        ("Sun, 06 Nov 1994 08:50:37 GMT", 60.0),
+        ("Sunday, 06-Nov-94 08:50:37 GMT", 60.0),
+        ("Sun Nov  6 08:50:37 1994", 60.0),
+        ("Sun, 06 Nov 1994 09:50:37 +0100", 60.0),
+        ("Sun, 06 Nov 1994 08:50:37 -0000", 60.0),
+        ("Sat, 05 Nov 1994 08:49:37 GMT", 0.0),
+        ("Fri, 31 Dec 2999 23:59:59 GMT", 86_400.0),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(value: str, seconds: float) -> None:
+    assert retry_after_seconds(value, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", " ", "soon", "1.5", "1e3", "12 s", "٣", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov", "\x00"]
+)
+def test_malformed_retry_after_is_none(value: str | None) -> None:
+    assert retry_after_seconds(value, NOW) is None
+
+
+@given(st.text(max_size=60))
+def test_retry_after_never_raises(value: str) -> None:
+    seconds = retry_after_seconds(value, NOW)
+    assert seconds is None or 0 <= seconds <= 86_400
+
+
+def test_backoff_doubles_between_half_and_full() -> None:
+    assert [backoff_seconds(attempt, 1.0, 0.0) for attempt in (1, 2, 3, 4)] == [0.5, 1.0, 2.0, 4.0]
+    assert backoff_seconds(3, 2.0, 0.5) == 6.0
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1e6), st.floats(0, 1, exclude_max=True))
+def test_backoff_is_bounded_by_an_hour(attempt: int, base: float, jitter: float) -> None:
+    assert 0 <= backoff_seconds(attempt, base, jitter) <= 3_600
+
+
+@pytest.mark.parametrize(
+    ("status", "name"), [(400, "http_4xx"), (499, "http_4xx"), (500, "http_5xx"), (599, "http_5xx")]
+)
+def test_error_classes(status: int, name: str) -> None:
+    assert error_class(status) == name
