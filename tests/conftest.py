@@ -1,7 +1,18 @@
-"""How much Hypothesis tries: a seeded slice in `make test`, far more, and new every time, in `make soak`."""
+"""What all suites share: how much Hypothesis tries, and the real command line.
+
+`make test` runs a seeded slice of the long suites; `make soak` far more, and new every time.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Time limits belong to pytest-timeout: a per-example deadline fails on a busy machine and proves nothing.
@@ -10,3 +21,40 @@ settings.register_profile(
     "soak", max_examples=2_000, stateful_step_count=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("slice")
+
+
+class CommandLine:
+    """The real command line, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        """A process group of its own, so that all of it can be killed."""
+        command = [sys.executable, "-m", "skitter", *map(str, arguments)]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+        return subprocess.Popen(command, cwd=self.folder, start_new_session=True, **options)
+
+    def run(self, *arguments: object, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run to the end; ``code`` is the exit code it must have, None for any."""
+        process = self.start(*arguments, **options)
+        out, error = process.communicate(timeout=100)
+        if code is not None:
+            assert process.returncode == code, f"exit code {process.returncode}, not {code}\n{out}\n{error}"
+        return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+    def json(self, *arguments: object, code: int | None = 0) -> dict[str, Any]:
+        """The one object that a command prints with --json."""
+        return json.loads(self.run(*arguments, "--json", code=code).stdout)
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The records of a JSON lines file."""
+        return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(textwrap.dedent(text))
+
+
+@pytest.fixture
+def skitter(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)

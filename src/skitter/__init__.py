@@ -6,11 +6,13 @@ skitter`` (and with it ``skitter --help``) costs next to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from skitter._version import __version__ as __version__
 
+# As typing.TYPE_CHECKING, which type checkers know by its name alone; `typing` itself would take half of the start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from skitter.app import crawl as crawl
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response

@@ -123,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
                 groups.setdefault(group, {})[name] = None if value in ("none", "None") else value
                 origin[name] = source
-        converted = {}
+        converted: dict[str, Any] = {}
         for group, values in groups.items():
             for name, value in values.items():
                 try:

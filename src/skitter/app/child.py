@@ -81,7 +81,9 @@ def job_settings(job: Job, run: dict[str, Any]) -> Settings:
     return Settings.from_layers([("the job", job.spec.settings), ("the command line", run)])
 
 
-def make_worker(frontier: Frontier, fetcher: CurlFetcher, spider: Spider, job: Job, settings: Settings, stay: bool) -> Worker:
+def make_worker(
+    frontier: Frontier, fetcher: CurlFetcher, spider: Spider, job: Job, settings: Settings, *, stay: bool
+) -> Worker:
     """A worker on open parts."""
     return Worker(
         worker_id(),
@@ -101,7 +103,7 @@ async def _work(config: ChildConfig, voice: Voice) -> None:
         job = await frontier.job()
         settings = job_settings(job, config.run)
         fetcher = CurlFetcher(settings.fetch)
-        worker = make_worker(frontier, fetcher, make_spider(job), job, settings, config.stay)
+        worker = make_worker(frontier, fetcher, make_spider(job), job, settings, stay=config.stay)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, worker.stop)
         voice.say(hello=worker.id)

@@ -62,7 +62,7 @@ class Stop:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        heard: list[int] = []
+        heard: list[signal.Signals] = []
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 # Outside the main thread (a notebook) there are no signals to handle.
@@ -253,7 +253,7 @@ async def _work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | Non
     worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
     task = asyncio.current_task()
     assert task is not None
-    stop.aim(worker.stop, task.cancel)
+    stop.aim(worker.stop, lambda: _cancel(task))
     lease_seconds = settings.limits.lease_seconds
     try:
         if is_shared(plan.frontier):
@@ -296,7 +296,8 @@ async def _refuse_while_workers_live(frontier: Frontier) -> None:
     living = [worker.id for worker in await frontier.workers() if worker.silent_seconds < lease_seconds]
     if living and job.state not in _ENDED:
         raise JobError(
-            f"workers are at work on this job: {', '.join(living)}", hint="stop them first: skitter stop, then try again"
+            f"workers are at work on this job: {', '.join(living)}",
+            hint="stop them first: skitter stop, then try again",
         )
 
 
@@ -332,3 +333,7 @@ def _summary(report: Report, begun: Begun, number: int, seconds: float, done_bef
         reason=report.job.reason,
         begun=begun,
     )
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()

@@ -133,8 +133,7 @@ def _is_verbose(arguments: Sequence[str]) -> bool:
 def _abandon_stdout() -> None:
     """Whoever read stdout has gone: let what is still buffered vanish, without a last complaint at exit."""
     import os
+    from contextlib import suppress
 
-    try:
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass

@@ -28,6 +28,8 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             raise self._unknown(unknown)
+        # For the summary, which tells how to go on.
+        options.command_line = [*self.prog.split(), *arguments]
         return options
 
     def error(self, message: str) -> NoReturn:
@@ -70,7 +72,7 @@ class _SetAction(argparse.Action):
         self._setting = setting
         self._flag = flag
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+    def __call__(self, _parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         option = option or self.option_strings[0]
         if self._flag is not None:
             override = Override(option, self._setting, self._flag)
@@ -90,7 +92,7 @@ class _OutputAction(argparse.Action):
         super().__init__(option_strings, **(rest | {"dest": "outputs", "default": []}))
         self._overwrite = overwrite
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
         if any(target == values for target, _ in namespace.outputs):
             raise UsageError(f"the same output twice: {values}", hint="name each output once, by -o or by -O")
         namespace.outputs = [*namespace.outputs, (values, self._overwrite)]

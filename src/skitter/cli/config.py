@@ -32,6 +32,10 @@ def _zero_is_none(value: Any) -> Any:
     return None if int(value) == 0 else value
 
 
+def _zero_is_boundless(value: Any) -> Any:
+    return 1 << 62 if int(value) == 0 else value
+
+
 FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
     "CONCURRENCY": ("concurrency", _same),
@@ -40,7 +44,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "COOKIES_ENABLED": ("cookies", _same),
     "DEPTH_LIMIT": ("max_depth", _zero_is_none),
     "DOWNLOAD_DELAY": ("delay_seconds", _same),
-    "DOWNLOAD_MAXSIZE": ("max_body_bytes", _same),
+    "DOWNLOAD_MAXSIZE": ("max_body_bytes", _zero_is_boundless),
     "DOWNLOAD_TIMEOUT": ("timeout_seconds", _same),
     "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
@@ -106,25 +110,20 @@ def collect(
     return Collected(Settings.from_layers(layers), warnings)
 
 
-def run_overrides(
+def collect_run(
     *, project: Project, environment: Mapping[str, str], config: str | None, overrides: Sequence[Override]
-) -> Collected:
-    """As ``collect``, for a worker: the ``run`` group is its own; everything else was fixed with the job."""
+) -> tuple[dict[str, Any], list[str]]:
+    """As ``collect``, for a worker: only the ``run`` group is its own, the rest was fixed with the job."""
     for override in overrides:
-        if override.name in set(Settings().job_wide()):
+        if override.name in Settings().job_wide():
             raise SettingsError(
                 f"belongs to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
                 hint="give it to skitter crawl",
             )
-    collected = collect(
+    settings, warnings = collect(
         spider=("", {}), project=project, environment=environment, config=config, overrides=overrides
     )
-    return collected
-
-
-def run_values(settings: Settings) -> dict[str, Any]:
-    """The ``run`` group as ``{name: value}``."""
-    return {name: getattr(settings.run, name) for name in Run.__struct_fields__}
+    return {name: getattr(settings.run, name) for name in Run.__struct_fields__}, warnings
 
 
 def _read_toml(path: Path) -> dict[str, Any] | None:
@@ -135,7 +134,9 @@ def _read_toml(path: Path) -> dict[str, Any] | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
     except OSError as error:
-        raise SettingsError(f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode") from error
+        raise SettingsError(
+            f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode"
+        ) from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
@@ -160,7 +161,8 @@ def _run_module(config: str) -> dict[str, Any]:
         values = runpy.run_path(config)
     except Exception as error:
         raise SettingsError(
-            f"a settings module that fails: {config}: {type(error).__name__}: {error}", hint="run with -v for the traceback"
+            f"a settings module that fails: {config}: {type(error).__name__}: {error}",
+            hint="run with -v for the traceback",
         ) from error
     return {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
 
@@ -177,7 +179,9 @@ def _translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> 
             try:
                 known[setting] = convert(value)
             except (TypeError, ValueError) as error:
-                raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=f"not a number: {error}") from error
+                raise SettingsError(
+                    f"bad value in {origin}: {name}={value!r}", hint=f"not a number: {error}"
+                ) from error
         else:
             ignored.append(name)
     if ignored:

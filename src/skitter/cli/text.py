@@ -51,6 +51,16 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def figure(value: int) -> str:
+    """At most seven characters, for a display that must not move: ``999,999``, ``1.235 M``, ``12.35 G``."""
+    if value < 1_000_000:
+        return f"{value:,}"
+    amount, unit = value / 1e6, "M"
+    if amount >= 1000:
+        amount, unit = amount / 1000, "G"
+    return f"{amount:.4g} {unit}"
+
+
 def count(value: int, noun: str) -> str:
     """``1 page``, ``2 pages``."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

@@ -227,7 +227,7 @@ class Response:
         codec = self.encoding
         if codec != "utf-8":
             hrefs = [links.in_encoding(href, codec) for href in hrefs]
-        return [url for url in dict.fromkeys(map(join, hrefs)) if url is not None]
+        return list(dict.fromkeys(join.all(hrefs)))
 
     def _base(self) -> str:
         """What relative links are relative to: ``<base href>``, or the page's own URL."""

@@ -16,7 +16,7 @@ from skitter.frontier.tables import Hold, JobRow, Place, Row, Tables
 from skitter.model.host import Host, Phase
 from skitter.model.job import Counts, Item, Job, State
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Committed, Ending, HostNews, Outcome
+from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry
 from skitter.policy import losses, politeness
 from skitter.settings import Settings
@@ -345,7 +345,7 @@ class Ledger:
                 row.losses += 1
                 row.losses_alone += hold.alone
                 if losses.is_fatal(row.losses_alone):
-                    self._die(row, "lost", f"its worker was lost {row.losses} times, the last ones with this page alone")
+                    self._die(row, "lost", f"lost its worker {row.losses} times, the last ones with this page alone")
                 else:
                     self._requeue(row)
         self.tables.save_rows(list(rows.values()))

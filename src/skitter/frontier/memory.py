@@ -32,7 +32,7 @@ class MemoryStore:
         self._tables = MemoryTables(clock or StoreClock())
 
     @contextmanager
-    def transaction(self, *, write: bool = True) -> Iterator[Tables]:
+    def transaction(self, *, write: bool = True) -> Iterator[Tables]:  # noqa: ARG002 - as the protocol has it
         yield self._tables
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -118,9 +118,7 @@ class MemoryTables:
     def save_rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
             place = row.place
-            self._queues[row.host_key].put(
-                row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None
-            )
+            self._queues[row.host_key].put(row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None)
             self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
             self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
 
@@ -167,7 +165,7 @@ class MemoryTables:
     def next_host_due(self) -> float | None:
         return self._waiting.keys[0][0] if self._waiting.keys else None
 
-    def troubled_hosts(self, now: float, limit: int) -> list[Host]:
+    def troubled_hosts(self, limit: int) -> list[Host]:
         hosts = (host for host in self._hosts.values() if host.latency_seconds or host.strikes or host.blocks)
         return sorted(hosts, key=lambda host: (-host.strikes - host.blocks, -host.latency_seconds, host.key))[:limit]
 

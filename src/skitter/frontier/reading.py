@@ -36,7 +36,7 @@ def report(ledger: Ledger, hosts: int) -> Report:
         undelivered=max((sink.undelivered for sink in sinks), default=0),
         sinks=sinks,
         workers=workers(ledger),
-        hosts=[_host_seen(host, ledger.now) for host in ledger.tables.troubled_hosts(ledger.now, hosts)],
+        hosts=[_host_seen(host, ledger.now) for host in ledger.tables.troubled_hosts(hosts)],
     )
 
 

@@ -49,7 +49,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """One commit: the ending, the out-links, the items and the host news, true together or not at all.
 
     A large page commits in parts: ``more`` says that another part follows. The links of a part are
-    added at once, its items are staged under the lease's epoch, and the last part shows them.
+    added at once, its items are staged under the lease's epoch, and the last part shows them; if it
+    ends otherwise than done, it drops them.
     """
 
     lease: Lease

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 import can_ada
 
@@ -53,16 +54,25 @@ class Joiner:
         self.flaws: Counter[str] = Counter()
 
     def __call__(self, href: str) -> str | None:
-        try:
-            joined = (self._base + href).href
-        except (ValueError, TypeError):
-            self.flaws["unparsable"] += 1
-            return None
-        rule = _flaw(joined)
-        if rule is not None:
-            self.flaws[rule] += 1
-            return None
-        return _without_fragment(joined)
+        found = self.all((href,))
+        return found[0] if found else None
+
+    def all(self, hrefs: Iterable[str]) -> list[str]:
+        """The good ones, in order. One loop without calls: a page has a hundred links, and this is half their cost."""
+        base, joined = self._base, []
+        for href in hrefs:
+            try:
+                url = (base + href).href
+            except (ValueError, TypeError):
+                self.flaws["unparsable"] += 1
+                continue
+            if "#" in url:
+                url = url[: url.index("#")]
+            if url.startswith(("http://", "https://")) and len(url) <= MAX_URL_CHARS:
+                joined.append(url)
+            else:
+                self.flaws[_flaw(url) or ""] += 1
+        return joined
 
 
 def host_key(url: str) -> str:

@@ -21,7 +21,9 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     try:
         target = absolute(location, request.url)
     except UrlError as error:
-        raise FetchError("redirect", f"redirected to what is not a URL to crawl ({error.rule}): {location[:200]}") from error
+        raise FetchError(
+            "redirect", f"redirected to what is not a URL to crawl ({error.rule}): {location[:200]}"
+        ) from error
     chain = (*request.chain, request.url)
     if len(chain) > max_redirects:
         raise FetchError("redirect", f"more than {max_redirects} redirects, the last one to {target}")

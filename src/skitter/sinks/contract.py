@@ -22,8 +22,16 @@ class Sink(Protocol):
     exact: bool
     """False: a batch may be written twice after a crash; (request id, place) tells repeats apart."""
 
+    def take(self) -> None:
+        """Take the target for this process alone, as far as its machine goes; it stays as it is.
+
+        Comes before the frontier is asked for the ownership. So all processes of a machine may be one owner:
+        the next one goes on at once where a killed one was, and none disturbs one that lives.
+        """
+        ...
+
     def open(self, progress: SinkProgress) -> bytes:
-        """Take the target, bring it to what ``progress`` says is committed, and return the mark to begin with.
+        """Bring the target to what ``progress`` says is committed, and return the mark to begin with.
 
         An empty ``progress.mark`` is a new run: only then may a target be emptied. With
         ``progress.closed`` the target was completed and may have changed since: go on after

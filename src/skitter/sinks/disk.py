@@ -88,41 +88,43 @@ def write_all(fd: int, data: bytes) -> None:
 class AppendFile:
     """A file that one process appends to, under a lock that goes when the process does."""
 
-    def __init__(self, path: Path, target: str, fd: int) -> None:
+    def __init__(self, path: Path, target: str) -> None:
+        """Open and lock the file; make it if there is none. Raises SinkError while another process has it."""
         self.path = path
-        self.end = os.fstat(fd).st_size
+        self.was_there = True
+        self.end = 0
         """Where the next append goes: everything before is committed, or was there before."""
         self._target = target
-        self._fd = fd
-
-    @classmethod
-    def open(cls, path: Path, target: str, *, create: bool) -> AppendFile | None:
-        """None: there is no such file, and none was to be made."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+        self._kept = False
         with mapped(target):
-            while True:
+            self._fd = self._open_locked()
+        self.end = self.size()
+
+    def _open_locked(self) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        while True:
+            try:
+                fd, self.was_there = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o666), False
+            except FileExistsError:
                 try:
-                    fd = os.open(path, flags, 0o666)
+                    fd, self.was_there = os.open(self.path, flags), True
                 except FileNotFoundError:
-                    if create:
-                        raise
-                    return None
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # A former owner may have removed or replaced the file between our open and our
-                    # lock; then we hold the lock of a file that has no name.
-                    if _is_at(path, fd):
-                        return cls(path, target, fd)
-                except BlockingIOError as error:
-                    os.close(fd)
+                    continue  # removed in between
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(fd)
+                if isinstance(error, BlockingIOError):
                     raise SinkError(
-                        f"in use by another process: {target}",
+                        f"in use by another process: {self._target}",
                         hint="wait until it ends, or give another file with -o",
                     ) from error
-                except OSError:
-                    os.close(fd)
-                    raise
-                os.close(fd)
+                raise
+            # A former owner may have removed or replaced the file between our open and our lock; then
+            # we hold the lock of a file that has no name.
+            if _is_at(self.path, fd):
+                return fd
+            os.close(fd)
 
     def size(self) -> int:
         """Of the file, whatever stands behind ``end`` included."""
@@ -153,15 +155,19 @@ class AppendFile:
                 raise
         self.end += len(data)
 
-    def sync(self) -> None:
-        """Make the file's length and its name durable."""
+    def keep(self) -> None:
+        """Make the file's length and its name durable. Until then, a file that was made here goes when it is closed."""
         with mapped(self._target):
             os.fsync(self._fd)
             sync_folder(self.path.parent)
+        self._kept = True
 
-    def close(self) -> None:
-        """Unlocks, too."""
+    def close(self, *, remove: bool = False) -> None:
+        """Unlocks, too. What is removed is removed under the lock: nobody else has begun with it."""
         if self._fd >= 0:
+            with suppress(OSError):
+                if remove or not (self._kept or self.was_there):
+                    self.path.unlink(missing_ok=True)
             with suppress(OSError):
                 os.close(self._fd)
             self._fd = -1

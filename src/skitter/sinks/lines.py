@@ -103,27 +103,18 @@ class LinesSink:
         self._tail = False
         """Something stands behind the mark, and it is not known yet whose it is."""
 
+    def take(self) -> None:
+        self._file = AppendFile(in_place(self.target), self.target)
+
     def open(self, progress: SinkProgress) -> bytes:
-        resumed = bool(progress.mark) and not progress.closed
-        path = in_place(self.target)
-        file = AppendFile.open(path, self.target, create=not resumed)
-        if file is None:
-            raise SinkError(
-                f"the results of the unfinished run are gone: {self.target}",
-                hint="put the file back, or start again from nothing with --fresh",
-            )
-        try:
-            if resumed:
-                self._resume(file, progress.mark)
-            elif self._overwrite and not progress.mark:
-                file.cut(0)
-            else:
-                self._to_the_end(file)
-            file.sync()
-        except BaseException:
-            file.close()
-            raise
-        self._file = file
+        file = self._taken()
+        if progress.mark and not progress.closed:
+            self._resume(file, progress.mark)
+        elif self._overwrite and not progress.mark:
+            file.cut(0)
+        else:
+            self._to_the_end(file)
+        file.keep()
         return self._mark(file)
 
     def _resume(self, file: AppendFile, mark: bytes) -> None:
@@ -131,6 +122,11 @@ class LinesSink:
             raise SinkError(
                 f"the progress of this file was recorded by another skitter: {self.target}",
                 hint="use the version that began the run, or start again from nothing with --fresh",
+            )
+        if not file.was_there:
+            raise SinkError(
+                f"the results of the unfinished run are gone: {self.target}",
+                hint="put the file back, or start again from nothing with --fresh",
             )
         length = int(mark[len(_MARK) :])
         if file.size() < length:
@@ -154,7 +150,7 @@ class LinesSink:
             file.append(self._packing.pack(b"\n"))
 
     def write(self, items: Sequence[Item]) -> bytes:
-        file = self._opened()
+        file = self._taken()
         if items:
             lines = json_lines(items)
             if self._tail:
@@ -178,8 +174,8 @@ class LinesSink:
             self._file.close()
             self._file = None
 
-    def _opened(self) -> AppendFile:
-        assert self._file is not None, "open() comes first"
+    def _taken(self) -> AppendFile:
+        assert self._file is not None, "take() comes first"
         return self._file
 
     @staticmethod

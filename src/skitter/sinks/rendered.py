@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -65,23 +64,17 @@ class RenderedSink:
         self._token = ""
         self._spool: AppendFile | None = None
 
-    def open(self, progress: SinkProgress) -> bytes:
+    def take(self) -> None:
         self._path = in_place(self.target)
-        resumed = bool(progress.mark) and not progress.closed
-        path = self._path.with_name(f".{self._path.name}.spool.jsonl")
-        spool = AppendFile.open(path, self.target, create=not resumed)
-        if spool is None:
-            raise self._gone(path)
-        try:
-            if resumed:
-                self._resume(spool, progress.mark)
-            else:
-                self._begin(spool, new_run=not progress.mark)
-            spool.sync()
-        except BaseException:
-            spool.close()
-            raise
-        self._spool = spool
+        self._spool = AppendFile(self._path.with_name(f".{self._path.name}.spool.jsonl"), self.target)
+
+    def open(self, progress: SinkProgress) -> bytes:
+        spool = self._taken()
+        if progress.mark and not progress.closed:
+            self._resume(spool, progress.mark)
+        else:
+            self._begin(spool, new_run=not progress.mark)
+        spool.keep()
         return self._mark(spool)
 
     def _resume(self, spool: AppendFile, mark: bytes) -> None:
@@ -94,7 +87,10 @@ class RenderedSink:
             ) from error
         header = self._header(spool)
         if header is None or header.token != committed.token or spool.end < committed.length:
-            raise self._gone(spool.path)
+            raise SinkError(
+                f"what the unfinished run has collected is gone or was cut: {self.target}: {spool.path.name}",
+                hint="put that file back, or start again from nothing with --fresh",
+            )
         self._token = committed.token
         spool.cut(committed.length)
 
@@ -130,20 +126,14 @@ class RenderedSink:
         except msgspec.DecodeError:
             return None  # empty, or torn when it was begun
 
-    def _gone(self, spool: Path) -> SinkError:
-        return SinkError(
-            f"what the unfinished run has collected is gone or was cut: {self.target}: {spool.name}",
-            hint="put that file back, or start again from nothing with --fresh",
-        )
-
     def write(self, items: Sequence[Item]) -> bytes:
-        spool = self._opened()
+        spool = self._taken()
         if items:
             spool.append(json_lines(items))
         return self._mark(spool)
 
     def finish(self) -> None:
-        spool = self._opened()
+        spool = self._taken()
         spool.cut(spool.end)  # a failed write may have left a tail that could not be cut off then
 
         def lines() -> Iterator[bytes]:
@@ -154,17 +144,14 @@ class RenderedSink:
         replace(self._path, self.target, lambda out: self._form.render(lines, out))
 
     def close(self, *, complete: bool = False) -> None:
+        # If the spool stays because the process dies before, it is rebuilt from the target the next time,
+        # or refused to another job; nothing is lost.
         if self._spool is not None:
-            if complete:
-                # While the lock is held, so that it cannot be another process's. If it stays, it is
-                # rebuilt from the target or refused to another job; nothing is lost.
-                with suppress(OSError):
-                    self._spool.path.unlink(missing_ok=True)
-            self._spool.close()
+            self._spool.close(remove=complete)
             self._spool = None
 
-    def _opened(self) -> AppendFile:
-        assert self._spool is not None, "open() comes first"
+    def _taken(self) -> AppendFile:
+        assert self._spool is not None, "take() comes first"
         return self._spool
 
     def _mark(self, spool: AppendFile) -> bytes:

@@ -23,6 +23,9 @@ class StdoutSink:
     exact = False
     target = "-"
 
+    def take(self) -> None:
+        """Nothing to do: every process has its own."""
+
     def open(self, progress: SinkProgress) -> bytes:
         return progress.mark or _MARK
 

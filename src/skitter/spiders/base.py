@@ -36,8 +36,7 @@ class Spider:
 
     def start(self) -> Iterable[Request] | AsyncIterable[Request]:
         """The first requests. They permit their hosts: see the network guard."""
-        for url in self.start_urls:
-            yield Request(url)
+        return map(Request, self.start_urls)
 
     def parse(self, response: Response) -> Any:
         """The default callback."""

@@ -15,6 +15,8 @@ from skitter.testing.web_pages import Link, PageSpec, answer
 from skitter.testing.web_spec import CANARY, DEAD, WebSpec, bases_of
 
 MAX_REDIRECTS = 10
+MAX_VISITS = 2
+"""Of one URL in one chain; the next would go round in a circle."""
 
 
 @dataclass
@@ -24,9 +26,11 @@ class Expected:
     done: set[str] = field(default_factory=set)
     redirected: set[str] = field(default_factory=set)
     dead: dict[str, str] = field(default_factory=dict)
-    """URL -> class of the error: http_4xx, http_5xx, redirect, connect, guard."""
+    """URL -> class of the error: http_4xx, http_5xx, redirect, connect."""
     excluded: set[str] = field(default_factory=set)
-    """By robots.txt."""
+    """By robots.txt, or by the network guard."""
+    hops: int = 0
+    """Requests that end redirected: a URL that a chain comes by twice counts twice."""
     titles: dict[str, str] = field(default_factory=dict)
     """Of the HTML pages among ``done``."""
 
@@ -89,7 +93,7 @@ class _Walk:
         url = self._bases[step.host] + step.path
         result = self.result
         if step.host not in self._permitted and not self._allow_private:
-            result.dead[url] = "guard"
+            result.excluded.add(url)
         elif step.host == DEAD:
             result.dead[url] = "connect"
         elif self._obey_robots and step.host in self._spec.robots_hosts and step.path.startswith("/private/"):
@@ -112,18 +116,26 @@ class _Walk:
             self._pages.append(page)
             if page.is_html:
                 result.titles[url] = page.title
-            if step.seed:
-                self._scope.add(step.host)
 
     def _redirect(self, step: _Step, url: str, target: Link) -> None:
         chain = (*step.chain, (step.host, step.path))
-        if (target.host, target.path) in chain or len(chain) > MAX_REDIRECTS:
+        visits = chain.count((target.host, target.path))
+        if visits >= MAX_VISITS or len(chain) > MAX_REDIRECTS:
             self.result.dead[url] = "redirect"
             return
         self.result.redirected.add(url)
+        self.result.hops += 1
         if step.seed:
             self._permitted.add(target.host)
-        self._push(_Step(target.host, target.path, chain, step.seed))
+            self._scope.add(target.host)
+        elif target.host not in self._scope:
+            return
+        following = _Step(target.host, target.path, chain, step.seed)
+        if visits:
+            # The chain has been there before: the page is wanted although its URL was seen.
+            self._queue.append(following)
+        else:
+            self._push(following)
 
 
 def expected(

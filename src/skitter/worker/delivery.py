@@ -124,6 +124,7 @@ class _Feed:
         self._batch = batch
         self._progress = SinkProgress()
         self._thread: ThreadPoolExecutor | None = None
+        self._owns = False
         # Two batches at a time would be written out of order.
         self._turn = asyncio.Lock()
         # A batch handed to the sink and not yet recorded: (the mark to come, last position, size). Kept
@@ -131,13 +132,16 @@ class _Feed:
         self._pending: tuple[asyncio.Future[bytes], int, int] | None = None
 
     async def open(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
+        # Before the ownership: it may be this machine's, and so another process's that is at work.
+        await self._in_thread(self._sink.take)
         progress = await self._outbox.open_sink(self._sink.target, self._owner)
         if progress is None:
             raise SinkError(
                 f"another process delivers to this target: {self._sink.target}",
                 hint="wait until it ends (30 seconds if it was killed), or give another target with -o",
             )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
+        self._owns = True
         mark = await self._in_thread(lambda: self._sink.open(progress))
         # Recorded before the first write: what a crash leaves behind this mark is known to be ours.
         await self._record(SinkProgress(progress.position, mark))
@@ -197,9 +201,11 @@ class _Feed:
         await self._in_thread(lambda: self._sink.close(complete=complete))
         self._thread.shutdown(wait=False)
         self._thread = None
-        # If the store is away, the ownership runs out by itself.
-        with suppress(FrontierError):
-            await self._outbox.close_sink(self._sink.target, self._owner)
+        if self._owns:
+            self._owns = False
+            # If the store is away, the ownership runs out by itself.
+            with suppress(FrontierError):
+                await self._outbox.close_sink(self._sink.target, self._owner)
 
     async def _record(self, progress: SinkProgress) -> None:
         if not await self._outbox.items_done(self._sink.target, self._owner, progress):

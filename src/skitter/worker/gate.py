@@ -61,9 +61,7 @@ class Gatekeeper:
             return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
         robots = Robots.parse(verdict.text, self._settings.fetch.user_agent)
         record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
-        return self._learnt(
-            lease, record, HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
-        )
+        return self._learnt(lease, record, HostNews(answered=True, latency_seconds=page.seconds, address=page.address))
 
     async def load(self, leases: Sequence[Lease]) -> None:
         """Have the rules of all hosts of these leases at hand, with one call at most."""

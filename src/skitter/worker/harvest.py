@@ -41,7 +41,20 @@ class Rules:
 class Harvest:
     """Collects one page's yield. ``links``, ``items``, ``urls`` and ``tally`` go into its commit."""
 
-    __slots__ = ("_depth", "_here", "_is_seeding", "_origin", "_parent", "_place", "_rules", "items", "links", "tally", "urls")
+    __slots__ = (
+        "_depth",
+        "_here",
+        "_is_seeding",
+        "_origin",
+        "_parent",
+        "_place",
+        "_rules",
+        "is_large",
+        "items",
+        "links",
+        "tally",
+        "urls",
+    )
 
     def __init__(self, rules: Rules, parent: int, origin: Request | None) -> None:
         """``origin`` is the page's request, or None while seeding."""
@@ -57,14 +70,13 @@ class Harvest:
         """Of the links that a later page may repeat: what the worker knows once the commit is accepted."""
         self.items: list[bytes] = []
         self.tally: Counter[str] = Counter()
-
-    @property
-    def is_large(self) -> bool:
-        return len(self.links) >= PART_LINKS or len(self.items) >= PART_ITEMS
+        self.is_large = False
+        """Time to send a part."""
 
     def start_part(self) -> None:
         """What was collected so far is on its way."""
         self.links, self.urls, self.items, self.tally = [], [], [], Counter()
+        self.is_large = False
 
     def take(self, output: Any) -> None:
         """One thing that a callback yielded."""
@@ -72,6 +84,7 @@ class Harvest:
             self._take_request(output)
         elif is_item(output):
             self.items.append(encode_item(output))
+            self.is_large = len(self.items) >= PART_ITEMS or self.is_large
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
 
@@ -100,13 +113,23 @@ class Harvest:
             method=request.method.upper(),
             callback=rules.name_of(request.callback),
             errback=rules.name_of(request.errback),
-            body=request.body.encode() if isinstance(request.body, str) else request.body,
+            body=_as_bytes(request.body),
             depth=self._depth,
             referrer=self._origin.url if self._origin else None,
             chain=(),
             seed=self._is_seeding,
         )
         self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
+        self.is_large = len(self.links) >= PART_LINKS or self.is_large
         if plain:
             self._here.add(url)
             self.urls.append(url)
+
+
+def _as_bytes(body: object) -> bytes:
+    """Spiders write ``body=json.dumps(...)`` and mean bytes."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes):
+        return body
+    raise TypeError(f"a request's body is bytes or text, not {type(body).__name__}")

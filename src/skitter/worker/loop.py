@@ -64,12 +64,8 @@ class Worker:
         self._stay = stay
         self._run = job.run
         self._known = KnownUrls(settings.limits.max_known_urls)
-        self._scope = Scope(
-            domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth
-        )
-        rules = Rules(
-            spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known
-        )
+        self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
+        rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known)
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(
             rules=rules, fetcher=fetcher, settings=settings, watch=self.watch, commit_part=self._commit_part
@@ -212,7 +208,7 @@ class Worker:
         except LeaseLostError:
             self.held.pop(key, None)
             return
-        except Exception:  # noqa: BLE001  a defect of ours costs one page, not the crawl
+        except Exception:
             log.exception("internal error at %s", lease.host_key)
             outcome, urls = (
                 Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=traceback.format_exc()),

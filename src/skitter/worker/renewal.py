@@ -14,16 +14,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
+from skitter.model.lease import Lease
 from skitter.worker.loop import Worker
 
 BEAT_SECONDS = 1.0
 log = logging.getLogger("skitter.worker")
 
 
-async def renew_while_running(worker: Worker, source: WorkSource, lease_seconds: float, lost: Callable[..., None]) -> None:
+async def renew_while_running(
+    worker: Worker, source: WorkSource, lease_seconds: float, lost: Callable[[list[Lease]], None]
+) -> None:
     """Push the deadlines of everything held, at a third of a lease's length, for ever."""
     while True:
         await asyncio.sleep(lease_seconds / 3)
@@ -60,7 +64,7 @@ class RenewalThread:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="skitter-renewal", daemon=True)
 
-    def __enter__(self) -> RenewalThread:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -73,9 +77,7 @@ class RenewalThread:
 
     async def _main(self) -> None:
         source, close = self._open_source()
-        renewing = asyncio.create_task(
-            renew_while_running(self._worker, source, self._lease_seconds, self._lost)
-        )
+        renewing = asyncio.create_task(renew_while_running(self._worker, source, self._lease_seconds, self._lost))
         next_beat = 0.0
         try:
             while not self._end.is_set():
@@ -91,5 +93,5 @@ class RenewalThread:
             if asyncio.iscoroutine(result):
                 await result
 
-    def _lost(self, leases: list[object]) -> None:
+    def _lost(self, leases: list[Lease]) -> None:
         self._loop.call_soon_threadsafe(self._worker.lost, leases)

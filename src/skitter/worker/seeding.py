@@ -54,9 +54,7 @@ class Seeder:
             raise TypeError("start() yields Requests, not items")
         if harvest.is_large or (self._parts == 0 and len(harvest.links) >= FIRST_PART):
             self._parts += 1
-            part = Outcome(
-                lease=lease, ending=Ending.DONE, links=harvest.links, tally=dict(harvest.tally), more=True
-            )
+            part = Outcome(lease=lease, ending=Ending.DONE, links=harvest.links, tally=dict(harvest.tally), more=True)
             urls = harvest.urls
             harvest.start_part()
             if not await self._commit_part(part, urls):

@@ -28,7 +28,7 @@ SILENT_MARGIN_SECONDS = 10.0
 """A process that runs but is silent may be in a callback that holds the interpreter: it has that long, and this."""
 FALSE_STARTS = 3
 _CHECK_SECONDS = 0.5
-_MAX_PAUSE_SECONDS = 5.0
+_MAX_PAUSE_SECONDS = 1.0
 
 
 class Child:
@@ -109,11 +109,14 @@ class Supervisor:
     async def _keep_one(self) -> None:
         """One worker after the other, until one ends by itself."""
         crashes = 0
-        while not self._stopping:
+        while True:
             began = time.monotonic()
             child = await self._run_one()
             code = child.process.returncode
             if code == 0:
+                if child.worker:
+                    # It holds nothing any more; from now on nobody takes it for alive.
+                    await self._frontier.release_worker(child.worker)
                 return
             if child.error is not None:
                 self.stop()
@@ -127,7 +130,11 @@ class Supervisor:
             await asyncio.sleep(min(0.05 * 2**crashes, _MAX_PAUSE_SECONDS) if crashes > 1 else 0)
 
     def _judge_start(self, child: Child) -> None:
-        self._false_starts = 0 if child.worker else self._false_starts + 1
+        if child.worker:
+            self._false_starts = 0
+        elif child.process.returncode != -signal.SIGKILL:
+            # SIGKILL is somebody else's doing, and tells nothing about how a worker starts.
+            self._false_starts += 1
         if self._false_starts >= FALSE_STARTS:
             self.stop()
             raise BackendError(

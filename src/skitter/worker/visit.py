@@ -96,9 +96,7 @@ class Visitor:
             harvest.tally[f"skipped:{rule}"] += count
         return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
 
-    async def _redirected(
-        self, lease: Lease, request: Request, page: Page, location: str
-    ) -> tuple[Outcome, list[str]]:
+    async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
         try:
             following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
         except FetchError as error:
@@ -129,9 +127,7 @@ class Visitor:
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
         kind, message = error.kind, str(error)
         if kind == "guard":
-            return Outcome(
-                lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False
-            ), []
+            return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
             return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
@@ -182,9 +178,7 @@ class Visitor:
             return traceback.format_exc()
         return ""
 
-    async def _consume_async(
-        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]
-    ) -> None:
+    async def _consume_async(self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]) -> None:
         async with asyncio.timeout(self._settings.limits.callback_seconds):
             if isinstance(result, AsyncIterable):
                 async for output in result:
@@ -227,9 +221,7 @@ class Visitor:
         return retry.backoff_seconds(lease.attempts + 1, self._settings.retry.retry_delay_seconds, random.random())
 
     @staticmethod
-    def _outcome(
-        lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = ""
-    ) -> Outcome:
+    def _outcome(lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = "") -> Outcome:
         outcome = Outcome(lease=lease, ending=ending, error_class=error_class, error=error, tally={})
         if page is not None:
             outcome.status = page.status
@@ -242,5 +234,3 @@ class Visitor:
         outcome.links, outcome.items = harvest.links, harvest.items
         outcome.tally |= harvest.tally
         return outcome, harvest.urls
-
-

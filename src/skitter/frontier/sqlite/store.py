@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.clock import StoreClock
@@ -24,7 +27,6 @@ FORMAT = 1
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
     # FULL: a commit that returned is on disk, whatever happens to the machine (promises 1 and 8).
     "PRAGMA synchronous=FULL",
     "PRAGMA temp_store=MEMORY",
@@ -39,7 +41,9 @@ def sqlite_frontier(
 ) -> LedgerFrontier:
     """The frontier of one job in a file. Without ``create`` the file must exist."""
     if not create and not path.exists():
-        raise FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
+        raise FrontierError(
+            f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl"
+        )
     return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock()), job_name)
 
 
@@ -54,6 +58,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, job_name: str, clock: StoreClock) -> None:
         self._path = path
+        self._closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-sqlite")
         with self._errors():
             self._connection = self._open()
@@ -66,6 +71,7 @@ class SqliteStore:
         )
         try:
             self._check_format(connection)
+            self._use_wal(connection)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
         except BaseException:
@@ -96,6 +102,20 @@ class SqliteStore:
             )
         connection.execute("COMMIT")
 
+    @staticmethod
+    def _use_wal(connection: sqlite3.Connection) -> None:
+        """SQLite refuses this at once while another process opens the same new file, whatever the time-out says."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Tables]:
         with self._errors():
@@ -114,23 +134,26 @@ class SqliteStore:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def close(self) -> None:
-        await self.run(self._connection.close)
-        self._thread.shutdown()
+        if not self._closed:
+            self._closed = True
+            await self.run(self._connection.close)
+            self._thread.shutdown()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, msgspec.DecodeError) as error:
             raise self._mapped(error) from error
 
-    def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
+    def _mapped(self, error: sqlite3.Error | OSError | msgspec.DecodeError) -> FrontierError:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith("SQLITE_FULL"):
             return FrontierError(
-                f"the disk is full: {self._path}", hint="nothing is lost: free some space and run the same command again"
+                f"the disk is full: {self._path}",
+                hint="nothing is lost: free some space and run the same command again",
             )
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, msgspec.DecodeError):
             return FormatError(
                 f"not a database, or a damaged one: {self._path}",
                 hint="restore it from a copy, or move it away to start anew",

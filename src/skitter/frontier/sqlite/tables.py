@@ -22,7 +22,8 @@ _ROW = (
 )
 _HOST = (
     "key, queued, in_flight, top, served, due, blocked_until, struck_at, strikes, blocks, start_seconds,"
-    " crawl_delay_seconds, robots_version, robots_until, gate, gate_losses, trusted, latency_seconds, address, error_class, phase"
+    " crawl_delay_seconds, robots_version, robots_until, gate, gate_losses, trusted, latency_seconds,"
+    " address, error_class, phase"
 )
 _HOLD = "work, id, epoch, worker, host, leased_at, deadline, alone, staged"
 _RUN_TABLES = ("requests", "permits", "holds", "staged", "outbox", "sinks")
@@ -94,8 +95,8 @@ class SqliteTables:
         for table in _RUN_TABLES:
             self._execute(f"DELETE FROM {table} WHERE job = ?", (self._job,))
         self._execute(
-            "UPDATE hosts SET queued = 0, in_flight = 0, strikes = 0, blocks = 0, gate = 0, gate_losses = 0, trusted = 0,"
-            " phase = ? WHERE job = ?",
+            "UPDATE hosts SET queued = 0, in_flight = 0, strikes = 0, blocks = 0, gate = 0, gate_losses = 0,"
+            " trusted = 0, phase = ? WHERE job = ?",
             (Phase.IDLE, self._job),
         )
 
@@ -130,8 +131,10 @@ class SqliteTables:
             "UPDATE requests SET place=?, attempts=?, losses=?, losses_alone=?, blocks=?, not_before=?, ended_at=?,"
             " status=?, error_class=?, error=? WHERE job=? AND seq=?",
             [
-                (r.place, r.attempts, r.losses, r.losses_alone, r.blocks, r.not_before, r.ended_at)
-                + (r.status, r.error_class, r.error, job, r.seq)
+                (
+                    *(r.place, r.attempts, r.losses, r.losses_alone, r.blocks, r.not_before, r.ended_at),
+                    *(r.status, r.error_class, r.error, job, r.seq),
+                )
                 for r in rows
             ],
         )
@@ -146,7 +149,8 @@ class SqliteTables:
         return self._rows("delayed", "place = 1 AND not_before <= ? ORDER BY not_before, seq LIMIT ?", now, limit)
 
     def next_row_due(self) -> float | None:
-        return self._one("SELECT min(not_before) FROM requests WHERE job = ? AND place = 1")
+        due: float | None = self._one("SELECT min(not_before) FROM requests WHERE job = ? AND place = 1")
+        return due
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
         found: list[Row] = []
@@ -195,9 +199,10 @@ class SqliteTables:
         return self._hosts(f"phase = 2 AND {due} <= ? ORDER BY {due}, key LIMIT ?", now, limit)
 
     def next_host_due(self) -> float | None:
-        return self._one("SELECT min(max(due, blocked_until)) FROM hosts WHERE job = ? AND phase = 2")
+        due: float | None = self._one("SELECT min(max(due, blocked_until)) FROM hosts WHERE job = ? AND phase = 2")
+        return due
 
-    def troubled_hosts(self, now: float, limit: int) -> list[Host]:
+    def troubled_hosts(self, limit: int) -> list[Host]:
         return self._hosts(
             "(strikes + blocks > 0 OR latency_seconds > 0) ORDER BY strikes + blocks DESC, latency_seconds DESC, key"
             " LIMIT ?",
@@ -315,7 +320,8 @@ class SqliteTables:
     def save_items(self, items: Sequence[Item]) -> None:
         job = self._job
         self._executemany(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", [(job, i.position, i.request_id, i.place, i.record) for i in items]
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
+            [(job, i.position, i.request_id, i.place, i.record) for i in items],
         )
 
     def items(self, after: int, limit: int) -> list[Item]:
@@ -332,9 +338,7 @@ class SqliteTables:
         found = self._execute(
             "SELECT target, progress, owner, owned_until FROM sinks WHERE job = ? ORDER BY target", (self._job,)
         )
-        return [
-            SinkRow(target, _decode_progress(progress), owner, until) for target, progress, owner, until in found
-        ]
+        return [SinkRow(target, _decode_progress(progress), owner, until) for target, progress, owner, until in found]
 
     def save_sink(self, sink: SinkRow) -> None:
         self._execute(

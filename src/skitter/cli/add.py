@@ -1,0 +1,134 @@
+"""``skitter add``: add URLs to a job, from the command line, a file or a pipe, however many there are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.errors import UrlError, UsageError
+
+if TYPE_CHECKING:
+    from skitter.cli.jobs import Place
+    from skitter.frontier.contract import Frontier
+
+BATCH = 1000
+"""URLs per call of the frontier; also all that is ever held in memory."""
+MAX_COMPLAINTS = 20
+"""Bad lines that are shown one by one; the rest are only counted."""
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="each permits its host, as a seed of crawl does")
+    parser.add_argument("--file", metavar="FILE", help='one URL a line; "-" is stdin; # begins a comment line')
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.jobs import ask, locate
+    from skitter.cli.output import error, note, print_json
+    from skitter.cli.text import count, number
+
+    if not options.urls and options.file is None:
+        raise UsageError("no URLs given", hint="skitter add URL..., or --file FILE")
+    place = locate(options)
+    with _lines(options.file) as lines:
+        reading = _Reading([*_typed(options.urls)], lines)
+        added = ask(place, lambda frontier: _add(frontier, reading))
+    if options.json:
+        print_json({"job": place.job, "added": added, "known": reading.good - added, "bad": reading.bad})
+    else:
+        print(f"{place.job}: {count(added, 'request')} added, {number(reading.good - added)} already known")
+    if reading.bad > MAX_COMPLAINTS:
+        note(f"... and {number(reading.bad - MAX_COMPLAINTS)} more bad URLs")
+    if not reading.good:
+        error("no URL that could be added", "one absolute http or https URL a line")
+        return 2
+    _tell_who_fetches(place, options, added)
+    return 0
+
+
+class _Reading:
+    """URLs from all sources, the bad ones complained of and counted on the way."""
+
+    def __init__(self, typed: Iterable[tuple[str, str]], lines: Iterable[str]) -> None:
+        self._typed = typed
+        self._lines = lines
+        self.good = 0
+        self.bad = 0
+
+    def __iter__(self) -> Iterator[str]:
+        from skitter.cli.output import note
+        from skitter.cli.text import clean
+        from skitter.model.url import absolute
+
+        for where, text in self._all():
+            try:
+                url = absolute(text)
+            except UrlError as flaw:
+                self.bad += 1
+                if self.bad <= MAX_COMPLAINTS:
+                    note(f"bad URL: {where}: {clean(str(flaw))}")
+                continue
+            self.good += 1
+            yield url
+
+    def _all(self) -> Iterator[tuple[str, str]]:
+        yield from self._typed
+        for place, line in enumerate(self._lines, 1):
+            text = line.strip()
+            if text and not text.startswith("#"):
+                yield f"line {place}", text
+
+
+def _typed(urls: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((f"argument {place}", url) for place, url in enumerate(urls, 1))
+
+
+@contextmanager
+def _lines(file: str | None) -> Iterator[Iterable[str]]:
+    if file is None:
+        yield ()
+    elif file == "-":
+        _forgive(sys.stdin)
+        yield sys.stdin
+    else:
+        try:
+            stream = Path(file).open(encoding="utf-8-sig", errors="replace")  # noqa: SIM115  closed just below
+        except OSError as error:
+            raise UsageError(f"cannot be read: {file}: {error.strerror}", hint="--file takes a text file") from error
+        with stream:
+            yield stream
+
+
+def _forgive(stream: TextIO) -> None:
+    # One bad byte in a pipe must not end the reading of the rest.
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+
+
+async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
+    from itertools import islice
+
+    from skitter.model.request import Fingerprinter, Request
+
+    fingerprinter = Fingerprinter((await frontier.job()).secret)
+    stream = iter(urls)
+    added = 0
+    # Reading a pipe blocks the loop, on which there is nothing else.
+    while batch := list(islice(stream, BATCH)):
+        added += await frontier.add([fingerprinter.entry(Request(url, seed=True)) for url in batch])
+    return added
+
+
+def _tell_who_fetches(place: Place, options: argparse.Namespace, added: int) -> None:
+    from skitter.cli.jobs import ask, live_workers
+    from skitter.cli.output import note
+
+    if added and not options.json and not live_workers(ask(place, lambda frontier: frontier.report(0))):
+        note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")

@@ -1,0 +1,96 @@
+"""``skitter crawl``: crawl a site or run a spider, and go on where an earlier run was left."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_output_options, add_setting_options, add_voice_options, key_value
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.app import CrawlPlan
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "targets", nargs="*", metavar="URL|SPIDER", help="URLs, or file.py, file.py:Class, a spider's name"
+    )
+    add_output_options(parser, overwrite=True)
+    parser.add_argument("--job", metavar="NAME", help="default: the spider's name, or the first seed's host")
+    parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
+    add_setting_options(
+        parser,
+        [
+            ("--workers", "workers", "N", "worker processes, default 1"),
+            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            ("--per-host", "per_host", "N", "requests in flight per host, all workers together, default 8"),
+            ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
+            ("--max-pages", "max_pages", "N", "stop after this many pages"),
+            ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
+            ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
+            ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
+        ],
+    )
+    parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
+    parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
+    add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter import app
+    from skitter.cli.jobs import Place
+    from skitter.cli.output import note, warn
+    from skitter.cli.progress import choose_progress
+    from skitter.cli.running import check_outputs, conclude, run_loop
+
+    prints_items = check_outputs(options)
+    plan, warnings = make_plan(options)
+    if not options.quiet:
+        for warning in warnings:
+            warn(warning)
+        note(f"job {plan.spec.name}, frontier {plan.frontier}")
+    with choose_progress(quiet=options.quiet, prints_items=prints_items) as progress:
+        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=progress.event))
+    return conclude(summary, Place(plan.frontier, plan.spec.name), options)
+
+
+def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
+    """Everything that was asked for, checked; and what a person should be warned of."""
+    from pathlib import Path
+
+    from skitter.app import CrawlPlan, Output, default_frontier
+    from skitter.cli import config, targets
+    from skitter.cli.jobs import check_job_name
+    from skitter.model.job import JobSpec
+
+    folder = Path.cwd()
+    arguments = dict(key_value(text, "-a") for text in options.argument)
+    project = config.read_project(folder)
+    target = targets.find_target(options.targets, arguments, folder, project.places)
+    settings, warnings = config.collect(
+        spider=(target.spider, dict(target.settings)),
+        project=project,
+        environment=os.environ,
+        config=options.config,
+        overrides=options.overrides,
+    )
+    job = target.name if options.job is None else check_job_name(options.job)
+    frontier = default_frontier(job) if options.frontier is None else options.frontier
+    if frontier.startswith("memory:") and settings.run.workers > 1:
+        raise UsageError(
+            f"one process only: --frontier {frontier} with {settings.run.workers} workers",
+            hint="leave --frontier away: SQLite takes any number of workers",
+        )
+    plan = CrawlPlan(
+        spec=JobSpec(
+            name=job, spider=target.spider, seeds=target.seeds, arguments=arguments, settings=settings.job_wide()
+        ),
+        frontier=frontier,
+        settings=settings,
+        outputs=[Output(target=file, overwrite=overwrite) for file, overwrite in options.outputs],
+        fresh=options.fresh,
+        verbosity=-1 if options.quiet else options.verbose,
+    )
+    return plan, warnings

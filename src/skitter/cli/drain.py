@@ -1,0 +1,36 @@
+"""``skitter drain``: write the items of a job whose crawl is gone, or that had no output, and forget them there."""
+
+from __future__ import annotations
+
+import argparse
+
+from skitter.cli.arguments import Parser, add_job_options, add_output_options, add_voice_options
+from skitter.errors import UsageError
+
+
+def configure(parser: Parser) -> None:
+    add_output_options(parser, overwrite=False)
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from skitter.app import Output, run_drain
+    from skitter.cli.jobs import locate
+    from skitter.cli.output import note, print_json
+    from skitter.cli.running import check_outputs
+    from skitter.cli.text import count
+
+    check_outputs(options)
+    if not options.outputs:
+        raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
+    place = locate(options)
+    outputs = [Output(target=target) for target, _ in options.outputs]
+    delivered = asyncio.run(run_drain(frontier=place.frontier, job=place.job, outputs=outputs))
+    if options.json:
+        print_json({"job": place.job, "delivered": delivered, "outputs": [output.target for output in outputs]})
+    else:
+        note(f"{place.job}: {count(delivered, 'item')} written to {', '.join(output.target for output in outputs)}")
+    return 0

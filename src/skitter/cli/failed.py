@@ -1,0 +1,112 @@
+"""``skitter failed``: what failed for good, and why."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.cli.jobs import Place
+    from skitter.frontier.contract import Frontier
+    from skitter.model.job import Dead
+
+BATCH = 500
+SHOWN = 50
+"""Of a list for people, unless --limit says otherwise; --json lists all."""
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument("--class", dest="error_class", default="", metavar="CLASS", help="only this class of error")
+    parser.add_argument("--limit", metavar="N", help=f"at most N; default {SHOWN}, with --json all")
+    parser.add_argument("--url", metavar="URL", help="only this one, with its traceback")
+    add_job_options(parser)
+    add_voice_options(parser, json_help="one JSON object a line")
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.jobs import ask, locate
+
+    limit = _limit(options)
+    place = locate(options)
+    urls = [options.url] if options.url is not None else []
+    ask(place, lambda frontier: _list(frontier, place, options, urls, limit))
+    return 0
+
+
+def _limit(options: argparse.Namespace) -> int | None:
+    if options.limit is None:
+        return None if options.json else SHOWN
+    if not options.limit.isdecimal() or not int(options.limit):
+        raise UsageError(f"not a number from 1: --limit {options.limit}", hint="as in --limit 100")
+    return int(options.limit)
+
+
+async def _list(
+    frontier: Frontier, place: Place, options: argparse.Namespace, urls: Sequence[str], limit: int | None
+) -> None:
+    import msgspec
+
+    from skitter.cli.output import note, print_json
+
+    shown = 0
+    async for dead in find_dead(frontier, options.error_class, urls):
+        if shown == limit:
+            break
+        shown += 1
+        if options.json:
+            print_json(msgspec.to_builtins(dead))
+        else:
+            print("\n".join(_described(dead, in_full=bool(options.verbose or urls))))
+    if options.json:
+        return
+    report = await frontier.report(0)
+    total = report.errors.get(options.error_class, 0) if options.error_class else report.counts.dead
+    if urls and not shown:
+        note(f"not among the failed; to see what became of it: {place.command('why', urls[0])}")
+    elif not shown:
+        note("nothing failed" + (f" with class {options.error_class}" if options.error_class else ""))
+    elif not urls and total > shown:
+        note(f"... and {total - shown:,} more; --limit N shows more, --json all")
+    if shown:
+        words = [*urls, "--class", options.error_class] if options.error_class else urls
+        note(f"to try again: {place.command('retry', *words)}")
+
+
+def _described(dead: Dead, *, in_full: bool) -> list[str]:
+    from skitter.cli.text import clean, clean_block, count, first_line, instant
+
+    status = f" {dead.status}" if dead.status else ""
+    lines = [f"{clean(dead.error_class)}{status}  {clean(dead.url)}"]
+    details = [first_line(dead.error), count(dead.attempts, "attempt")]
+    if dead.losses:
+        details.append(f"lost {dead.losses} times with its worker")
+    if dead.referrer:
+        details.append(f"found on {clean(dead.referrer)}")
+    lines.append("    " + ", ".join(detail for detail in details if detail))
+    if in_full:
+        lines.append(f"    at {instant(dead.ended_at)}")
+        if len(dead.error.splitlines()) > 1:
+            lines += [f"    | {line}" for line in clean_block(dead.error).splitlines()]
+    return lines
+
+
+async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[str] = ()) -> AsyncIterator[Dead]:
+    """Dead requests in the order they were added; with ``urls``, only those.
+
+    By going through the list and not by fingerprint: a request with a body, or one that was never
+    deduped, has the URL of another and still is one that failed.
+    """
+    from skitter.cli.targets import seed_url
+    from skitter.model.url import canonical
+
+    wanted = {canonical(seed_url(url)) for url in urls}
+    after = 0
+    while batch := await frontier.dead(error_class, BATCH, after):
+        after += len(batch)
+        for dead in batch:
+            if not wanted or canonical(dead.url) in wanted:
+                yield dead

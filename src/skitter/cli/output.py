@@ -1,0 +1,31 @@
+"""Where words go: answers to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from skitter.cli.text import clean, clean_block, clean_json
+
+
+def print_json(value: Any) -> None:
+    """One value, one line."""
+    import msgspec
+
+    print(clean_json(msgspec.json.encode(value).decode()))
+
+
+def note(text: str) -> None:
+    """For the person at the terminal; never part of the answer."""
+    print(clean_block(text), file=sys.stderr)
+
+
+def warn(text: str) -> None:
+    note(f"warning: {clean(text)}")
+
+
+def error(message: str, hint: str = "") -> None:
+    """An error that is told, and not raised: the command has an answer besides."""
+    note(f"error: {clean(message)}")
+    if hint:
+        note(f"hint: {clean(hint)}")

@@ -1,0 +1,19 @@
+"""``skitter pause``: start nothing new; what is in flight ends, and workers wait."""
+
+from __future__ import annotations
+
+import argparse
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+
+
+def configure(parser: Parser) -> None:
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.steering import steer
+    from skitter.model.job import Command
+
+    return steer(options, Command.PAUSE)

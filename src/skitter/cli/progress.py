@@ -1,0 +1,103 @@
+"""What a running crawl shows: nothing, a plain line every ten seconds, or the live display on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
+
+from skitter.cli.pace import Pace
+from skitter.cli.text import clean, clock, number, rate, size
+
+if TYPE_CHECKING:
+    from skitter.model.job import Report
+
+LINE_SECONDS = 10.0
+
+
+class Progress(Protocol):
+    """Told of reports and events while a crawl runs, and left when it ends, however it ends."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def report(self, report: Report) -> None: ...
+
+    def event(self, text: str) -> None: ...
+
+
+def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
+    """By who is looking. Items on the same terminal would tear a live display apart."""
+    if quiet:
+        return Silent()
+    items_in_view = prints_items and sys.stdout.isatty()
+    if sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "") and not items_in_view:
+        from skitter.cli.live import LiveDisplay
+
+        return LiveDisplay()
+    return PlainLines()
+
+
+class Silent:
+    """-q: errors only, and those are raised."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def report(self, report: Report) -> None:
+        pass
+
+    def event(self, text: str) -> None:
+        pass
+
+
+class PlainLines(Silent):
+    """For logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream or sys.stderr
+        self._now = now
+        self._pace = Pace()
+        self._last_line = now()
+
+    def report(self, report: Report) -> None:
+        now = self._now()
+        self._pace.sample(now, report.counts.done)
+        if now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._print(plain_line(report, self._pace.pages_per_second, time.time() - report.job.started_at))
+
+    def event(self, text: str) -> None:
+        self._print(clean(text))
+
+    def _print(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) -> str:
+    """Where the crawl is, in one line."""
+    counts, tally = report.counts, report.tally
+    parts = [
+        f"{clock(elapsed_seconds)} {report.job.state}: {number(counts.done)} pages",
+        f"{rate(pages_per_second)} pages/s",
+        f"{number(counts.queued + counts.delayed)} queued",
+        f"{number(counts.leased)} in flight",
+        f"{number(counts.dead)} failed",
+        f"{number(counts.excluded)} excluded",
+        f"{number(tally.get('items', 0))} items",
+        size(tally.get("bytes", 0)),
+    ]
+    if blocking := [sink.target for sink in report.sinks if sink.blocking]:
+        parts.append(f"blocked by sink: {clean(', '.join(blocking))}")
+    return ", ".join(parts)

@@ -1,0 +1,19 @@
+"""``skitter resume``: go on after ``pause`` or ``stop``."""
+
+from __future__ import annotations
+
+import argparse
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+
+
+def configure(parser: Parser) -> None:
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.steering import steer
+    from skitter.model.job import Command
+
+    return steer(options, Command.RESUME)

@@ -1,0 +1,61 @@
+"""``skitter retry``: queue again what failed, all of it, one class, or the URLs named. A finished job is reopened."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+
+if TYPE_CHECKING:
+    from skitter.cli.jobs import Place
+    from skitter.frontier.contract import Frontier
+    from skitter.model.job import Report
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument("urls", nargs="*", metavar="URL", help="default: everything that failed")
+    parser.add_argument("--class", dest="error_class", default="", metavar="CLASS", help="only this class of error")
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.jobs import ask, locate
+    from skitter.cli.output import error, print_json
+    from skitter.cli.text import count
+
+    place = locate(options)
+    revived, report = ask(place, lambda frontier: _revive(frontier, options))
+    if options.json:
+        print_json({"job": place.job, "state": report.job.state, "retried": revived})
+    else:
+        print(f"{place.job}: {count(revived, 'request')} queued again")
+        _hints(place, options, revived, report)
+    if options.urls and not revived:
+        error(f"not among the failed: {options.urls[0]}", place.command("why", options.urls[0]) + " tells more")
+        return 2
+    return 0
+
+
+async def _revive(frontier: Frontier, options: argparse.Namespace) -> tuple[int, Report]:
+    from skitter.cli.failed import find_dead
+
+    if options.urls:
+        ids = [dead.id async for dead in find_dead(frontier, options.error_class, options.urls)]
+        # No ids would mean all of them.
+        revived = await frontier.revive(options.error_class, ids) if ids else 0
+    else:
+        revived = await frontier.revive(options.error_class)
+    return revived, await frontier.report(0)
+
+
+def _hints(place: Place, options: argparse.Namespace, revived: int, report: Report) -> None:
+    from skitter.cli.jobs import live_workers
+    from skitter.cli.output import note
+    from skitter.cli.text import by_class
+
+    if revived and not live_workers(report):
+        note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")
+    elif not revived and options.error_class and report.counts.dead:
+        note("classes that failed: " + ", ".join(f"{name} {n}" for name, n in by_class(report.errors)))

@@ -1,0 +1,50 @@
+"""What ``crawl`` and ``worker`` share: the loop they run on, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from skitter.cli import summary as ending
+from skitter.cli.output import error, note, print_json
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.app import Summary
+    from skitter.cli.jobs import Place
+
+T = TypeVar("T")
+
+
+def check_outputs(options: argparse.Namespace) -> bool:
+    """Whether items go to stdout; a summary there as well could not be told from them."""
+    prints_items = any(target == "-" for target, _ in options.outputs)
+    if prints_items and options.json:
+        raise UsageError("both on stdout: --json and -o -", hint="write the items to a file, or leave --json away")
+    return prints_items
+
+
+def run_loop(work: Coroutine[Any, Any, T]) -> T:
+    """On the kind of loop that workers have: a memory frontier's worker runs in this very process."""
+    import asyncio
+
+    from skitter.app.child import new_loop
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(work)
+
+
+def conclude(summary: Summary, place: Place, options: argparse.Namespace) -> int:
+    """Say how it ended, and what now."""
+    if options.json:
+        print_json(ending.as_json(summary, place))
+    if not options.quiet:
+        for line in ending.as_text(summary):
+            note(line)
+        for step in ending.next_steps(summary, place, options.command_line):
+            note(step)
+    code = ending.exit_code(summary)
+    if code == 1:
+        error(f"no seed was done: {place.job}", ending.reason_hint(summary, place))
+    return code

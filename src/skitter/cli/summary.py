@@ -1,0 +1,112 @@
+"""The end of a crawl: its exit code, what it came to, and the next thing to do."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skitter.cli.jobs import Place
+from skitter.cli.text import by_class, count, duration, number, rate, size
+
+if TYPE_CHECKING:
+    from skitter.app import Summary
+
+
+def exit_code(summary: Summary) -> int:
+    """0 finished, or stopped by a limit or a command; 1 no seed was done; 130 interrupted; 143 terminated."""
+    if summary.signal:
+        return 128 + summary.signal
+    return 1 if no_seed_done(summary) else 0
+
+
+def no_seed_done(summary: Summary) -> bool:
+    """Nothing came of the crawl at all. Whoever stopped it does not need to be told."""
+    return not summary.seeds_done and summary.state != "stopped"
+
+
+def as_json(summary: Summary, place: Place) -> dict[str, Any]:
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.to_builtins(summary)
+    return fields | {"frontier": place.frontier}
+
+
+def as_text(summary: Summary) -> list[str]:
+    """What the crawl came to, in a few lines."""
+    # The counts are those of the run; time and speed are this command's own.
+    joint = " in all; this time" if summary.begun == "resumed" else " in"
+    pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
+    lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
+    parts = [
+        count(summary.items, "item"),
+        f"{number(summary.failed)} failed",
+        f"{number(summary.redirected)} redirected",
+        f"{number(summary.excluded)} excluded",
+        f"{number(summary.duplicates)} links already known",
+    ]
+    lines.append("  " + ", ".join(parts))
+    if errors := by_class(summary.errors):
+        lines.append("  failed by class: " + ", ".join(f"{name} {number(n)}" for name, n in errors))
+    if summary.undelivered:
+        lines.append(f"  {count(summary.undelivered, 'item')} not written yet")
+    return lines
+
+
+def _ending(summary: Summary) -> str:
+    if summary.signal:
+        return "interrupted" if summary.signal == signal.SIGINT else "terminated"
+    if summary.state == "stopped" and summary.reason:
+        return f"stopped by {summary.reason}"
+    return summary.state
+
+
+def next_steps(summary: Summary, place: Place, again: Sequence[str]) -> list[str]:
+    """Commands that make sense now. ``again`` is the command that ran; a memory frontier is gone by now."""
+    if place.frontier.startswith("memory:"):
+        kept = summary.state == "finished" and not summary.failed
+        return [] if kept else ["nothing was kept: --frontier sqlite:PATH lets a crawl go on and be looked into"]
+    steps = []
+    if summary.signal or summary.state != "finished":
+        steps.append(f"to go on: {_continuation(summary, place, again)}")
+    if summary.failed and not no_seed_done(summary):
+        steps.append(f"what failed, and why: {place.command('failed')}")
+    if summary.blocked_by == "sink" or (summary.undelivered and not steps):
+        steps.append(f"to write what is left: {place.command('drain', '-o', 'FILE')}")
+    return steps
+
+
+def _continuation(summary: Summary, place: Place, again: Sequence[str]) -> str:
+    stopped = summary.state in ("stopped", "draining")
+    if stopped and summary.reason == "max_pages":
+        if again[1] != "crawl":
+            return "skitter crawl as it was started, with a larger --max-pages"
+        return _repeated([*_without_limit(again), "--max-pages", str(2 * summary.pages)])
+    if stopped and again[1] != "crawl":
+        return place.command("resume")  # a worker would find the job stopped, and leave
+    return _repeated(again)
+
+
+def reason_hint(summary: Summary, place: Place) -> str:
+    """Where to look when no seed was done."""
+    if place.frontier.startswith("memory:"):
+        return "crawl without --frontier memory: to be able to look into it"
+    if summary.failed:
+        return f"{place.command('failed')} lists the reasons"
+    return f"{place.command('why', 'URL')} tells the reason"
+
+
+def _without_limit(command: Sequence[str]) -> list[str]:
+    words: list[str] = []
+    for word in command:
+        if (words and words[-1] == "--max-pages") or word.startswith("--max-pages="):
+            words = words[:-1] if words[-1] == "--max-pages" else words
+        else:
+            words.append(word)
+    return words
+
+
+def _repeated(command: Sequence[str]) -> str:
+    # --fresh would forget what is to be gone on with.
+    return shlex.join(word for word in command if word != "--fresh")

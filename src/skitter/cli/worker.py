@@ -1,0 +1,62 @@
+"""``skitter worker``: join a job until it is finished, with nothing but the frontier's URL and the job's name."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from skitter.cli.arguments import Parser, add_job_options, add_setting_options, add_voice_options
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "spider", nargs="?", default="", metavar="SPIDER", help="where this machine keeps it; default: as the job says"
+    )
+    add_job_options(parser)
+    parser.add_argument(
+        "--stay", action="store_true", help="wait for the job to appear, and for more after it is finished"
+    )
+    add_setting_options(parser, [("--concurrency", "concurrency", "N", "requests in flight, default 64")])
+    add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+
+
+def run(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from skitter import app
+    from skitter.cli import config, targets
+    from skitter.cli.jobs import locate
+    from skitter.cli.output import note, warn
+    from skitter.cli.progress import choose_progress
+    from skitter.cli.running import conclude, run_loop
+    from skitter.spiders.loading import full_reference, load_spider
+
+    folder = Path.cwd()
+    # With --stay the job may not be there yet, and neither its file.
+    place = locate(options, must_exist=not options.stay)
+    project = config.read_project(folder)
+    overrides, warnings = config.collect_run(
+        project=project, environment=os.environ, config=options.config, overrides=options.overrides
+    )
+    spider = ""
+    if options.spider:
+        reference = targets.find_spider(options.spider, folder, project.places)
+        spider = full_reference(reference, load_spider(reference, folder), folder)
+    if not options.quiet:
+        for warning in warnings:
+            warn(warning)
+        note(f"job {place.job}, frontier {place.frontier}")
+    with choose_progress(quiet=options.quiet, prints_items=False) as progress:
+        summary = run_loop(
+            app.run_worker(
+                frontier=place.frontier,
+                job=place.job,
+                spider=spider,
+                settings_overrides=overrides,
+                stay=options.stay,
+                on_event=progress.event,
+                on_report=progress.report,
+                verbosity=-1 if options.quiet else options.verbose,
+            )
+        )
+    return conclude(summary, place, options)

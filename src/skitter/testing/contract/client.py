@@ -1,0 +1,212 @@
+"""A frontier client for tests: it speaks in short names, and checks the books after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Begun, Command, Counts, Item, JobSpec, State, Trace
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import Committed, Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.request import Entry, Fingerprinter, Request
+
+EVERYTHING = 1000
+
+
+class Client:
+    """Requests are called by host and path: ``a/1`` is ``http://a.example/1``.
+
+    After each step it looks at two promises that hold at every moment: the counts sum to what was ever
+    added (``seen`` is shared by the clients of a job), and finished is said if and only if it is true.
+    """
+
+    def __init__(self, frontier: Frontier, job: str, seen: set[int]) -> None:
+        self.frontier = frontier
+        self._job = job
+        self._seen = seen
+        self._fingerprinter: Fingerprinter | None = None
+
+    # ---- the job
+
+    def spec(
+        self, seeds: Sequence[str] = (), arguments: Mapping[str, str] | None = None, spider: str = "", **settings: Any
+    ) -> JobSpec:
+        """A job that does not read robots.txt, unless it is told to."""
+        return JobSpec(
+            name=self._job,
+            spider=spider,
+            seeds=list(seeds),
+            arguments=dict(arguments or {}),
+            settings={"obey_robots": False, **settings},
+        )
+
+    async def begin(self, spec: JobSpec | None = None, *, fresh: bool = False, **settings: Any) -> Begun:
+        begun = await self.frontier.begin(spec or self.spec(**settings), fresh=fresh)
+        if begun is not Begun.RESUMED:
+            self._seen.clear()
+        await self.check()
+        return begun
+
+    async def seeded(self, *names: str, **settings: Any) -> None:
+        """A job whose seeding is over and brought these requests."""
+        await self.begin(**settings)
+        (lease,) = await self.lease("seeder", 1)
+        assert lease.work is Work.SEED
+        assert await self.end(lease, links=names)
+
+    async def state(self) -> State:
+        return (await self.frontier.job()).state
+
+    async def tell(self, command: Command) -> State:
+        job = await self.frontier.command(command)
+        await self.check()
+        return job.state
+
+    async def counts(self) -> Counts:
+        return await self.frontier.counts()
+
+    async def check(self) -> None:
+        """The books, as they must be at every moment."""
+        counts, job = await self.frontier.counts(), await self.frontier.job()
+        assert counts.seen == len(self._seen), "the counts sum to what was added"
+        assert min(counts.queued, counts.delayed, counts.leased) >= 0
+        over = not job.seeding and counts.unfinished == 0
+        assert (job.state is State.FINISHED) == over, "finished if and only if it is true"
+
+    # ---- requests
+
+    async def entries(self, names: Iterable[str], **fields: Any) -> list[Entry]:
+        if self._fingerprinter is None:
+            self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
+        return [self._fingerprinter.entry(Request(url_of(name), **fields)) for name in names]
+
+    async def id(self, name: str) -> int:
+        return (await self.entries([name]))[0].id
+
+    async def add(self, *names: str, **fields: Any) -> int:
+        """How many were new. ``fields`` are those of the Request: ``priority``, ``seed``, …"""
+        return await self.add_entries(await self.entries(names, **fields))
+
+    async def add_entries(self, entries: Sequence[Entry]) -> int:
+        new = await self.frontier.add(entries)
+        self.remember(entries)
+        await self.check()
+        return new
+
+    def remember(self, entries: Iterable[Entry]) -> None:
+        """For entries that were added behind this client's back."""
+        self._seen.update(entry.id for entry in entries)
+
+    async def trace(self, name: str) -> Trace:
+        trace = await self.frontier.trace(await self.id(name))
+        assert trace is not None
+        return trace
+
+    # ---- leases
+
+    async def grant(self, worker: str = "w", limit: int = EVERYTHING) -> Grant:
+        grant = await self.frontier.lease(worker, limit)
+        assert len(grant.leases) <= limit
+        await self.check()
+        return grant
+
+    async def lease(self, worker: str = "w", limit: int = EVERYTHING) -> list[Lease]:
+        return (await self.grant(worker, limit)).leases
+
+    async def names(self, worker: str = "w", limit: int = EVERYTHING) -> list[str]:
+        """What is leased, by name."""
+        return names_of(await self.lease(worker, limit))
+
+    async def one(self, worker: str = "w") -> Lease:
+        """The next request."""
+        (lease,) = await self.lease(worker, 1)
+        return lease
+
+    async def release(self, *leases: Lease, late: bool = False) -> None:
+        await self.frontier.release(leases, late=late)
+        await self.check()
+
+    async def lose(self, worker: str) -> int:
+        """The worker was seen to die."""
+        lost = await self.frontier.release_worker(worker)
+        await self.check()
+        return lost
+
+    # ---- endings
+
+    async def outcome(
+        self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any
+    ) -> Outcome:
+        return Outcome(lease=lease, ending=ending, links=await self.entries(links), **fields)
+
+    async def commit(self, *outcomes: Outcome, worker: str = "w", want: int = 0) -> Committed:
+        committed = await self.frontier.commit(worker, outcomes, want)
+        for outcome, accepted in zip(outcomes, committed.accepted, strict=True):
+            if accepted:
+                self.remember(outcome.links)
+        await self.check()
+        return committed
+
+    async def end(
+        self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any
+    ) -> bool:
+        """Commit one outcome; whether it was accepted."""
+        committed = await self.commit(await self.outcome(lease, ending, links, **fields))
+        return committed.accepted == [True]
+
+    async def end_all(self, leases: Iterable[Lease], ending: Ending = Ending.DONE) -> None:
+        """Commit many, all accepted."""
+        committed = await self.commit(*[Outcome(lease=lease, ending=ending) for lease in leases])
+        assert all(committed.accepted)
+
+    async def retry(self, lease: Lease, seconds: float = 0.0, error_class: str = "timeout") -> bool:
+        return await self.end(lease, Ending.RETRY, retry_seconds=seconds, error_class=error_class, error="too slow")
+
+    async def blocked(self, lease: Lease, retry_after_seconds: float | None = None) -> bool:
+        """The host answered 429."""
+        news = HostNews(blocked=True, retry_after_seconds=retry_after_seconds)
+        return await self.end(lease, Ending.RETRY, status=429, error_class="http_4xx", error="HTTP 429", news=news)
+
+    async def unreachable(self, lease: Lease, error_class: str = "connect") -> bool:
+        """No connection could be had."""
+        news = HostNews(unreachable=True)
+        return await self.end(lease, Ending.RETRY, error_class=error_class, error="refused", news=news)
+
+    async def answered(self, lease: Lease, latency_seconds: float = 0.1) -> bool:
+        return await self.end(lease, status=200, news=HostNews(answered=True, latency_seconds=latency_seconds))
+
+    async def open_gate(self, lease: Lease, text: bytes = b"", crawl_delay_seconds: float = 0.0) -> bool:
+        """The host's robots.txt was read."""
+        assert lease.work is Work.ROBOTS
+        record = RobotsRecord(text, crawl_delay_seconds)
+        return await self.end(lease, news=HostNews(answered=True, robots=record))
+
+    # ---- items
+
+    async def records(self, target: str = "out", owner: str = "me") -> list[bytes]:
+        """What the sink lacks, without taking note of it."""
+        return [item.record for item in await self.items(target, owner)]
+
+    async def items(self, target: str = "out", owner: str = "me", limit: int = EVERYTHING) -> list[Item]:
+        items = await self.frontier.items(target, owner, limit)
+        assert items is not None, "the sink belongs to somebody else"
+        return items
+
+
+def url_of(name: str) -> str:
+    host, _, path = name.partition("/")
+    return f"http://{host}.example/{path}"
+
+
+def name_of(lease: Lease) -> str:
+    """``a/1`` for a page, ``robots:a`` for a gate, ``seeding``."""
+    if lease.work is Work.SEED:
+        return "seeding"
+    if lease.work is Work.ROBOTS:
+        return "robots:" + lease.host_key.removeprefix("http://").removesuffix(".example")
+    return lease.request.url.removeprefix("http://").replace(".example/", "/")
+
+
+def names_of(leases: Iterable[Lease]) -> list[str]:
+    return [name_of(lease) for lease in leases]

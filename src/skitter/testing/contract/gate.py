@@ -1,0 +1,216 @@
+"""The host gate: robots.txt before a host's first page, once for the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skitter.model.lease import Work
+from skitter.model.outcome import HostNews, RobotsRecord
+from skitter.testing.contract.client import Client, names_of
+from skitter.testing.contract.store import ContractStore
+
+FORBID = b"User-agent: *\nDisallow: /private"
+
+
+async def gated(client: Client, *names: str, **settings: Any) -> None:
+    """A job that obeys robots.txt."""
+    await client.seeded(*names, obey_robots=True, **settings)
+
+
+class Gate:
+    """A robots.txt is read once, by one worker, and governs all of them."""
+
+    async def test_a_hosts_robots_txt_is_read_by_one_worker_before_its_pages(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await gated(first, "a/1", "a/2", "b/1")
+        leases = await first.lease("w1")
+        assert sorted(names_of(leases)) == ["robots:a", "robots:b"]
+        assert await second.names("w2") == await first.names("w1") == []
+        counts = await first.counts()
+        assert (counts.queued, counts.leased) == (3, 0), "a gate is not a request"
+        await first.open_gate(next(lease for lease in leases if lease.host_key == "http://a.example"))
+        assert await second.names("w2") == ["a/1", "a/2"]
+
+    async def test_what_was_read_governs_every_worker(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await gated(first, "a/1")
+        await first.open_gate(await first.one("w1"), FORBID)
+        lease = await second.one("w2")
+        records = await second.frontier.robots(["http://a.example", "http://b.example"])
+        assert list(records) == ["http://a.example"]
+        assert records["http://a.example"].text == FORBID
+        assert records["http://a.example"].version == lease.robots_version != 0
+
+    async def test_a_host_without_rules_forbids_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1")
+        await client.open_gate(await client.one())
+        assert (await client.one()).robots_version == 0
+        assert await client.frontier.robots(["http://a.example"]) == {}
+
+    async def test_a_job_that_ignores_robots_has_no_gates(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", obey_robots=False)
+        assert await client.names() == ["a/1"]
+
+    async def test_a_crawl_delay_holds_from_the_first_page_on(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2")
+        await client.open_gate(await client.one(), FORBID, 1.0)
+        assert await client.names() == [], "the gate itself was a request"
+        await store.elapse(1.06)
+        assert await client.names() == ["a/1"]
+        await store.elapse(1.0)
+        assert await client.names() == []
+        await store.elapse(0.06)
+        assert await client.names() == ["a/2"]
+
+    async def test_the_larger_of_crawl_delay_and_setting_holds(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2", delay_seconds=1.5)
+        await client.open_gate(await client.one(), FORBID, 0.1)
+        await store.elapse(0.2)
+        assert await client.names() == []
+        await store.elapse(1.36)
+        assert await client.names() == ["a/1"]
+
+    async def test_a_robots_txt_is_read_again_when_it_is_old(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2", "a/3", robots_seconds=1.0, per_host=2)
+        await client.open_gate(await client.one(), FORBID)
+        first = await client.one()
+        await store.elapse(1.01)
+        gate = await client.one()
+        assert gate.work is Work.ROBOTS
+        assert await client.names() == [], "no page starts meanwhile"
+        await client.end(first)
+        assert await client.names() == []
+        await client.open_gate(gate, b"")
+        leases = await client.lease()
+        assert names_of(leases) == ["a/2", "a/3"]
+        assert [lease.robots_version for lease in leases] == [0, 0]
+        records = await client.frontier.robots(["http://a.example"])
+        assert [record.text for record in records.values()] in ([], [b""]), "what was withdrawn governs no more"
+
+    async def test_a_gate_needs_room_like_a_page(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2", robots_seconds=0.5, per_host=1)
+        await client.open_gate(await client.one())
+        page = await client.one()
+        await store.elapse(0.6)
+        assert await client.names() == []
+        await client.end(page)
+        assert await client.names() == ["robots:a"]
+
+    async def test_what_is_known_of_a_host_survives_the_run(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1")
+        await client.open_gate(await client.one(), FORBID, 0.5)
+        await client.begin(client.spec(obey_robots=True), fresh=True)
+        await client.add("a/1", "a/2")
+        await store.elapse(0.6)
+        leases = await client.lease()
+        assert names_of(leases) == ["seeding", "a/1"]
+        assert leases[1].robots_version != 0
+        assert leases[1].start_seconds is not None
+
+
+class BrokenGate:
+    """A robots.txt that cannot be read."""
+
+    async def test_an_unreachable_robots_txt_is_tried_again_and_then_the_host_is_down(
+        self, store: ContractStore
+    ) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2", "b/1", max_attempts=3, retry_delay_seconds=1.0)
+        for pause in (1.0, 2.0, None):
+            leases = [lease for lease in await client.lease() if lease.host_key == "http://a.example"]
+            assert [lease.work for lease in leases] == [Work.ROBOTS]
+            assert await client.unreachable(leases[0], "dns")
+            if pause is not None:
+                await store.elapse(pause - 0.1)
+                assert [name for name in await client.names() if "a" in name] == []
+                await store.elapse(0.15)
+        assert (await client.counts()).dead == 2
+        dead = await client.frontier.dead("dns")
+        assert [record.attempts for record in dead] == [0, 0], "it burnt no attempt of theirs"
+        assert await client.frontier.revive("dns") == 2
+        await store.elapse(5)
+        assert "robots:a" in await client.names()
+
+    async def test_a_block_at_the_gate_blocks_the_host(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1")
+        await client.blocked(await client.one(), 1.0)
+        await store.elapse(0.9)
+        assert await client.names() == []
+        await store.elapse(0.15)
+        assert await client.names() == ["robots:a"]
+        assert (await client.counts()).queued == 1
+
+    async def test_an_expired_gate_is_given_again(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", lease_seconds=1.0)
+        old = await client.one("w1")
+        await store.elapse(1.1)
+        new = await client.one("w2")
+        assert new.work is Work.ROBOTS
+        assert new.epoch > old.epoch
+        assert not await client.open_gate(old, FORBID)
+        assert await client.names() == [], "the old reader opened nothing"
+        assert await client.open_gate(new)
+        assert await client.names() == ["a/1"]
+
+    async def test_a_released_gate_is_given_again_at_once(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", delay_seconds=100)
+        await client.release(await client.one())
+        assert await client.names() == ["robots:a"]
+
+    async def test_a_robots_txt_that_kills_its_readers_ends_alone(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "evil/1", "evil/2", "good/1")
+        fates: list[list[str]] = []
+        while (await client.counts()).unfinished:
+            leases = await client.lease("w")
+            if "robots:evil" in (names := sorted(names_of(leases))):
+                fates.append(names)
+                await client.lose("w")
+                continue
+            for lease in leases:
+                await (client.open_gate(lease) if lease.work is Work.ROBOTS else client.end(lease))
+        both = ["robots:evil", "robots:good"]
+        assert fates == [both, both, ["robots:evil"], ["robots:evil"]], "suspects are leased alone"
+        assert [record.error_class for record in await client.frontier.dead()] == ["lost", "lost"]
+        assert (await client.counts()).done == 1
+
+    async def test_a_gate_that_was_lost_beside_a_killer_costs_its_host_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "evil/1", "evil/2", "evil/3", "good/1", max_attempts=2)
+        while "robots:evil" not in names_of(leases := await client.lease("w")):
+            await client.release(*leases)
+        await client.open_gate(next(lease for lease in leases if lease.host_key == "http://evil.example"))
+        for _ in range(12):
+            leases = await client.lease("w")
+            killers = [lease for lease in leases if lease.host_key == "http://evil.example"]
+            if killers:
+                await client.lose("w")
+                continue
+            for lease in leases:
+                await (client.open_gate(lease) if lease.work is Work.ROBOTS else client.end(lease))
+        counts = await client.counts()
+        assert (counts.done, counts.dead) == (1, 3)
+
+    async def test_a_gate_that_learns_nothing_opens_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1")
+        await client.end(await client.one(), news=HostNews(latency_seconds=0.1))
+        assert await client.names() == ["robots:a"]
+
+    async def test_only_an_answer_counts_as_read(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1")
+        gate = await client.one()
+        part = await client.outcome(gate, news=HostNews(robots=RobotsRecord(FORBID)))
+        assert (await client.commit(part, part)).accepted == [True, False]
+        assert await client.names() == ["a/1"]

@@ -1,0 +1,232 @@
+"""Leases that end without an outcome: expiry, renewal, workers that die, pages that kill."""
+
+from __future__ import annotations
+
+from skitter.model.job import State
+from skitter.model.lease import Work
+from skitter.testing.contract.client import name_of, names_of
+from skitter.testing.contract.store import ContractStore
+
+
+class Expiry:
+    """A lease belongs to its worker until its deadline, and no longer."""
+
+    async def test_an_expired_lease_is_served_again(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", lease_seconds=1.0)
+        old = await first.one("w1")
+        assert abs(old.deadline - old.leased_at - 1.0) < 0.01
+        await store.elapse(0.9)
+        assert await second.names("w2") == []
+        await store.elapse(0.2)
+        new = await second.one("w2")
+        assert new.id == old.id
+        assert new.epoch > old.epoch
+
+    async def test_an_expired_lease_is_a_loss_and_no_attempt(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", lease_seconds=0.5, max_attempts=1)
+        await client.one()
+        await store.elapse(0.6)
+        assert await client.frontier.reap() == 1
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.losses, trace.attempts) == ("queued", 1, 0)
+        assert (await client.one()).attempts == 0
+
+    async def test_anyone_may_reap_and_only_once(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", "b/1", lease_seconds=0.5)
+        await first.lease("w1")
+        assert await second.frontier.reap() == 0
+        await store.elapse(0.6)
+        assert await second.frontier.reap() == 3
+        assert await first.frontier.reap() == 0
+        await first.check()
+        assert (await first.counts()).queued == 3
+
+    async def test_a_renewed_lease_does_not_expire(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", lease_seconds=0.5)
+        lease = await client.one()
+        for _ in range(3):
+            await store.elapse(0.4)
+            assert await client.frontier.renew("w", [lease]) == [True]
+            assert await client.frontier.reap() == 0
+        assert await client.end(lease)
+
+    async def test_a_renewal_says_which_leases_are_lost(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", lease_seconds=1.0)
+        done, released, lost, kept = await client.lease("w", 3) + await client.lease("w", 1)
+        await client.end(done)
+        await client.release(released)
+        await store.elapse(0.6)
+        assert await client.frontier.renew("w", [kept]) == [True]
+        await store.elapse(0.6)
+        assert await client.frontier.reap() == 1
+        answer = await client.frontier.renew("w", [done, released, lost, kept, kept])
+        assert answer == [False, False, False, True, True]
+        assert await client.frontier.renew("w", []) == []
+
+    async def test_a_lost_lease_frees_its_hosts_slot(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", per_host=1, lease_seconds=0.5)
+        await client.one("w1")
+        await store.elapse(0.6)
+        assert await client.names("w2") == ["a/1"]
+        assert await client.names("w3") == []
+
+
+class DeadWorkers:
+    """A worker that was seen to die."""
+
+    async def test_its_leases_return_at_once_each_with_a_loss(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "b/1")
+        held = await client.lease("dead", 2)
+        other = await client.one("alive")
+        assert await client.lose("dead") == 2
+        assert await client.lose("dead") == 0
+        assert [(await client.trace(name_of(lease))).losses for lease in held] == [1, 1]
+        assert await client.frontier.renew("alive", [other]) == [True]
+        assert sorted(await client.names("alive")) == sorted(names_of(held))
+
+    async def test_it_is_no_longer_listed(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        await client.lease("dead", 1)
+        await client.lease("alive", 1)
+        await client.lose("seeder")
+        assert [(worker.id, worker.leased) for worker in await client.frontier.workers()] == [("alive", 1), ("dead", 1)]
+        await client.lose("dead")
+        assert [worker.id for worker in await client.frontier.workers()] == ["alive"]
+
+    async def test_a_silent_worker_is_told_by_its_silence(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        lease = await client.one("renewing")
+        await client.one("silent")
+        await store.elapse(1.0)
+        await client.frontier.renew("renewing", [lease])
+        silence = {worker.id: worker.silent_seconds for worker in await client.frontier.workers()}
+        assert silence["renewing"] < 0.5
+        assert silence["silent"] >= 0.9
+
+
+class Killers:
+    """A page that kills its worker dies, and its neighbours do not."""
+
+    async def test_after_two_losses_a_request_is_leased_alone(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        for _ in range(2):
+            assert await client.names("w") == ["a/1", "a/2"]
+            await client.lose("w")
+        await client.add("b/1", "b/2")
+        assert await client.names("w") == ["a/1"]
+        assert await client.names("w") == [], "nothing beside it"
+        assert await client.names("w2") == ["a/2"]
+        assert sorted(await client.names("w3")) == ["b/1", "b/2"]
+
+    async def test_a_worker_that_holds_something_drains_before_it_gets_a_suspect(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        for _ in range(2):
+            await client.one("dead")
+            await client.lose("dead")
+        await client.add("b/1", "b/2")
+        suspect = await client.one("w1")
+        held = await client.lease("w2", 1)
+        await client.release(suspect)
+        assert await client.names("w2") == [], "though b/2 is ready"
+        await client.end_all(held)
+        assert await client.names("w2") == ["a/1"]
+        assert await client.names("w2") == []
+        assert await client.names("w1") == ["b/2"]
+
+    async def test_two_losses_alone_make_it_dead(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", max_attempts=1)
+        for losses in range(4):
+            assert (await client.trace("a/1")).losses == losses
+            assert await client.names("w") == ["a/1"]
+            await client.lose("w")
+        (dead,) = await client.frontier.dead("lost")
+        assert (dead.losses, dead.attempts) == (4, 0)
+        assert await client.state() is State.FINISHED
+
+    async def test_expiry_counts_like_a_death(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", lease_seconds=0.3)
+        for _ in range(4):
+            assert await client.names("w") == ["a/1"]
+            await store.elapse(0.4)
+        assert await client.names("w") == []
+        assert (await client.counts()).dead == 1
+
+    async def test_the_neighbours_of_killers_survive(self, store: ContractStore) -> None:
+        client = store.client()
+        killers = {"a/3", "b/1", "b/7"}
+        names = {f"{host}/{number}" for host in "ab" for number in range(10)}
+        await client.seeded(*sorted(names), per_host=4)
+        deaths = 0
+        while (await client.counts()).unfinished:
+            leases = await client.lease("w", 6)
+            assert leases
+            if killers & set(names_of(leases)):
+                await client.lose("w")
+                deaths += 1
+            else:
+                await client.end_all(leases)
+        dead = {record.url.removeprefix("http://").replace(".example", "") for record in await client.frontier.dead()}
+        assert dead == killers
+        assert (await client.counts()).done == len(names) - len(killers)
+        assert deaths <= 4 * len(killers)
+
+    async def test_a_suspect_that_ends_is_like_any_other(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        for _ in range(2):
+            await client.lease("w")
+            await client.lose("w")
+        await client.end(await client.one("w"), links=["b/1"])
+        await client.retry(await client.one("w"), 0)
+        assert sorted(await client.names("w")) == ["a/2"], "it stays a suspect through its retries"
+        assert await client.names("w2") == ["b/1"]
+
+    async def test_a_suspect_is_as_polite_as_any_other(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "b/1", delay_seconds=1.0)
+        for _ in range(2):
+            await client.lease("w")
+            await client.lose("w")
+            await store.elapse(1.06)
+        assert await client.names("w1") == ["a/1"]
+        await client.lose("w1")
+        assert await client.names("w1") == ["b/1"], "a is not due"
+        await store.elapse(1.06)
+        assert await client.names("w2") == ["a/1"]
+
+    async def test_a_suspect_waits_for_its_hosts_gate(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", obey_robots=True, robots_seconds=0.5)
+        await client.open_gate(await client.one("w"))
+        for _ in range(2):
+            assert await client.names("w") == ["a/1"]
+            await client.lose("w")
+        await store.elapse(0.6)
+        gate = await client.one("w")
+        assert gate.work is Work.ROBOTS
+        assert await client.names("w2") == []
+        await client.open_gate(gate)
+        assert await client.names("w2") == ["a/1"]
+
+    async def test_revived_suspects_start_with_a_clean_slate(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        for _ in range(4):
+            await client.one("w")
+            await client.lose("w")
+        assert await client.frontier.revive("lost") == 1
+        await client.add("a/2")
+        assert await client.names("w") == ["a/1", "a/2"]

@@ -1,0 +1,180 @@
+"""Promise 4: polite as a cluster. Delays, start windows, limits, and slots that are given back."""
+
+from __future__ import annotations
+
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending
+from skitter.testing.contract.client import names_of
+from skitter.testing.contract.store import ContractStore
+
+WINDOW = 0.05
+"""The start window of a host before any worker came late."""
+TICK = 0.005
+
+
+class Politeness:
+    """Between two grants of a host its delay passes, and never more than ``per_host`` are leased."""
+
+    async def test_without_a_delay_there_is_no_hurry(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", per_host=3)
+        leases = await client.lease()
+        assert [lease.start_seconds for lease in leases] == [None, None, None]
+
+    async def test_between_two_grants_the_delay_and_the_start_window_pass(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", "a/3", delay_seconds=1.0)
+        grant = await first.grant("w1")
+        assert names_of(grant.leases) == ["a/1"]
+        assert [lease.start_seconds for lease in grant.leases] == [WINDOW]
+        await store.elapse(1.0)
+        # The first worker may only just have reached the socket: the delay alone is not enough.
+        assert await first.names("w1") == await second.names("w2") == []
+        await store.elapse(WINDOW + TICK)
+        assert await second.names("w2") == ["a/2"]
+        assert await first.names("w1") == []
+
+    async def test_an_empty_grant_says_when_the_next_host_is_due(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=0.4)
+        assert abs((await client.grant()).ask_again_seconds - 0.4 - WINDOW) < 0.1
+        await store.elapse(0.2)
+        assert abs((await client.grant()).ask_again_seconds - 0.2 - WINDOW) < 0.1
+
+    async def test_an_empty_grant_is_asked_again_within_a_second(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=100)
+        assert 0 < (await client.grant()).ask_again_seconds <= 1.0
+
+    async def test_a_delay_holds_though_the_page_has_ended(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=1.0)
+        await client.end(await client.one())
+        assert await client.names() == []
+        await store.elapse(1.0 + WINDOW + TICK)
+        assert await client.names() == ["a/2"]
+
+    async def test_hosts_do_not_wait_for_each_other(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "b/1", "b/2", delay_seconds=10)
+        assert sorted(await client.names()) == ["a/1", "b/1"]
+
+    async def test_no_more_than_the_limit_is_in_flight_for_all_workers(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", "a/3", "a/4", "b/1", per_host=2)
+        leases = await first.lease("w1")
+        assert sorted(names_of(leases)) == ["a/1", "a/2", "b/1"]
+        assert await second.names("w2") == []
+        await first.end(leases[0])
+        assert await second.names("w2") == ["a/3"]
+        assert await first.names("w1") == []
+
+    async def test_a_limit_that_was_lowered_holds_at_once(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=4)
+        leases = await client.lease(limit=3)
+        await client.begin(per_host=2)
+        assert await client.names() == []
+        await client.end_all(leases[:2])
+        assert await client.names() == ["a/4"]
+
+    async def test_a_limit_that_was_raised_holds_after_the_next_answer(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=1)
+        lease = await client.one()
+        await client.begin(per_host=3)
+        await client.end(lease)
+        assert await client.names() == ["a/2", "a/3", "a/4"]
+
+
+class Slots:
+    """What never reached the network costs the host nothing."""
+
+    async def test_released_work_gives_the_slot_back(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", delay_seconds=100, per_host=1)
+        await first.release(await first.one("w1"))
+        assert await second.names("w2") == ["a/1"]
+        assert await first.names("w1") == []
+
+    async def test_released_work_has_neither_an_attempt_nor_a_loss(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        for _ in range(6):
+            await client.release(await client.one())
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.attempts, trace.losses) == ("queued", 0, 0)
+        assert (await client.counts()).queued == 1
+
+    async def test_a_slot_is_not_given_back_twice(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=2)
+        lease, _ = await client.lease()
+        await client.release(lease, lease)
+        await client.release(lease)
+        assert (await client.counts()).leased == 1
+        assert await client.names() == ["a/1"]
+
+    async def test_a_slot_that_a_later_grant_has_taken_is_not_given_back(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", delay_seconds=1.0)
+        slow = await client.one()
+        await store.elapse(1.0 + WINDOW + TICK)
+        await client.one()
+        await client.release(slow)
+        assert await client.names() == [], "a/2 may be at the socket right now"
+        await store.elapse(1.0 + WINDOW + TICK)
+        assert await client.names() == ["a/1"]
+
+    async def test_a_slot_is_not_given_back_because_the_window_grew(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", delay_seconds=0.01)
+        old = await client.one()
+        for _ in range(3):
+            await store.elapse(0.5)
+            await client.release(await client.one(), late=True)
+        await client.one()
+        await client.release(old)
+        assert await client.names() == []
+
+    async def test_a_late_release_makes_the_hosts_window_longer(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "b/1", delay_seconds=0.5)
+        windows: list[float | None] = []
+        for _ in range(8):
+            lease = await client.one("w")
+            while not lease.host_key.startswith("http://a"):
+                lease = await client.one("w")
+            windows.append(lease.start_seconds)
+            await client.release(lease, late=True)
+        assert windows == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+        assert await self._window_of(store, "b/1") == WINDOW
+
+    async def _window_of(self, store: ContractStore, name: str) -> float | None:
+        client = store.client()
+        await client.lose("w")
+        leases: list[Lease] = await client.lease()
+        return next(lease.start_seconds for lease in leases if names_of([lease]) == [name])
+
+    async def test_the_longer_window_is_waited_for(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=0.5)
+        await client.release(await client.one(), late=True)
+        assert (await client.one()).start_seconds == 2 * WINDOW
+        await store.elapse(0.5 + WINDOW + TICK)
+        assert await client.names() == []
+        await store.elapse(WINDOW)
+        assert await client.names() == ["a/2"]
+
+    async def test_what_is_excluded_untouched_gives_the_slot_back(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", delay_seconds=100, per_host=1)
+        await client.end(await client.one(), Ending.EXCLUDED, error_class="robots", touched=False)
+        assert await client.names() == ["a/2"]
+        assert await client.names() == []
+
+    async def test_what_is_excluded_after_a_fetch_keeps_the_slot(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=100)
+        await client.end(await client.one(), Ending.EXCLUDED, error_class="type")
+        assert await client.names() == []

@@ -1,0 +1,77 @@
+"""Attempts: when a request that failed is tried again, and when it is dead."""
+
+from __future__ import annotations
+
+from skitter.model.job import State
+from skitter.model.outcome import Ending
+from skitter.testing.contract.store import ContractStore
+
+
+class Retries:
+    """A retry spends an attempt, and the last one makes the request dead."""
+
+    async def test_a_retry_waits_for_its_time(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        first, second = await client.lease()
+        await client.retry(first, 0.5)
+        await client.end(second)
+        counts = await client.counts()
+        assert (counts.delayed, counts.queued) == (1, 0)
+        grant = await client.grant()
+        assert grant.leases == []
+        assert grant.ask_again_seconds <= 0.5
+        await store.elapse(0.4)
+        assert await client.names() == []
+        await store.elapse(0.15)
+        assert await client.names() == ["a/1"]
+
+    async def test_retries_do_not_hold_up_their_host(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", per_host=1)
+        await client.retry(await client.one(), 100)
+        assert await client.names() == ["a/2"]
+
+    async def test_the_last_attempt_makes_it_dead(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", max_attempts=3)
+        for attempt in range(3):
+            assert (await client.counts()).dead == 0
+            lease = await client.one()
+            assert lease.attempts == attempt
+            await client.retry(lease, 0)
+        assert (await client.counts()).dead == 1
+        assert await client.state() is State.FINISHED
+        (dead,) = await client.frontier.dead()
+        assert (dead.error_class, dead.error, dead.attempts) == ("timeout", "too slow", 3)
+
+    async def test_one_attempt_may_be_all(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", max_attempts=1)
+        await client.retry(await client.one(), 5)
+        assert (await client.counts()).dead == 1
+
+    async def test_a_dead_ending_needs_no_more_attempts(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", max_attempts=4)
+        await client.end(await client.one(), Ending.DEAD, status=404, error_class="http_4xx", error="HTTP 404")
+        (dead,) = await client.frontier.dead()
+        assert (dead.status, dead.attempts) == (404, 1)
+
+    async def test_a_retry_may_still_succeed(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.retry(await client.one(), 0)
+        await client.end(await client.one(), status=200)
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.attempts, trace.error_class, trace.error) == ("done", 2, "", "")
+
+    async def test_an_error_of_any_length_and_of_any_characters_is_kept(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        error = "the beginning " + "\udc80 " * 100_000 + " the end"
+        await client.end(await client.one(), Ending.DEAD, error_class="callback", error=error)
+        (dead,) = await client.frontier.dead()
+        assert dead.error.startswith("the beginning")
+        assert dead.error.endswith("the end")
+        assert len(dead.error) < 20_000

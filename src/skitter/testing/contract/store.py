@@ -1,0 +1,56 @@
+"""What a backend brings to the contract suite: a store for one test, its clients and its clock."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skitter.frontier.contract import Frontier
+from skitter.testing.contract.client import Client
+
+REAL_SECONDS = 2.0
+"""A test on a clock that it does not control really waits this long, and no longer."""
+
+
+class ContractStore:
+    """Subclass it, and give it to the suite as the fixture ``store``: an empty one for each test.
+
+    A server whose own clock decides sets ``controls_time`` to False and says why in ``time_reason``:
+    short waits are then real, and tests that need longer ones are skipped with that reason.
+    """
+
+    controls_time = True
+    time_reason = ""
+
+    def __init__(self) -> None:
+        self._open: list[Frontier] = []
+        self._seen: dict[str, set[int]] = {}
+
+    def connect(self, job: str) -> Frontier:
+        """One more client of the store, as another process would have."""
+        raise NotImplementedError
+
+    def advance(self, seconds: float) -> None:
+        """Move the store's clock. Only with ``controls_time``."""
+        raise NotImplementedError
+
+    def client(self, job: str = "job") -> Client:
+        """One more client, closed at the end of the test."""
+        frontier = self.connect(job)
+        self._open.append(frontier)
+        return Client(frontier, job, self._seen.setdefault(job, set()))
+
+    async def elapse(self, seconds: float) -> None:
+        """Let time pass."""
+        if self.controls_time:
+            self.advance(seconds)
+        elif seconds <= REAL_SECONDS:
+            await asyncio.sleep(seconds)
+        else:
+            pytest.skip(self.time_reason)
+
+    async def close(self) -> None:
+        """At the end of the test."""
+        for frontier in self._open:
+            await frontier.close()

@@ -1,0 +1,122 @@
+"""kill -9 of the whole process group at random moments: nothing lost, nothing doubled (G1, G2, G8)."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from skitter.model.url import canonical
+from skitter.testing.web import WebSpec, served
+
+QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")
+
+
+def read_urls(path: Path) -> list[str]:
+    if path.name.endswith(".json"):
+        records = json.loads(path.read_text())
+    elif path.name.endswith(".csv"):
+        with path.open(newline="") as file:
+            records = list(csv.DictReader(file))
+    else:
+        opened = gzip.open(path, "rt") if path.name.endswith(".gz") else path.open()
+        with opened as file:
+            records = [json.loads(line) for line in file]
+    return [canonical(record["url"]) for record in records]
+
+
+def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers: int, pages: int) -> None:
+    """Start the same command again and again, killed at a random moment each time but the last."""
+    chance = random.Random(seed)
+    command = ("crawl", *web.urls, "-o", target, "--workers", workers, "--job", "j", "--per-host", 16, *QUICK)
+    done = 0
+    for _ in range(kills):
+        process = skitter.start(*command, stdout=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0.25, 1.6))
+        finished = process.poll() is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if finished:
+            break
+        status = skitter.json("status", "--job", "j", code=None) if (skitter.folder / ".skitter/j.db").exists() else {}
+        if "done" in status:
+            parts = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+            assert sum(status[part] for part in parts) == status["seen"]
+            assert status["done"] >= done, "a page that was done is not done any more"
+            done = status["done"]
+    skitter.run(*command)
+
+
+@pytest.mark.parametrize("target", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+def test_killed_crawls_resume_to_the_same_results(skitter, target) -> None:
+    spec = WebSpec.demo().replace(pages_per_host=250)
+    with served(spec) as web:
+        crawl_under_kills(skitter, web, target, kills=5, seed=7, workers=2, pages=750)
+        expected = web.expected()
+    assert Counter(read_urls(skitter.folder / target)) == Counter(expected.done)
+    status = skitter.json("status", "--job", "j")
+    assert (status["done"], status["dead"]) == (len(expected.done), len(expected.dead))
+    assert status["state"] == "finished"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+def test_ten_kills_of_a_large_crawl(skitter, seed) -> None:
+    spec = WebSpec.demo().replace(seed=seed, pages_per_host=2000)
+    with served(spec) as web:
+        crawl_under_kills(skitter, web, "out.jsonl", kills=10, seed=seed, workers=1 + seed % 2, pages=6000)
+        expected = web.expected()
+    assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_workers_are_replaced_and_lose_nothing(skitter, seed) -> None:
+    """Only workers are killed: the supervisor hands their leases back at once, and the crawl never stops."""
+    chance = random.Random(seed)
+    spec = WebSpec.plain(hosts=2, pages_per_host=400, latency_seconds=0.01, seed=seed)
+    with served(spec) as web:
+        process = skitter.start(
+            "crawl", *web.urls, "-o", "out.jsonl", "--workers", 3, "--job", "j", "--per-host", 8, "-q"
+        )
+        for _ in range(6):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0.1, 0.5))
+            workers = children(process.pid)
+            if workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(workers), signal.SIGKILL)
+        _, error = process.communicate(timeout=90)
+        assert process.returncode == 0, error
+        expected = web.expected()
+    assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
+
+
+def test_a_stopped_worker_is_ended_and_its_work_goes_on(skitter) -> None:
+    """SIGSTOP, perhaps inside a transaction: the others must not wait for it for ever."""
+    spec = WebSpec.plain(hosts=2, pages_per_host=300, latency_seconds=0.02)
+    with served(spec) as web:
+        process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--job", "j", "--per-host", 4)
+        while len(children(process.pid)) < 2 or not (skitter.folder / "out.jsonl").exists():
+            assert process.poll() is None
+        os.kill(children(process.pid)[0], signal.SIGSTOP)
+        _, error = process.communicate(timeout=90)
+        assert process.returncode == 0, error
+        expected = web.expected()
+    assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
+
+
+def children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []

@@ -1,0 +1,125 @@
+"""kill -9 of the writer at any instant: the target holds each committed item once, in the order of commits.
+
+A second target that nobody writes makes the frontier keep every item, so that the outbox itself
+says at the end what was committed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import Fingerprinter, Request
+from skitter.settings import Settings
+
+WRITER = Path(__file__).with_name("sink_writer.py")
+BATCH = 5
+FORMATS = ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"]
+
+
+async def committed(path: Path, target: str, pages: int, chance: random.Random) -> list[dict[str, Any]]:
+    """Make a finished job with items for the target, and return them as they were committed."""
+    settings = Settings.from_layers([("test", {"obey_robots": False, "per_host": 64})]).job_wide()
+    frontier = sqlite_frontier(path, "books")
+    try:
+        await frontier.begin(JobSpec(name="books", spider="", settings=settings))
+        for each in (target, "all"):
+            await frontier.open_sink(each, "filling")
+            await frontier.close_sink(each, "filling")
+        entry = Fingerprinter((await frontier.job()).secret).entry
+        links = [entry(Request(f"http://host{n % 7}.example/{n}")) for n in range(pages)]
+        (seed,) = (await frontier.lease("w", 1)).leases
+        await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, links=links)])
+        while leases := (await frontier.lease("w", 50)).leases:
+            await frontier.commit(
+                "w", [Outcome(lease=each, ending=Ending.DONE, items=_items(chance)) for each in leases]
+            )
+        await frontier.open_sink("all", "reading")
+        items = await frontier.items("all", "reading", 1_000_000)
+        assert items
+        await frontier.close_sink("all", "reading")
+        return [msgspec.msgpack.decode(item.record) for item in items]
+    finally:
+        await frontier.close()
+
+
+def _items(chance: random.Random) -> list[bytes]:
+    # Lengths differ, so that a cut in the wrong place cannot go unseen.
+    return [
+        msgspec.msgpack.encode({"id": f"{chance.getrandbits(64):x}", "text": "ü,\n" * chance.randrange(60)})
+        for _ in range(chance.randrange(4))
+    ]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes())
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file, strict=True))
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    assert data.endswith(b"\n")
+    return [json.loads(line) for line in data.decode().split("\n")[:-1]]
+
+
+def deliver(frontier: Path, target: Path, kill_after: str = "", delay_seconds: float = 0.0) -> str:
+    """Run the writer, and kill it that long after it has said those letters. What it had said until then."""
+    command = [sys.executable, str(WRITER), str(frontier), str(target), str(BATCH)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as writer:
+        assert writer.stdout
+        assert writer.stderr
+        said = ""
+        while kill_after and said[-1:] != "f" and not said.startswith(kill_after) and (data := writer.stdout.read(1)):
+            said += data.decode()
+        if kill_after:
+            time.sleep(delay_seconds)  # the instant of the fault; nothing waits for anything here
+            writer.kill()
+        said += writer.stdout.read().decode()
+        errors = writer.stderr.read().decode()
+        assert writer.wait() in (0, -9), errors
+        return said
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.soak)])
+async def test_a_killed_writer_doubles_and_loses_nothing(tmp_path, name, kills):
+    chance = random.Random(f"{name} {kills}")
+    frontier, target = tmp_path / "x.db", tmp_path / name
+    expected = await committed(frontier, str(target), kills * 40, chance)
+    assert len(expected) > kills * 40
+    for _ in range(kills):
+        # A few batches further each time; the end is for the next test.
+        said = deliver(frontier, target, "o" + "." * chance.randrange(6), chance.random() * 0.006)
+        assert "f" not in said
+    assert deliver(frontier, target).endswith("d")
+    assert read(target) == expected
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("x.db")] == [name]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp_path, name):
+    chance = random.Random(name)
+    frontier, target = tmp_path / "x.db", tmp_path / name
+    expected = await committed(frontier, str(target), 40, chance)
+    for _ in range(6):
+        said = deliver(frontier, target, "f", chance.random() * 0.004)
+        if target.exists() and target.suffix in (".json", ".csv"):
+            assert read(target) == expected
+        if said.endswith("d"):
+            break
+    else:
+        assert deliver(frontier, target).endswith("d")
+    assert read(target) == expected
