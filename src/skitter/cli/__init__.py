@@ -7,6 +7,7 @@ stays as fast as Python itself. Data goes to stdout, everything else to stderr.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -31,6 +32,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. ``argv`` is without the program's name."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    code = 0
     try:
         code = _dispatch(arguments)
         # Inside the try: a reader that has gone is noticed here, and not by the interpreter's last words.
@@ -42,13 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         _abandon_stdout()
-        return 0
+        return code
     except Exception as error:  # noqa: BLE001  the last place where anything can be said in words
         return _explain(error, verbose=_is_verbose(arguments))
 
 
 def _dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A URL or a title that the terminal's encoding lacks is shown as an escape, and is no reason to stop.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if name in ("-h", "--help", "help"):
         print(_overview())
         return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -55,7 +56,8 @@ class LiveDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
     def report(self, report: Report) -> None:
         now = self._now()
@@ -63,10 +65,12 @@ class LiveDisplay:
         self._report = report
         if now - self._drawn_at >= REDRAW_SECONDS:
             self._drawn_at = now
-            self._live.refresh()
+            with suppress(OSError):  # a terminal that was closed
+                self._live.refresh()
 
     def event(self, text: str) -> None:
-        self._console.print(Text(clean(text)))
+        with suppress(OSError):
+            self._console.print(Text(clean(text)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._report is None:

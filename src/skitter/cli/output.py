@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 from skitter.cli.text import clean, clean_block, clean_json
@@ -16,8 +17,9 @@ def print_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """For the person at the terminal; never part of the answer."""
-    print(clean_block(text), file=sys.stderr)
+    """For the person at the terminal; never part of the answer, so it may go unheard."""
+    with suppress(OSError):
+        print(clean_block(text), file=sys.stderr)
 
 
 def warn(text: str) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
@@ -82,7 +83,9 @@ class PlainLines(Silent):
         self._print(clean(text))
 
     def _print(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        # Nobody reads it any more (2>&1 | head): no reason to end a crawl.
+        with suppress(OSError):
+            print(line, file=self._stream, flush=True)
 
 
 def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) -> str:

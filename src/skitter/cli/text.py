@@ -55,10 +55,12 @@ def figure(value: int) -> str:
     """At most seven characters, for a display that must not move: ``999,999``, ``1.235 M``, ``12.35 G``."""
     if value < 1_000_000:
         return f"{value:,}"
-    amount, unit = value / 1e6, "M"
-    if amount >= 1000:
-        amount, unit = amount / 1000, "G"
-    return f"{amount:.4g} {unit}"
+    amount = value / 1e6
+    for unit in ("M", "G"):
+        if amount < 999.95:
+            return f"{amount:.4g} {unit}"
+        amount /= 1000
+    return f"{amount:.4g} T"
 
 
 def count(value: int, noun: str) -> str:

@@ -26,6 +26,7 @@ BATCH = 1000
 POLL_SECONDS = 1.0
 """When nothing is scheduled, a worker asks again this often: another one's commit may have added work."""
 SEED_ID = 0
+NOTABLE_HOSTS = 16
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 _ENDED = {
@@ -451,6 +452,11 @@ class Ledger:
         news = outcome.news
         if news is None:
             return False
+        struck = self._take_news(host, hold, outcome, news)
+        self._note(host)
+        return struck
+
+    def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:
         if news.address:
             host.address = news.address
         if news.robots is not None:
@@ -465,6 +471,13 @@ class Ledger:
             host.error_class = outcome.error_class
             return politeness.unreachable(host, self.now, hold.leased_at, self.settings.retry)
         return False
+
+    def _note(self, host: Host) -> None:
+        """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
+        notable = self.job.notable
+        notable[host.key] = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        if len(notable) > NOTABLE_HOSTS:
+            del notable[min(notable, key=lambda key: notable[key])]
 
     def _learn_robots(self, host: Host, hold: Hold, news: HostNews) -> None:
         assert news.robots is not None

@@ -165,10 +165,6 @@ class MemoryTables:
     def next_host_due(self) -> float | None:
         return self._waiting.keys[0][0] if self._waiting.keys else None
 
-    def troubled_hosts(self, limit: int) -> list[Host]:
-        hosts = (host for host in self._hosts.values() if host.latency_seconds or host.strikes or host.blocks)
-        return sorted(hosts, key=lambda host: (-host.strikes - host.blocks, -host.latency_seconds, host.key))[:limit]
-
     def robots(self, host_key: str) -> RobotsRecord | None:
         return self._robots.get(host_key)
 

@@ -36,8 +36,15 @@ def report(ledger: Ledger, hosts: int) -> Report:
         undelivered=max((sink.undelivered for sink in sinks), default=0),
         sinks=sinks,
         workers=workers(ledger),
-        hosts=[_host_seen(host, ledger.now) for host in ledger.tables.troubled_hosts(hosts)],
+        hosts=_notable_hosts(ledger, hosts),
     )
+
+
+def _notable_hosts(ledger: Ledger, limit: int) -> list[HostSeen]:
+    notable = ledger.job.notable
+    keys = sorted(notable, key=lambda key: (-notable[key], key))[:limit]
+    found = ledger.tables.hosts(keys)
+    return [_host_seen(found[key], ledger.now) for key in keys if key in found]
 
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:

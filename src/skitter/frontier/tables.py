@@ -94,6 +94,8 @@ class JobRow(msgspec.Struct):
     """Of the newest item."""
     tally: dict[str, int] = {}
     errors: dict[str, int] = {}
+    notable: dict[str, float] = {}
+    """A few slow and troubled hosts, and how much so."""
 
 
 class SinkRow(msgspec.Struct):
@@ -160,10 +162,6 @@ class Tables(Protocol):
         ...
 
     def next_host_due(self) -> float | None: ...
-    def troubled_hosts(self, limit: int) -> list[Host]:
-        """For people: most strikes, then slowest."""
-        ...
-
     def robots(self, host_key: str) -> RobotsRecord | None: ...
     def save_robots(self, host_key: str, record: RobotsRecord) -> None: ...
     def permit(self, host_key: str) -> None: ...

@@ -8,6 +8,7 @@ from typing import Any, NewType
 import msgspec
 
 from skitter.errors import FormatError, ItemError
+from skitter.model.carried import carried, read_extension
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
@@ -20,8 +21,8 @@ class Request(msgspec.Struct, omit_defaults=True):
     """A URL to fetch, with everything the page's callback will want to know.
 
     ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``.
-    ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes, lists, dicts, dates): they
-    are stored and may be read on another machine. A higher ``priority`` is served first.
+    ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes, lists, dicts, dates and the
+    like): they are stored and may be read on another machine. A higher ``priority`` is served first.
     """
 
     url: str
@@ -99,18 +100,28 @@ class Fingerprinter:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Request)
+_DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 
 
 def encode(request: Request) -> bytes:
     """The stored form: a version byte and msgpack. Callbacks must already be names."""
     try:
-        return b"\x01" + _ENCODER.encode(request)
+        if request.meta or request.cb_kwargs:
+            request = request.replace(
+                meta=carried(request.meta, "meta"), cb_kwargs=carried(request.cb_kwargs, "cb_kwargs")
+            )
+        stored = _ENCODER.encode(request)
+        # Half a microsecond, so that a wrong type is the fault of the callback that yields it, and not of the
+        # worker that reads it one day.
+        _DECODER.decode(stored)
+    except msgspec.ValidationError as error:
+        raise ItemError(f"a request with a wrong value: {request.url}: {error}".replace("$.", "")) from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ItemError(
             f"a request cannot be stored: {request.url}: {error}",
-            hint="meta and cb_kwargs take text, numbers, bytes, lists, dicts and dates",
+            hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    return b"\x01" + stored
 
 
 def decode(payload: bytes) -> Request:

@@ -1,4 +1,4 @@
-"""From a reference to a spider: ``file.py``, ``file.py:Class``, ``package.module:Class``, or a name in the project.
+"""From a reference to a spider: ``file.py``, ``file.py:Class``, or a name in the project.
 
 A spider's file is code of the user's own and is run when it is loaded. Looking for a name runs
 nothing: the files are only read. Every way in which it can go wrong is a SpiderError with a hint.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib
 import importlib.util
 import sys
 import traceback
@@ -30,11 +29,9 @@ def load_spider(reference: str, folder: Path) -> type[Spider]:
     if not reference:
         return SiteSpider
     place, _, class_name = reference.partition(":")
-    if place.endswith(".py"):
-        return _pick(_file_module(folder / place, place, folder), place, class_name)
-    if class_name and all(part.isidentifier() for part in place.split(".")):
-        return _pick(_named_module(place, folder), place, class_name)
-    raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py, file.py:Class or package.module:Class")
+    if not place.endswith(".py"):
+        raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
+    return _pick(_module(folder / place, place, folder), place, class_name)
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
@@ -43,11 +40,9 @@ def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
     So ``./books.py`` and ``books.py:Books`` are the same spider, and another machine may keep the
     project elsewhere.
     """
-    place = reference.partition(":")[0]
-    if place.endswith(".py"):
-        path = (folder / place).resolve()
-        home = folder.resolve()
-        place = str(path.relative_to(home)) if path.is_relative_to(home) else str(path)
+    path = (folder / reference.partition(":")[0]).resolve()
+    home = folder.resolve()
+    place = path.relative_to(home) if path.is_relative_to(home) else path
     return f"{place}:{kind.__name__}"
 
 
@@ -97,7 +92,7 @@ def _names_in(file: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _file_module(path: Path, shown: str, folder: Path) -> ModuleType:
+def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
         raise SpiderError(f"no such spider file: {shown}", hint=_other_files(path))
@@ -123,17 +118,6 @@ def _file_module(path: Path, shown: str, folder: Path) -> ModuleType:
             raise
         raise _import_failure(error, shown) from error
     return module
-
-
-def _named_module(name: str, folder: Path) -> ModuleType:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    try:
-        return importlib.import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise _import_failure(error, name) from error
 
 
 def _import_failure(error: BaseException, shown: str) -> SpiderError:

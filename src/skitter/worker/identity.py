@@ -15,10 +15,11 @@ def worker_id(pid: int | None = None) -> str:
 
 def is_dead(worker: str) -> bool:
     """True only if the worker ran on this machine and is certainly gone."""
-    node, _, rest = worker.rpartition(":")[0].rpartition(":")[0], None, worker.split(":")
-    if node != _node() or len(rest) < 3:
-        return False
-    return _started(int(rest[-2])) != rest[-1]
+    # From the right: whatever a node is called, its process number and start are the last two.
+    match worker.rsplit(":", 2):
+        case [node, pid, started] if node == _node() and pid.isdecimal():
+            return _started(int(pid)) != started
+    return False
 
 
 def _node() -> str:
@@ -27,13 +28,12 @@ def _node() -> str:
 
 def _started(pid: int) -> str:
     """When the process started, in ticks of the kernel; empty when there is none (a zombie is none)."""
-    try:
-        # The name, in parentheses, may itself hold spaces and parentheses.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return "" if fields[0] in "ZX" else fields[19]
-    except OSError:
-        if Path("/proc/self/stat").exists():
-            return ""
+    stat = process_stat(pid)
+    if stat:
+        return "" if stat[0] in "ZX" else stat[19]
+    if process_stat(os.getpid()):
+        return ""
+    # No /proc here: whether it lives is all that can be said.
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -41,3 +41,12 @@ def _started(pid: int) -> str:
     except PermissionError:
         pass
     return "0"
+
+
+def process_stat(pid: int) -> list[str]:
+    """The fields of ``/proc/PID/stat`` from the state on; empty when there is no such process, or no /proc."""
+    try:
+        # The name, in parentheses, may itself hold spaces and parentheses.
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -3,7 +3,7 @@
 It knows a WorkSource and a Fetcher, never a backend. Every lease it is granted starts at once and
 has a task of its own; what the tasks bring is committed in batches, and each commit asks for as
 many new leases as there are free slots. Nothing is kept back: a lease that cannot start in time
-is released.
+is released. Leases are told apart by their epochs, which no two of a job share.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 import traceback
 from typing import Final
 
+from skitter.errors import FrontierError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model.job import Job, State
@@ -33,14 +34,19 @@ from skitter.worker.watch import Watch
 
 FLUSH_OUTCOMES: Final = 64
 FLUSH_SECONDS: Final = 0.05
-_TICK_SECONDS: Final = 0.5
+CANCEL_SECONDS: Final = 2.0
+"""A callback that was cancelled has this long to clean up; then it is left behind."""
+TOLD_FAILURES: Final = 5
+"""So many failed callbacks are named in the log; a spider that fails on every page shall not flood it."""
 _ENDED = (State.FINISHED, State.STOPPED)
 
 log = logging.getLogger("skitter.worker")
+Ended = tuple[Outcome, list[str]]
+"""An outcome, and the URLs to remember once it is accepted."""
 
 
 class Worker:
-    """Works for one job until it ends, or until ``stop``."""
+    """Works for one run of a job until it ends, or until ``stop``."""
 
     def __init__(
         self,
@@ -57,8 +63,10 @@ class Worker:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end."""
         self.id = worker_id
         self.watch = Watch()
-        self.held: dict[tuple[Work, int], Lease] = {}
-        """Every lease that is not committed or released yet."""
+        self.held: dict[int, Lease] = {}
+        """Every lease that is not committed or released yet, by its epoch."""
+        self.superseded = False
+        """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
         self._settings = settings
         self._stay = stay
@@ -67,63 +75,69 @@ class Worker:
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
         rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known)
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(
-            rules=rules, fetcher=fetcher, settings=settings, watch=self.watch, commit_part=self._commit_part
-        )
-        self._seeder = Seeder(rules=rules, watch=self.watch, commit_part=self._commit_part)
-        self._tasks: dict[tuple[Work, int], asyncio.Task[None]] = {}
-        self._pending: list[tuple[Outcome, list[str]]] = []
-        self._to_release: list[Lease] = []
+        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, commit_part=self._commit_part)
+        self._seeder = Seeder(rules=rules, commit_part=self._commit_part)
+        self._tasks = self.watch.tasks
+        self._pending: list[Ended] = []
+        # On their way back: granted too late to start, never started, broken off.
         self._late: list[Lease] = []
+        self._unstarted: list[Lease] = []
+        self._broken_off: list[Lease] = []
         self._wake = asyncio.Event()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._ask_at = 0.0
         self._state = job.state
         self._stopping = False
+        self._failure: Exception | None = None
+        self._failed_callbacks = 0
 
-    # ---- from outside
+    # ---- from outside; each may be called again, and before run()
 
     def stop(self) -> None:
         """Lease nothing more; finish what is in flight, for a while; release the rest."""
         self._stopping = True
         self._wake.set()
 
+    def fail(self, error: Exception) -> None:
+        """Work cannot go on: ``run`` raises this."""
+        self._failure = self._failure or error
+        self._wake.set()
+
     def lost(self, leases: list[Lease]) -> None:
         """These belong to others now: drop the work, and never commit it."""
-        for lease in leases:
-            key = (lease.work, lease.id)
-            task = self._tasks.get(key)
-            # Without a task it is being handed in, and the commit itself will tell.
-            if task is not None and self.held.get(key) is lease:
-                log.warning("lost the lease of %s", lease.host_key or "the seeding")
-                del self.held[key]
+        epochs = {lease.epoch for lease in leases}
+        # What has no task is being handed in or given back, and the answer to that will tell.
+        for task, lease in self._tasks.items():
+            if lease.epoch in epochs and self.held.pop(lease.epoch, None) is not None:
+                log.warning("lost the lease of %s", _name_of(lease))
                 task.cancel()
 
     # ---- the loop
 
     async def run(self) -> State:
-        """Until the job ends or ``stop``; the job's last known state."""
-        ticker = asyncio.create_task(self._tick())
+        """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
+        ticking = asyncio.create_task(self.watch.tick())
         try:
-            state = State.RUNNING
-            while not self._stopping:
-                state = await self._turn()
-                if state in _ENDED and not self._stay and not self.held:
-                    return state
-                if state is State.DRAINING:
-                    self._give_up_seeding()
+            while not self._is_over():
+                await self._turn()
                 await self._rest()
             await self._finish()
-            return state
+            return self._state
+        except BaseException:
+            await self._cancel_tasks()
+            raise
         finally:
-            ticker.cancel()
-            for task in self._tasks.values():
-                task.cancel()
+            ticking.cancel()
 
-    async def _turn(self) -> State:
+    def _is_over(self) -> bool:
+        ended = self._state in _ENDED and not self._stay and not self.held
+        return self._stopping or self.superseded or ended
+
+    async def _turn(self) -> None:
         """One exchange with the frontier: hand in what is done, take what is free."""
-        batch, self._pending = self._pending, []
-        self._stop_timer()
+        if self._failure is not None:
+            raise self._failure
+        batch = self._take_pending()
         await self._release()
         want = max(0, self._settings.run.concurrency - len(self._tasks))
         asked_at = time.monotonic()
@@ -133,134 +147,145 @@ class Worker:
         elif want and asked_at >= self._ask_at:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
-            await self._start(grant, asked_at)
-            full = len(grant.leases) >= want
-            self._ask_at = 0.0 if full else time.monotonic() + grant.ask_again_seconds
+            self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
             self._state = State(grant.state)
-        return self._state
+            await self._start(grant, asked_at)
+        if self._state in (State.DRAINING, State.STOPPED):
+            # A start() may go on for hours; it will be run again.
+            self._give_up_seeding()
 
     async def _rest(self) -> None:
         """Until there is something to commit, or it is time to ask again."""
-        if self._stopping or self._wake.is_set():
-            self._wake.clear()
-            return
-        timeout = None
-        if len(self._tasks) < self._settings.run.concurrency:
-            timeout = max(0.0, self._ask_at - time.monotonic())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._wake.wait()
+        if not self._wake.is_set() and not self._is_over():
+            timeout = None
+            if len(self._tasks) < self._settings.run.concurrency:
+                timeout = max(0.0, self._ask_at - time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._wake.wait()
         self._wake.clear()
 
     async def _finish(self) -> None:
         """The way out: give what is in flight some time, then release it."""
         self._give_up_seeding()
-        deadline = time.monotonic() + self._settings.run.shutdown_seconds
-        while self._tasks and (left := deadline - time.monotonic()) > 0:
-            await asyncio.wait(self._tasks.values(), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            await self._hand_in()
-        for task in list(self._tasks.values()):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values())
+        # What is left of an older run nobody will accept.
+        patience = 0.0 if self.superseded else self._settings.run.shutdown_seconds
+        deadline = time.monotonic() + patience
         await self._hand_in()
-        if self.held:
-            await self._source.release(list(self.held.values()))
-            self.held.clear()
+        while self._tasks and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait(list(self._tasks), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await self._hand_in()
+        await self._cancel_tasks()
+        self._broken_off.extend(self._tasks.values())
+        await self._hand_in()
 
     async def _hand_in(self) -> None:
-        batch, self._pending = self._pending, []
+        if self._failure is not None:
+            raise self._failure
+        batch = self._take_pending()
         await self._release()
         if batch:
             await self._commit(batch, 0)
 
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=CANCEL_SECONDS)
+        for lease in self._tasks.values():
+            log.warning("a callback does not let itself be cancelled: %s", _name_of(lease))
+
     def _give_up_seeding(self) -> None:
-        for (work, _), task in self._tasks.items():
-            if work is Work.SEED:
+        for task, lease in self._tasks.items():
+            if lease.work is Work.SEED:
                 task.cancel()
 
     # ---- work
 
     async def _start(self, grant: Grant, asked_at: float) -> None:
-        if grant.run != self._run:
-            self._run = grant.run
-            self._known.clear()
-        self._scope.permit(grant.permitted)
         for lease in grant.leases:
-            self.held[lease.work, lease.id] = lease
+            self.held[lease.epoch] = lease
+        self.superseded = grant.run != self._run
+        if self._stopping or self.superseded:
+            self._unstarted.extend(grant.leases)
+            return
+        self._scope.permit(grant.permitted)
         await self._gatekeeper.load(grant.leases)
         for lease in grant.leases:
-            key = (lease.work, lease.id)
-            self._tasks[key] = asyncio.create_task(self._work(lease, asked_at))
+            task = asyncio.create_task(self._work(lease, asked_at))
+            self._tasks[task] = lease
+            # Not a finally in _work: a task that is cancelled before its first step never gets there.
+            task.add_done_callback(self._ended)
 
-    async def _work(self, lease: Lease, asked_at: float) -> None:
-        """One lease from start to outcome. Ends with an outcome, a release or nothing (lost)."""
-        key = (lease.work, lease.id)
-        try:
-            if lease.start_seconds is not None and time.monotonic() - asked_at > lease.start_seconds:
-                # The grant happened after we asked: measured from there, the promise is kept or not made.
-                self._late.append(lease)
-                return
-            outcome, urls = await self._outcome_of(lease)
-        except asyncio.CancelledError:
-            self._to_release.append(lease)
-            return
-        except LeaseLostError:
-            self.held.pop(key, None)
-            return
-        except Exception:
-            log.exception("internal error at %s", lease.host_key)
-            outcome, urls = (
-                Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=traceback.format_exc()),
-                [],
-            )
-        finally:
-            self._tasks.pop(key, None)
-            self._nudge()
-        self._pending.append((outcome, urls))
-        self._nudge()
-
-    async def _outcome_of(self, lease: Lease) -> tuple[Outcome, list[str]]:
+    async def _work(self, lease: Lease, asked_at: float) -> Ended | None:
+        """One lease from start to outcome; None: it came too late to be started."""
+        if lease.start_seconds is not None and time.monotonic() - asked_at > lease.start_seconds:
+            # The grant happened after we asked: measured from there, the promise is kept or not made.
+            return None
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, time.time()), []
         request = lease.request
         if not self._gatekeeper.allows(lease, request.url):
-            outcome = Outcome(
+            return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
-            )
-            return outcome, []
-        self.watch.pages += 1
+            ), []
         return await self._visitor.visit(lease, request)
 
+    def _ended(self, task: asyncio.Task[Ended | None]) -> None:
+        """A task is over: an outcome, a release, or nothing (lost)."""
+        lease = self._tasks.pop(task)
+        if task.cancelled():
+            self._broken_off.append(lease)
+        elif (error := task.exception()) is not None:
+            self._failed(lease, error)
+        elif (result := task.result()) is not None:
+            self._pending.append(result)
+        else:
+            self._late.append(lease)
+        self._nudge()
+
+    def _failed(self, lease: Lease, error: BaseException) -> None:
+        if isinstance(error, LeaseLostError):
+            log.warning("lost the lease of %s", _name_of(lease))
+            self.held.pop(lease.epoch, None)
+        elif isinstance(error, FrontierError):
+            # The store's fault, not the page's: it will be fetched again.
+            self.fail(error)
+        else:
+            text = "".join(traceback.format_exception(error))
+            log.error("a defect of skitter's own at %s:\n%s", _name_of(lease), text)
+            self._pending.append((Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text), []))
+
     def _nudge(self) -> None:
-        """Wake the loop when half of what was granted is done, or soon."""
-        waiting = len(self._pending) + len(self._late) + len(self._to_release)
+        """Wake the loop when as much is waiting as is under way, or soon."""
+        waiting = len(self._pending) + len(self._late) + len(self._broken_off)
         if waiting >= FLUSH_OUTCOMES or waiting >= len(self._tasks):
             self._wake.set()
         elif self._flush_timer is None and waiting:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._wake.set)
 
-    def _stop_timer(self) -> None:
+    # ---- commits
+
+    def _take_pending(self) -> list[Ended]:
+        """What is to be committed now; what became of a lost lease is dropped."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        batch, self._pending = self._pending, []
+        return [pair for pair in batch if pair[0].lease.epoch in self.held]
 
-    # ---- commits
-
-    async def _commit(self, batch: list[tuple[Outcome, list[str]]], want: int) -> Grant | None:
-        batch = [pair for pair in batch if self.held.get((pair[0].lease.work, pair[0].lease.id)) is pair[0].lease]
-        outcomes = [outcome for outcome, _ in batch]
-        answer = await self._source.commit(self.id, outcomes, want)
+    async def _commit(self, batch: list[Ended], want: int) -> Grant | None:
+        answer = await self._source.commit(self.id, [outcome for outcome, _ in batch], want)
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
-            self.held.pop((outcome.lease.work, outcome.lease.id), None)
-            if accepted:
-                self._known.learn(urls)
-                if outcome.error_class in ("callback", "internal"):
-                    log.error("%s failed in its callback; see: skitter failed", outcome.lease.host_key)
-            else:
-                log.warning("a commit came too late and was refused: %s", outcome.lease.host_key)
+            self.held.pop(outcome.lease.epoch, None)
+            if not accepted:
+                log.warning("a commit came too late and was refused: %s", _name_of(outcome.lease))
+                continue
+            self._known.learn(urls)
+            if outcome.error_class == "callback":
+                self._tell_failure(outcome)
         return answer.grant
 
     async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
@@ -270,17 +295,28 @@ class Worker:
         return answer.accepted[0]
 
     async def _release(self) -> None:
-        late, self._late = self._late, []
-        back, self._to_release = self._to_release, []
-        for leases, is_late in ((late, True), (back, False)):
-            current = [lease for lease in leases if self.held.get((lease.work, lease.id)) is lease]
-            if current:
-                await self._source.release(current, late=is_late)
-                for lease in current:
-                    del self.held[lease.work, lease.id]
+        for back, late, touched in (
+            (self._late, True, False),
+            (self._unstarted, False, False),
+            (self._broken_off, False, True),
+        ):
+            leases = [lease for lease in back if self.held.pop(lease.epoch, None) is not None]
+            back.clear()
+            if leases:
+                await self._source.release(leases, late=late, touched=touched)
                 self._ask_at = 0.0
 
-    async def _tick(self) -> None:
-        while True:
-            self.watch.ticked_at = time.monotonic()
-            await asyncio.sleep(_TICK_SECONDS)
+    def _tell_failure(self, outcome: Outcome) -> None:
+        self._failed_callbacks += 1
+        if self._failed_callbacks <= TOLD_FAILURES:
+            reason = outcome.error.strip().rpartition("\n")[2]
+            log.error("%s: its callback failed: %s", _name_of(outcome.lease), reason)
+        if self._failed_callbacks == TOLD_FAILURES:
+            log.error("further failures are only counted; skitter failed shows them all")
+
+
+def _name_of(lease: Lease) -> str:
+    """For messages."""
+    if lease.work is Work.PAGE:
+        return lease.request.url
+    return f"{lease.host_key}/robots.txt" if lease.work is Work.ROBOTS else "start()"

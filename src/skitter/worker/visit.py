@@ -10,9 +10,10 @@ import random
 import time
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from typing import Any
 
-from skitter.errors import FetchError
+from skitter.errors import FetchError, FrontierError
 from skitter.extract.items import is_item
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
@@ -24,7 +25,6 @@ from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation
 from skitter.settings import Settings
 from skitter.worker.harvest import Harvest, Rules
-from skitter.worker.watch import Watch
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
@@ -47,13 +47,10 @@ class LeaseLostError(Exception):
 class Visitor:
     """Turns leases of pages into outcomes."""
 
-    def __init__(
-        self, *, rules: Rules, fetcher: Fetcher, settings: Settings, watch: Watch, commit_part: CommitPart
-    ) -> None:
+    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, commit_part: CommitPart) -> None:
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
-        self._watch = watch
         self._commit_part = commit_part
         self._handled = frozenset(rules.spider.handle_statuses)
 
@@ -130,7 +127,12 @@ class Visitor:
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
-            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
+            if request.errback is None or not self._is_last(lease):
+                # How often is enough, the frontier decides: it knows what other requests met with.
+                return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
+            outcome, urls = await self._fail(lease, request, None, kind, message)
+            outcome.news = news
+            return outcome, urls
         if kind in retry.NETWORK_KINDS and not self._is_last(lease):
             outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
             outcome.retry_seconds = self._backoff(lease)
@@ -164,29 +166,37 @@ class Visitor:
     ) -> str:
         """Run a callback to its end; the traceback if it raised, else nothing."""
         try:
-            with self._watch.running(lease):
-                result = callback(argument, **keywords)
-                if isinstance(result, (AsyncIterable, Awaitable)):
-                    await self._consume_async(lease, harvest, result)
-                else:
-                    await self._consume(lease, harvest, result)
-        except LeaseLostError:
+            result = callback(argument, **keywords)
+            if isinstance(result, (AsyncIterable, Awaitable)):
+                await self._consume_async(lease, harvest, result)
+            else:
+                await self._consume(lease, harvest, result)
+        except (LeaseLostError, FrontierError):
+            # Of a part that was sent: no fault of the callback's.
             raise
-        except TimeoutError:
-            return f"the callback took more than {self._settings.limits.callback_seconds:g} s"
-        except Exception:  # noqa: BLE001  whatever a spider raises costs its page and nothing else
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return traceback.format_exc()
+        except (Exception, SystemExit):  # noqa: BLE001  whatever a spider raises costs its page and nothing else
             return traceback.format_exc()
         return ""
 
     async def _consume_async(self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]) -> None:
-        async with asyncio.timeout(self._settings.limits.callback_seconds):
-            if isinstance(result, AsyncIterable):
-                async for output in result:
-                    harvest.take(output)
-                    if harvest.is_large:
-                        await self._send_part(lease, harvest)
-            else:
-                await self._consume(lease, harvest, await result)
+        seconds = self._settings.limits.callback_seconds
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                if isinstance(result, Awaitable):
+                    await self._consume(lease, harvest, await result)
+                    return
+                async with aclosing(result) if hasattr(result, "aclose") else nullcontext():
+                    async for output in result:
+                        await self._take(lease, harvest, output)
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(f"the callback took more than {seconds:g} s") from error
+            raise
 
     async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
         if result is None:

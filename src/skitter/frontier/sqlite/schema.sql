@@ -77,8 +77,6 @@ CREATE TABLE hosts (
 ) WITHOUT ROWID;
 CREATE INDEX ready ON hosts (job, top DESC, served) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, max(due, blocked_until)) WHERE phase = 2;
-CREATE INDEX troubled ON hosts (job, strikes + blocks DESC, latency_seconds DESC, key)
-    WHERE strikes + blocks > 0 OR latency_seconds > 0;
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -25,6 +25,11 @@ _HOST = (
     " crawl_delay_seconds, robots_version, robots_until, gate, gate_losses, trusted, latency_seconds,"
     " address, error_class, phase"
 )
+# Not INSERT OR REPLACE, which would take the row out of its indexes and put it in again.
+_SAVE_HOST = (
+    f"INSERT INTO hosts (job, {_HOST}) VALUES (?{',?' * len(_HOST.split(','))}) ON CONFLICT (job, key) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in _HOST.replace(" ", "").split(",")[1:])
+)
 _HOLD = "work, id, epoch, worker, host, leased_at, deadline, alone, staged"
 _RUN_TABLES = ("requests", "permits", "holds", "staged", "outbox", "sinks")
 
@@ -186,10 +191,7 @@ class SqliteTables:
 
     def save_hosts(self, hosts: Sequence[Host]) -> None:
         job = self._job
-        self._executemany(
-            f"INSERT OR REPLACE INTO hosts (job, {_HOST}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            [(job, *msgspec.structs.astuple(host)) for host in hosts],
-        )
+        self._executemany(_SAVE_HOST, [(job, *msgspec.structs.astuple(host)) for host in hosts])
 
     def ready_hosts(self, limit: int) -> list[Host]:
         return self._hosts("phase = 1 ORDER BY top DESC, served, key LIMIT ?", limit)
@@ -201,13 +203,6 @@ class SqliteTables:
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(max(due, blocked_until)) FROM hosts WHERE job = ? AND phase = 2")
         return due
-
-    def troubled_hosts(self, limit: int) -> list[Host]:
-        return self._hosts(
-            "(strikes + blocks > 0 OR latency_seconds > 0) ORDER BY strikes + blocks DESC, latency_seconds DESC, key"
-            " LIMIT ?",
-            limit,
-        )
 
     def _hosts(self, where: str, *values: object) -> list[Host]:
         found = self._execute(f"SELECT {_HOST} FROM hosts WHERE job = ? AND {where}", (self._job, *values))

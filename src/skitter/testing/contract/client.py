@@ -148,9 +148,7 @@ class Client:
         await self.check()
         return committed
 
-    async def end(
-        self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any
-    ) -> bool:
+    async def end(self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any) -> bool:
         """Commit one outcome; whether it was accepted."""
         committed = await self.commit(await self.outcome(lease, ending, links, **fields))
         return committed.accepted == [True]

@@ -101,8 +101,8 @@ class Seeding:
         assert await client.names("w1") == []
 
     async def test_kills_by_the_operator_do_not_end_the_seeding(self, store: ContractStore) -> None:
+        client = store.client()
         for number in range(6):
-            client = store.client()
             assert await client.begin() is (Begun.RESUMED if number else Begun.NEW)
             assert await client.names("w") == ["seeding"]
             await client.lose("w")

@@ -1,0 +1,118 @@
+"""The embedded frontier alone: URLs a second through add, lease and commit, at several queue lengths.
+
+bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3] [--backend sqlite|memory]
+
+Each length is filled first; then batches of 64 are added, leased and committed while the queue keeps
+its length. The lengths take turns, so that a noisy machine is noisy for all of them. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from skitter.frontier.contract import Frontier
+from skitter.frontier.memory import memory_frontier
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
+from skitter.model.lease import Lease, Work
+from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.settings import Settings
+
+BATCH = 64
+
+
+class Load:
+    """One frontier with a queue of a certain length."""
+
+    def __init__(self, frontier: Frontier, hosts: int) -> None:
+        self.frontier = frontier
+        self._hosts = hosts
+        self._number = 0
+        self._leases: list[Lease] = []
+
+    async def begin(self, queued: int) -> float:
+        settings = Settings.from_layers([("bench", {"obey_robots": False, "per_host": BATCH})])
+        await self.frontier.begin(JobSpec(name="bench", spider="", settings=settings.job_wide()))
+        self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
+        began = time.perf_counter()
+        while self._number < queued:
+            await self.frontier.add(self._entries())
+        return time.perf_counter() - began
+
+    async def cycle(self, urls: int) -> tuple[float, float]:
+        """Wall and CPU seconds for so many URLs through add, lease and commit."""
+        wall, cpu, done = 0.0, 0.0, 0
+        while done < urls:
+            # Making the URLs and their identities is the worker's cost, not the frontier's.
+            entries = self._entries()
+            outcomes = [
+                Outcome(lease=lease, ending=Ending.DONE, status=200, news=HostNews(answered=True, latency_seconds=0.1))
+                for lease in self._leases
+            ]
+            began, began_cpu = time.perf_counter(), time.process_time()
+            await self.frontier.add(entries)
+            answer = await self.frontier.commit("bench", outcomes, want=BATCH)
+            wall += time.perf_counter() - began
+            cpu += time.process_time() - began_cpu
+            assert answer.grant is not None
+            done += len(outcomes)
+            self._leases = [lease for lease in answer.grant.leases if lease.work is Work.PAGE]
+        return wall, cpu
+
+    def _entries(self) -> list[Entry]:
+        numbers = range(self._number, self._number + BATCH)
+        self._number += BATCH
+        return [
+            self._fingerprinter.entry(
+                Request(
+                    f"http://host{number % self._hosts}.example/catalogue/section-{number % 97}/page-{number}.html",
+                    depth=3,
+                    referrer="http://host0.example/catalogue/index.html",
+                )
+            )
+            for number in numbers
+        ]
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description="URLs a second through add, lease and commit")
+    parser.add_argument("--queued", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--hosts", type=int, default=1_000)
+    parser.add_argument("--cycles", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backend", choices=["sqlite", "memory"], default="sqlite")
+    options = parser.parse_args()
+    report = []
+    with tempfile.TemporaryDirectory() as folder:
+        loads = {}
+        for queued in options.queued:
+            path = Path(folder) / f"{queued}.db"
+            frontier = sqlite_frontier(path, "bench") if options.backend == "sqlite" else memory_frontier("bench")
+            loads[queued] = Load(frontier, options.hosts)
+            seconds = await loads[queued].begin(queued)
+            size = path.stat().st_size if path.exists() else 0
+            report.append({"queued": queued, "fill_us": seconds / queued * 1e6, "disk_bytes_per_url": size / queued})
+        rounds: dict[int, list[tuple[float, float]]] = {queued: [] for queued in options.queued}
+        for _ in range(options.rounds):
+            for queued in options.queued:
+                rounds[queued].append(await loads[queued].cycle(options.cycles))
+        for load in loads.values():
+            await load.frontier.close()
+    for row in report:
+        times = rounds[row["queued"]]
+        row["urls_per_second"] = options.cycles / statistics.median(wall for wall, _ in times)
+        row["cpu_us"] = statistics.median(cpu for _, cpu in times) / options.cycles * 1e6
+    slowest = min(row["urls_per_second"] for row in report)
+    fastest = max(row["urls_per_second"] for row in report)
+    print(json.dumps({"backend": options.backend, "hosts": options.hosts, "rows": report, "ratio": fastest / slowest}, indent=1))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

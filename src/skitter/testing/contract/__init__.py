@@ -1,0 +1,75 @@
+"""The frontier contract as tests: one suite that every backend runs. Needs pytest and pytest-asyncio.
+
+A backend's test module gives a store for each test and subclasses the suite::
+
+    class MyStore(ContractStore):
+        def connect(self, job): return my_frontier(self.url, job)
+        def advance(self, seconds): self.clock.advance(seconds)
+
+    @pytest_asyncio.fixture
+    async def store(tmp_path):
+        store = MyStore(tmp_path)
+        yield store
+        await store.close()
+
+    class TestMyFrontier(FrontierContract): ...
+
+Every test is named after what is promised; ``skitter.frontier.contract`` numbers the promises.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_ROOMS = "client store adding order politeness retries gate backoff fencing losses seeding life outbox reading".split()
+# Before they are imported, so that a failed assert shows its values here as in any test.
+pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
+
+from skitter.testing.contract import (  # noqa: E402 - see above
+    adding,
+    backoff,
+    fencing,
+    gate,
+    life,
+    losses,
+    order,
+    outbox,
+    politeness,
+    reading,
+    retries,
+    seeding,
+)
+from skitter.testing.contract.client import Client  # noqa: E402
+from skitter.testing.contract.store import ContractStore  # noqa: E402
+
+__all__ = ["Client", "ContractStore", "FrontierContract"]
+
+
+@pytest.mark.asyncio
+class FrontierContract(
+    adding.Adding,
+    adding.Permits,
+    order.Order,
+    politeness.Politeness,
+    politeness.Slots,
+    retries.Retries,
+    gate.Gate,
+    gate.BrokenGate,
+    backoff.Blocks,
+    backoff.Unreachable,
+    fencing.Commits,
+    fencing.Parts,
+    losses.Expiry,
+    losses.DeadWorkers,
+    losses.Killers,
+    seeding.Seeding,
+    life.Beginning,
+    life.States,
+    life.End,
+    life.MaxPages,
+    outbox.Outbox,
+    reading.Tracing,
+    reading.Reviving,
+    reading.Reporting,
+):
+    """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

@@ -1,0 +1,173 @@
+"""What people are told: traces, dead requests and their revival, the report."""
+
+from __future__ import annotations
+
+from skitter.model.job import State
+from skitter.model.outcome import Ending
+from skitter.testing.contract.client import name_of
+from skitter.testing.contract.store import ContractStore
+
+
+class Tracing:
+    """Why was this not crawled?"""
+
+    async def test_a_request_that_was_never_seen_has_no_trace(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        assert await client.frontier.trace(await client.id("a/2")) is None
+
+    async def test_a_trace_follows_a_request_through_its_life(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded()
+        await client.add("a/1", priority=3, depth=2, referrer="http://a.example/")
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.url, trace.depth, trace.priority) == ("queued", "http://a.example/1", 2, 3)
+        assert (trace.referrer, trace.attempts, trace.losses) == ("http://a.example/", 0, 0)
+        assert trace.ready_in_seconds == 0
+        lease = await client.one("worker-7")
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.worker) == ("leased", "worker-7")
+        await client.retry(lease, 50)
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.worker, trace.attempts, trace.error_class) == ("delayed", "", 1, "timeout")
+        assert 45 < trace.ready_in_seconds <= 50
+        await store.elapse(51)
+        await client.end(await client.one(), Ending.EXCLUDED, error_class="type", error="a film", status=200)
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.status, trace.error_class, trace.error) == ("excluded", 200, "type", "a film")
+        assert trace.ended_at > trace.added_at
+        assert trace.ready_in_seconds == 0
+
+    async def test_a_trace_tells_what_its_host_is_waiting_for(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", per_host=1)
+        await client.blocked(await client.one(), 40)
+        trace = await client.trace("a/2")
+        assert trace.state == "queued"
+        assert 35 < trace.ready_in_seconds <= 40
+        assert trace.host is not None
+        assert (trace.host.key, trace.host.queued, trace.host.strikes) == ("http://a.example", 2, 1)
+
+    async def test_a_suspect_is_told_as_queued(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        for _ in range(2):
+            await client.one("w")
+            await client.lose("w")
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.losses) == ("queued", 2)
+        assert (await client.counts()).queued == 1
+
+
+class Reviving:
+    """What failed can be listed, and tried again with a clean slate."""
+
+    async def test_dead_requests_are_listed_in_the_order_they_were_added(self, store: ContractStore) -> None:
+        client = store.client()
+        names = [f"h{number % 3}/{number}" for number in range(7)]
+        await client.seeded(*names)
+        for lease in await client.lease():
+            error_class = "dns" if lease.host_key == "http://h0.example" else "http_4xx"
+            await client.end(lease, Ending.DEAD, error_class=error_class, error=name_of(lease), status=404)
+        dead = await client.frontier.dead()
+        assert [record.error for record in dead] == names
+        assert dead[0].url == "http://h0.example/0"
+        assert [record.error for record in await client.frontier.dead("dns")] == ["h0/0", "h0/3", "h0/6"]
+        assert await client.frontier.dead("tls") == []
+        pages = [await client.frontier.dead("", 3, after) for after in (0, 3, 6)]
+        assert [record.error for page in pages for record in page] == names
+        assert (await client.frontier.report()).errors == {"dns": 3, "http_4xx": 4}
+
+    async def test_revived_requests_have_a_clean_slate(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", max_attempts=2)
+        for _ in range(2):
+            await client.retry(await client.one())
+        assert await client.frontier.revive() == 1
+        await client.check()
+        assert (await client.counts()).queued == 1
+        trace = await client.trace("a/1")
+        assert (trace.state, trace.attempts, trace.losses, trace.error_class, trace.error) == ("queued", 0, 0, "", "")
+        assert (trace.status, trace.ended_at) == (0, 0.0)
+        assert (await client.frontier.report()).errors == {}
+        assert (await client.one()).attempts == 0
+
+    async def test_a_class_or_single_requests_may_be_revived(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "b/1", "b/2")
+        leases = await client.lease()
+        for lease in leases:
+            await client.end(lease, Ending.DEAD, error_class="dns" if name_of(lease).startswith("a") else "tls")
+        assert await client.frontier.revive("dns") == 2
+        assert sorted(await client.names()) == ["a/1", "a/2"]
+        assert await client.frontier.revive("tls", [await client.id("b/2"), await client.id("a/1")]) == 1
+        assert await client.names() == ["b/2"]
+        assert await client.frontier.revive(ids=[await client.id("c/9"), await client.id("b/2")]) == 0, "not dead"
+        assert await client.frontier.revive() == 1
+        assert await client.frontier.revive() == 0
+        await client.check()
+
+    async def test_reviving_reopens_a_finished_job(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.end(await client.one(), Ending.DEAD, error_class="dns")
+        assert await client.state() is State.FINISHED
+        assert await client.frontier.revive("tls") == 0
+        assert await client.state() is State.FINISHED
+        assert await client.frontier.revive("dns") == 1
+        assert await client.state() is State.RUNNING
+        await client.check()
+        await client.end(await client.one())
+        assert await client.state() is State.FINISHED
+
+    async def test_revived_requests_keep_their_place(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=2)
+        for lease in await client.lease():
+            await client.end(lease, Ending.DEAD, error_class="dns")
+        await client.frontier.revive()
+        assert await client.names() == ["a/1", "a/2"]
+
+    async def test_more_than_a_batch_of_dead_requests_is_revived_at_once(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(1100)), per_host=2000, max_attempts=1)
+        lease = await client.one()
+        await client.unreachable(lease)
+        assert (await client.counts()).dead == 1100
+        assert await client.frontier.revive() == 1100
+        assert (await client.counts()).queued == 1100
+        await client.check()
+
+
+class Reporting:
+    """Everything ``status`` shows, from one instant."""
+
+    async def test_a_report_is_one_picture(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "b/1")
+        leases = await client.lease("w", 2)
+        await client.end(leases[0], tally={"bytes": 10, "outside:host": 2})
+        await client.end(leases[1], tally={"bytes": 5})
+        report = await client.frontier.report()
+        assert report.job == await client.frontier.job()
+        assert report.counts == await client.counts()
+        assert report.tally == {"bytes": 15, "outside:host": 2}
+        assert {worker.id for worker in report.workers} == {"seeder", "w"}
+
+    async def test_tallies_of_parts_add_up(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        lease = await client.one()
+        await client.end(lease, tally={"outside:host": 1}, more=True)
+        await client.end(lease, tally={"outside:host": 2})
+        assert (await client.frontier.report()).tally == {"outside:host": 3}
+
+    async def test_only_a_few_hosts_are_told(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"h{number}/1" for number in range(6)))
+        for number, lease in enumerate(await client.lease()):
+            await client.answered(lease, 0.1 * (number + 1))
+        hosts = (await client.frontier.report(hosts=3)).hosts
+        latencies = [host.latency_seconds for host in hosts]
+        assert len(latencies) == 3
+        assert latencies == sorted(latencies, reverse=True)

@@ -1,0 +1,379 @@
+"""What only a file can do wrong: its format, its disk, its processes, its clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.errors import FormatError, FrontierError
+from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.frontier.sqlite.store import FORMAT, SqliteStore
+from skitter.model.job import Begun, State
+from skitter.model.outcome import Ending, Outcome
+from skitter.testing.clock import FakeClock
+from skitter.testing.contract import Client
+
+NAMES = [f"h{number % 3}/{number}" for number in range(30)]
+
+
+@contextlib.asynccontextmanager
+async def opened(path: Path, job: str = "job", clock: FakeClock | None = None) -> AsyncIterator[Client]:
+    frontier = sqlite_frontier(path, job, clock=(clock or FakeClock()).of_store())
+    try:
+        yield Client(frontier, job, set())
+    finally:
+        await frontier.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "frontier.db"
+
+
+def connection_of(client: Client) -> sqlite3.Connection:
+    assert isinstance(client.frontier, LedgerFrontier)
+    store = client.frontier._store
+    assert isinstance(store, SqliteStore)
+    return store._connection
+
+
+def damage(path: Path) -> None:
+    """All but the first page."""
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+class TestFormat:
+    async def test_a_folder_that_does_not_exist_is_made(self, tmp_path: Path) -> None:
+        async with opened(tmp_path / "deep" / "er" / "frontier.db") as client:
+            assert await client.begin() is Begun.NEW
+
+    def test_a_missing_file_is_not_made_for_a_reader(self, path: Path) -> None:
+        with pytest.raises(FrontierError, match=r"no frontier there: .*frontier\.db") as caught:
+            sqlite_frontier(path, "job", create=False)
+        assert caught.value.hint
+        assert not path.exists()
+
+    async def test_a_file_of_a_newer_skitter_is_refused_by_name(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute(f"PRAGMA user_version={FORMAT + 1}")
+        with pytest.raises(FormatError, match=f"newer skitter .format {FORMAT + 1}"):
+            sqlite_frontier(path, "job")
+
+    @pytest.mark.parametrize("identity", [0, 42])
+    def test_a_database_of_another_program_is_refused_and_left_alone(self, path: Path, identity: int) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE precious (thing)")
+            other.execute(f"PRAGMA application_id={identity}")
+            other.commit()
+        before = path.read_bytes()
+        with pytest.raises(FormatError, match="not a skitter frontier"):
+            sqlite_frontier(path, "job")
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("content", [b"just a text file, and not a short one at all " * 9, b"\x00" * 4096])
+    def test_a_file_that_is_no_database_is_refused_and_left_alone(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match="not a database"):
+            sqlite_frontier(path, "job")
+        assert path.read_bytes() == content
+
+    def test_a_folder_is_no_frontier(self, tmp_path: Path) -> None:
+        with pytest.raises(FrontierError, match="cannot use the file"):
+            sqlite_frontier(tmp_path, "job")
+
+    def test_a_file_under_a_file_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(FrontierError, match="cannot use the file"):
+            sqlite_frontier(tmp_path / "file" / "frontier.db", "job")
+
+    async def test_a_damaged_file_is_told_as_such(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.seeded(*NAMES)
+        damage(path)
+        with pytest.raises(FormatError, match="damaged") as caught:
+            async with opened(path) as client:
+                await client.lease()
+        assert caught.value.__cause__ is not None
+
+    async def test_a_damaged_record_is_told_as_such(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            connection_of(client).execute("UPDATE jobs SET record = x'c1'")
+            with pytest.raises(FormatError, match="damaged"):
+                await client.counts()
+
+    async def test_closing_twice_is_harmless(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.frontier.close()
+
+
+class TestJobs:
+    async def test_jobs_in_one_file_do_not_touch_each_other(self, path: Path) -> None:
+        clock = FakeClock()
+        async with opened(path, "one", clock) as one, opened(path, "two", clock) as two:
+            await one.seeded("a/1", "a/2", "a/3", per_host=1, delay_seconds=10)
+            await two.seeded("a/1", "a/9")
+            await one.frontier.open_sink("out", "me")
+            first = await one.one("w")
+            assert await two.names("w") == ["a/1", "a/9"], "neither the limit nor the delay of the other job"
+            await one.end(first, Ending.DEAD, items=[b"x"], error_class="dns")
+            assert await two.frontier.dead() == []
+            assert await two.frontier.revive() == 0
+            assert await two.lose("w") == 2
+            assert [worker.id for worker in await one.frontier.workers()] == ["seeder", "w"]
+            assert await two.begin(fresh=True) is Begun.RERUN
+            assert await one.records() == [b"x"]
+            counts = await one.counts()
+            assert (counts.dead, counts.queued) == (1, 2)
+            assert (await one.frontier.job()).secret != (await two.frontier.job()).secret
+            clock.advance(11)
+            assert await one.names("w") == ["a/2"]
+
+
+class TestClock:
+    async def test_a_clock_that_is_set_back_freezes_nothing(self, path: Path) -> None:
+        clock = FakeClock()
+        async with opened(path, clock=clock) as client:
+            await client.seeded("a/1", "a/2", "b/1", delay_seconds=1.0, lease_seconds=5.0)
+            first, second = await client.lease()
+            await client.retry(second, 2.0)
+            clock.set_back(86_400)
+            assert await client.names() == []
+            clock.advance(1.1)
+            assert await client.names() == ["a/2"]
+            clock.advance(1.1)
+            assert await client.names() == ["b/1"]
+            clock.advance(5.1)
+            assert await client.frontier.reap() == 3
+            assert not await client.end(first)
+
+    async def test_a_process_that_starts_after_the_clock_was_set_back_goes_on(self, path: Path) -> None:
+        clock = FakeClock()
+        async with opened(path, clock=clock) as client:
+            await client.seeded("a/1", "a/2", delay_seconds=1.0)
+            await client.one()
+            started = (await client.frontier.job()).started_at
+        clock.set_back(3_600)
+        async with opened(path, clock=clock) as client:
+            assert await client.frontier.lease("w", 1)
+            clock.advance(1.1)
+            (lease,) = (await client.frontier.lease("w", 1)).leases
+            assert lease.leased_at >= started + 1.0
+
+    async def test_time_never_goes_back_between_processes(self, path: Path) -> None:
+        ahead, behind = FakeClock(2_000.0), FakeClock(1_000.0)
+        async with opened(path, clock=ahead) as first, opened(path, clock=behind) as second:
+            await first.seeded("a/1", "b/1")
+            (early,) = (await first.frontier.lease("w", 1)).leases
+            (late,) = (await second.frontier.lease("w", 1)).leases
+            assert late.leased_at >= early.leased_at
+
+
+class TestFullDisk:
+    async def test_a_full_disk_undoes_the_call_and_loses_nothing(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.seeded(*NAMES)
+            connection = connection_of(client)
+            leases = await client.lease(limit=4)
+            before = await client.frontier.report()
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count={pages}")
+            many = await client.entries(f"x{number}/{'y' * 500}{number}" for number in range(200))
+            with pytest.raises(FrontierError, match="disk is full") as caught:
+                await client.frontier.add(many)
+            assert "nothing is lost" in caught.value.hint
+            outcome = Outcome(lease=leases[0], ending=Ending.DONE, links=many)
+            with pytest.raises(FrontierError, match="disk is full"):
+                await client.frontier.commit("w", [outcome], 10)
+            assert await client.frontier.report() == before
+            connection.execute("PRAGMA max_page_count=1000000")
+            assert (await client.frontier.commit("w", [outcome])).accepted == [True]
+            assert (await client.counts()).seen == len(NAMES) + 200
+
+    async def test_what_a_failed_grant_would_have_permitted_is_told_by_the_next(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.seeded("a/1")
+            await client.add("b/1", seed=True)
+            connection = connection_of(client)
+            connection.execute("CREATE TRIGGER fails BEFORE INSERT ON holds BEGIN SELECT RAISE(ABORT, 'no'); END")
+            with pytest.raises(FrontierError, match="no"):
+                await client.frontier.lease("w", 5)
+            with pytest.raises(FrontierError, match="no"):
+                await client.frontier.commit("w", [], 5)
+            connection.execute("DROP TRIGGER fails")
+            grant = await client.grant("w", 5)
+            assert grant.permitted == ["http://b.example"]
+            assert len(grant.leases) == 2
+
+    def test_a_disk_that_fills_up_while_crawling_is_told_and_resumed(self, path: Path) -> None:
+        """The limit on a file's size stands in for a small disk."""
+        filled = run_script(FILL, path, preexec_fn=_small_files)
+        assert filled.returncode == 3, filled.stderr
+        assert "disk" in filled.stderr
+        seen, queued = (int(number) for number in filled.stdout.split()[-2:])
+        assert seen == queued > 0
+
+        async def resume() -> None:
+            async with opened(path) as client:
+                assert await client.frontier.begin(client.spec()) is Begun.RESUMED
+                assert (await client.counts()).queued == queued
+                assert await client.frontier.add(await client.entries(["z/1"])) == 1
+
+        asyncio.run(resume())
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+
+
+class TestRollback:
+    @pytest.mark.parametrize("table", ["requests", "hosts", "holds", "outbox", "jobs"])
+    async def test_a_call_that_fails_half_way_leaves_nothing_behind(self, path: Path, table: str) -> None:
+        """Whichever write fails, and whatever this client remembered of the transaction."""
+        async with opened(path) as client:
+            await client.seeded(*NAMES)
+            await client.frontier.open_sink("out", "me")
+            leases = await client.lease(limit=3)
+            before = await client.frontier.report()
+            outcomes = [await client.outcome(lease, links=["new/1"], items=[b"x"]) for lease in leases]
+            connection = connection_of(client)
+            for event in ("INSERT", "UPDATE"):
+                connection.execute(
+                    f"CREATE TRIGGER fails_{event} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END"
+                )
+            with pytest.raises(FrontierError, match="no"):
+                await client.frontier.commit("w", outcomes, 5)
+            for event in ("INSERT", "UPDATE"):
+                connection.execute(f"DROP TRIGGER fails_{event}")
+            assert await client.frontier.report() == before
+            assert await client.records() == []
+            assert (await client.commit(*outcomes, want=5)).accepted == [True] * 3
+            assert len(await client.records()) == 3
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
+from skitter.model.lease import Work
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import Fingerprinter, Request
+
+async def main(path, worker, pages):
+    frontier = sqlite_frontier(Path(path), "job")
+    await frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False, "per_host": 64}))
+    fingerprinter = Fingerprinter((await frontier.job()).secret)
+
+    def entries(numbers):
+        return [fingerprinter.entry(Request(f"http://h{n % 7}.example/{n}")) for n in numbers if n < pages]
+
+    def outcome(lease):
+        # Page n links to pages 2n+1 and 2n+2, and yields one item.
+        if lease.work is Work.SEED:
+            return Outcome(lease=lease, ending=Ending.DONE, links=entries([0]))
+        n = int(lease.request.url.rpartition("/")[2])
+        return Outcome(lease=lease, ending=Ending.DONE, links=entries([2*n+1, 2*n+2]), items=[b"%d" % n])
+
+    await frontier.open_sink("out", "me")
+    grant = await frontier.lease(worker, 8)
+    print("ready", flush=True)
+    while grant.state == "running":
+        answer = await frontier.commit(worker, [outcome(lease) for lease in grant.leases], 8)
+        grant = answer.grant
+    await frontier.close()
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+FILL = """
+import asyncio, sys
+from pathlib import Path
+from skitter.errors import FrontierError
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
+from skitter.model.request import Fingerprinter, Request
+
+async def main(path):
+    frontier = sqlite_frontier(Path(path), "job")
+    await frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False}))
+    fingerprinter = Fingerprinter((await frontier.job()).secret)
+    number = 0
+    while True:
+        batch = [fingerprinter.entry(Request(f"http://a.example/{'x' * 300}/{number + n}")) for n in range(64)]
+        try:
+            await frontier.add(batch)
+        except FrontierError as error:
+            print(error, file=sys.stderr)
+            counts = await frontier.counts()
+            print(counts.seen, counts.queued)
+            sys.exit(error.exit_code)
+        number += 64
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def run_script(script: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def start_child(path: Path, worker: str, pages: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(path), worker, str(pages)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+class TestProcesses:
+    PAGES = 2_000
+
+    async def _verify(self, path: Path) -> None:
+        async with opened(path) as client:
+            counts = await client.counts()
+            assert (counts.done, counts.seen) == (self.PAGES, self.PAGES)
+            assert await client.state() is State.FINISHED
+            records = [item.record for item in await client.items(limit=self.PAGES + 1)]
+            assert sorted(map(int, records)) == list(range(self.PAGES)), "each item once"
+
+    async def test_two_processes_share_a_file(self, path: Path) -> None:
+        children = [start_child(path, worker, self.PAGES) for worker in ("w1", "w2")]
+        for child in children:
+            child.communicate(timeout=60)
+        assert [child.returncode for child in children] == [0, 0]
+        await self._verify(path)
+
+    async def test_a_process_killed_at_any_moment_leaves_a_whole_file(self, path: Path) -> None:
+        for number in range(4):
+            child = start_child(path, f"w{number}", self.PAGES)
+            # Not a wait for something: any moment will do, and each is another one.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=0.01 + 0.02 * number)
+            child.kill()
+            child.communicate()
+            async with opened(path, clock=FakeClock(4_000_000_000.0 + number)) as client:
+                check = connection_of(client).execute("PRAGMA integrity_check").fetchone()[0]
+                assert check == "ok"
+                counts = await client.counts()
+                assert counts.leased <= 8
+                assert await client.frontier.release_worker(f"w{number}") >= counts.leased
+        last = start_child(path, "last", self.PAGES)
+        last.communicate(timeout=60)
+        assert last.returncode == 0
+        await self._verify(path)

@@ -1,0 +1,57 @@
+"""A command or an option that nobody can read about does not exist."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from skitter.cli import COMMANDS
+from skitter.cli.arguments import Parser
+from skitter.cli.config import FOREIGN
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+SHARED = {"--frontier", "--job", "--json", "-v", "--verbose"}
+"""Described once, under "Which job"."""
+
+
+def _options(command: str) -> list[str]:
+    parser = Parser(prog=command, description="")
+    import_module(f"skitter.cli.{command}").configure(parser)
+    return [text for action in parser._actions for text in action.option_strings if text not in ("-h", "--help")]
+
+
+def _section(command: str) -> str:
+    """The part of the page under the command's heading."""
+    for heading, text in re.findall(r"^## ([a-z, ]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL):
+        if command in heading.split(", "):
+            return text
+    return ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_is_documented(command: str) -> None:
+    assert f"skitter {command}" in _section(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [(command, option) for command in COMMANDS for option in _options(command)]
+)
+def test_option_is_documented(command: str, option: str) -> None:
+    described = rf"^\| .*`{option}[` ]"
+    assert re.search(described, _section(command), re.MULTILINE) or (
+        command != "crawl" and option in SHARED and re.search(described, PAGE, re.MULTILINE)
+    )
+
+
+def test_every_documented_option_exists() -> None:
+    known = {option for command in COMMANDS for option in _options(command)} | {"--help", "--version"}
+    assert set(re.findall(r"`(--?[a-zA-Z][a-z-]*)", PAGE)) <= known
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_setting_is_documented(name: str) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and f"`{name}`" in line]
+    assert f"`{FOREIGN[name][0]}`" in row

@@ -1,0 +1,32 @@
+"""``skitter --help`` starts about as fast as Python itself: nothing heavy is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = "asyncio can_ada httpx msgspec multiprocessing protego pycurl rich selectolax sqlite3 uvloop".split()
+LOADED = "import sys; from skitter.cli import main; assert main({words!r}) == 0; print(*sys.modules, file=sys.stderr)"
+
+
+def _modules(code: str) -> set[str]:
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ended.stderr.split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["crawl", "--help"], ["status", "--help"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    loaded = _modules(LOADED.format(words=words))
+    assert "skitter.cli" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_help_of_the_program_does_without_argparse_and_typing() -> None:
+    assert _modules(LOADED.format(words=["--help"])).isdisjoint(["argparse", "typing"])
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    loaded = _modules("import sys, skitter; print(*sys.modules, file=sys.stderr)")
+    assert {name for name in loaded if name.startswith("skitter")} == {"skitter", "skitter._version"}

@@ -1,0 +1,473 @@
+"""Two frontiers, the same steps, the same answers.
+
+Hypothesis drives the memory frontier (the oracle) and another one together. What every backend must agree
+on is compared exactly: the order inside a host, counts, traces, dead requests, items, states. The
+choice among equally ready hosts is a backend's own as long as it is fair, so that is checked as a property of
+each; backends that share the ledger also agree on the choice (``same_choice``).
+
+The oracle and SQLite share the ledger, so here the invariants test the rules and the comparison tests the
+storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import hypothesis.strategies as st
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from skitter.errors import JobError
+from skitter.frontier.contract import Frontier
+from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.frontier.sqlite.store import SqliteStore
+from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.policy.losses import LOSSES_BEFORE_ALONE
+from skitter.testing.clock import FakeClock
+
+T = TypeVar("T")
+Key = tuple[Work, int]
+
+HOSTS = "abc"
+PATHS = range(6)
+WORKERS = ["w1", "w2", "w3"]
+OWNERS = ["o1", "o2"]
+LEASE_SECONDS = 10.0
+FINGERPRINTER = Fingerprinter(b"the same in both")
+
+names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
+job_settings = st.fixed_dictionaries(
+    {
+        "delay_seconds": st.sampled_from([0.0, 0.0, 0.5]),
+        "per_host": st.sampled_from([1, 2, 8]),
+        "obey_robots": st.booleans(),
+        "robots_seconds": st.sampled_from([20.0, 1000.0]),
+        "max_attempts": st.sampled_from([1, 2, 3]),
+        "retry_delay_seconds": st.sampled_from([0.5, 2.0]),
+        "host_backoff_seconds": st.just(3.0),
+        "lease_seconds": st.just(LEASE_SECONDS),
+        "max_pages": st.sampled_from([None, None, 5]),
+        "max_outbox_items": st.sampled_from([4, 1000]),
+    }
+)
+
+
+def entry(name: str, priority: int = 0, *, seed: bool = False) -> Entry:
+    host, _, path = name.partition("/")
+    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed))
+
+
+IDS = {f"{host}/{path}": entry(f"{host}/{path}").id for host in HOSTS for path in PATHS}
+
+
+@st.composite
+def endings(draw: st.DrawFn) -> dict[str, Any]:
+    """An outcome without its lease."""
+    kind = draw(
+        st.sampled_from(["done"] * 4 + ["part", "redirected", "dead", "excluded", "retry", "blocked", "unreachable"])
+    )
+    fields: dict[str, Any] = {"links": [entry(name) for name in draw(st.lists(names, max_size=3))]}
+    fields["items"] = [b"%d" % number for number in range(draw(st.integers(0, 2)))]
+    match kind:
+        case "part":
+            return {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
+        case "done":
+            news = HostNews(answered=True, latency_seconds=draw(st.sampled_from([0.1, 0.4])))
+            return {**fields, "ending": Ending.DONE, "news": news, "status": 200, "tally": {"bytes": 10}}
+        case "excluded":
+            touched = draw(st.booleans())
+            return {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}
+        case "retry":
+            seconds = draw(st.sampled_from([0.0, 1.0, 4.0]))
+            return {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "retry_seconds": seconds}
+        case "blocked":
+            news = HostNews(blocked=True, retry_after_seconds=draw(st.sampled_from([None, 0.0, 2.0])))
+            return {"ending": Ending.RETRY, "error_class": "http_4xx", "status": 429, "news": news}
+        case "unreachable":
+            return {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
+        case _:
+            return {**fields, "ending": Ending(kind), "error_class": "callback" if kind == "dead" else ""}
+
+
+class FrontiersAgree(RuleBasedStateMachine):
+    """Subclass it with another ``make_other`` for another backend."""
+
+    same_choice = True
+    """The other backend breaks ties among equally ready hosts as the oracle does."""
+
+    def make_other(self, folder: Path) -> Frontier:
+        frontier = sqlite_frontier(folder / "frontier.db", "job", clock=self.clock.of_store())
+        assert isinstance(frontier, LedgerFrontier)
+        assert isinstance(frontier._store, SqliteStore)
+        # Nobody pulls the plug here.
+        frontier._store._connection.execute("PRAGMA synchronous=OFF")
+        return frontier
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="skitter-"))
+        self.clock = FakeClock()
+        self.oracle: Frontier = memory_frontier("job", MemoryStore(self.clock.of_store()))
+        self.other = self.make_other(self.folder)
+        self.held: dict[Key, tuple[Lease, Lease]] = {}
+        self.deadline: dict[Key, float] = {}
+        self.stale: list[tuple[Lease, Lease]] = []
+        self.known: set[int] = set()
+        self.last_epoch = 0
+        self.served: dict[str, int] = {}
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.other.close())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    # ---- asking both
+
+    def each(self, call: Callable[[Frontier, int], Awaitable[T]]) -> tuple[T, T]:
+        async def run() -> tuple[T, T]:
+            return await call(self.oracle, 0), await call(self.other, 1)
+
+        return self.loop.run_until_complete(run())
+
+    def agreed(self, call: Callable[[Frontier, int], Awaitable[T]]) -> T:
+        oracle, other = self.each(call)
+        assert oracle == other
+        return oracle
+
+    # ---- the job
+
+    @initialize(job_settings=job_settings, seeds=st.lists(names, max_size=4))
+    def begins(self, job_settings: dict[str, Any], seeds: list[str]) -> None:
+        self.settings = job_settings
+        self.begin(fresh=False)
+        self.leases("w1", 1)
+        self.commit("w1", [(Work.SEED, 0)], [{"ending": Ending.DONE, "links": [entry(name) for name in seeds]}], 0)
+
+    def begin(self, *, fresh: bool) -> Begun:
+        spec = JobSpec(name="job", spider="", settings=self.settings)
+        begun = self.agreed(lambda frontier, _: frontier.begin(spec, fresh=fresh))
+        if begun is not Begun.RESUMED:
+            self.stale += self.held.values()
+            self.held, self.known = {}, set()
+        return begun
+
+    @rule(fresh=st.sampled_from([False, False, False, True]))
+    def begins_again(self, fresh: bool) -> None:
+        over = self.agreed(lambda frontier, _: frontier.report())
+        delivered = all(sink.undelivered == 0 for sink in over.sinks)
+        begun = self.begin(fresh=fresh)
+        if fresh:
+            assert begun is Begun.RERUN
+        elif over.job.state is not State.FINISHED or not delivered:
+            assert begun is Begun.RESUMED
+
+    @rule()
+    def begins_with_other_seeds(self) -> None:
+        spec = JobSpec(name="job", spider="", seeds=["other"], settings=self.settings)
+
+        async def refused(frontier: Frontier, _: int) -> str:
+            if (await frontier.job()).state is State.FINISHED:
+                return "not tried"
+            with pytest.raises(JobError) as caught:
+                await frontier.begin(spec)
+            return str(caught.value)
+
+        self.agreed(refused)
+
+    @rule(command=st.sampled_from([*Command, Command.RESUME]))
+    def is_told(self, command: Command) -> None:
+        self.agreed(lambda frontier, _: self.without_secret(frontier.command(command)))
+
+    @rule(max_pages=st.sampled_from([None, 3, 8]))
+    def is_resumed_with_another_limit(self, max_pages: int | None) -> None:
+        if self.agreed(lambda frontier, _: frontier.counts()).unfinished:
+            self.settings = {**self.settings, "max_pages": max_pages}
+            self.begin(fresh=False)
+
+    @staticmethod
+    async def without_secret(job: Awaitable[Any]) -> Any:
+        return msgspec.structs.replace(await job, secret=b"")
+
+    @rule(seconds=st.sampled_from([0.01, 0.3, 0.55, 1.0, 3.0, LEASE_SECONDS + 1, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    # ---- work
+
+    @rule(added=st.lists(names, min_size=1, max_size=5), priority=st.sampled_from([0, 0, 5, -5]), seed=st.booleans())
+    def adds(self, added: list[str], priority: int, seed: bool) -> None:
+        entries = [entry(name, priority, seed=seed) for name in added]
+        new = self.agreed(lambda frontier, _: frontier.add(entries))
+        ids = {entry.id for entry in entries}
+        assert new == len(ids - self.known)
+        self.known |= ids
+
+    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
+    def leases(self, worker: str, limit: int) -> None:
+        limit = limit if self.same_choice else 100
+        before = self.ready_hosts()
+        grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
+        self.take(grants, limit, before)
+
+    @precondition(lambda self: self.held)
+    @rule(
+        data=st.data(),
+        worker=st.sampled_from(WORKERS),
+        fields=st.lists(endings(), min_size=1, max_size=4),
+        want=st.sampled_from([0, 0, 3]),
+    )
+    def commits(self, data: st.DataObject, worker: str, fields: list[dict[str, Any]], want: int) -> None:
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), min_size=len(fields), max_size=len(fields)))
+        self.commit(worker, keys, fields, want if self.same_choice else 0)
+
+    def commit(self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int) -> None:
+        leases = [self.held[key] for key in keys]
+
+        def outcomes(which: int) -> list[Outcome]:
+            return [
+                Outcome(lease=pair[which], **self.fitting(pair[which], some))
+                for pair, some in zip(leases, fields, strict=True)
+            ]
+
+        answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
+        assert answers[0].accepted == answers[1].accepted
+        for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
+            if accepted:
+                self.known |= {link.id for link in outcome.links}
+            if not (accepted and outcome.more):
+                self.ends(key)
+        grants = [answer.grant for answer in answers]
+        if grants[0] is not None and grants[1] is not None:
+            self.take((grants[0], grants[1]), want, None)
+
+    @staticmethod
+    def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
+        """A gate that is answered brings a robots.txt; the seeding knows no host."""
+        news: HostNews | None = fields.get("news")
+        if lease.work is Work.PAGE:
+            return fields
+        if lease.work is Work.SEED:
+            return {**fields, "news": None, "ending": Ending.DONE}
+        if news is None or news.answered:
+            text = b"Disallow: /" if lease.epoch % 2 else b""
+            record = RobotsRecord(text, 0.7 if lease.epoch % 3 == 0 else 0.0)
+            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record)}
+        return {"ending": Ending.RETRY, "error_class": "dns", "news": news}
+
+    @precondition(lambda self: self.stale)
+    @rule(data=st.data(), fields=endings())
+    def commits_what_is_lost(self, data: st.DataObject, fields: dict[str, Any]) -> None:
+        pair = data.draw(st.sampled_from(self.stale))
+        accepted = self.agreed(lambda frontier, which: self.accepted(frontier, Outcome(lease=pair[which], **fields)))
+        assert accepted == [False]
+
+    @staticmethod
+    async def accepted(frontier: Frontier, outcome: Outcome) -> list[bool]:
+        return (await frontier.commit("late", [outcome])).accepted
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def renews(self, data: st.DataObject) -> None:
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=4))
+        pairs = [self.held[key] for key in keys]
+        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for pair in pairs]))
+        for key, is_kept in zip(keys, kept, strict=True):
+            if is_kept:
+                self.deadline[key] = self.clock() + LEASE_SECONDS
+            else:
+                self.ends(key)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), late=st.booleans())
+    def releases(self, data: st.DataObject, late: bool) -> None:
+        keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=4))
+        pairs = [self.held[key] for key in keys]
+        self.agreed(lambda frontier, which: frontier.release([pair[which] for pair in pairs], late=late))
+        for key in keys:
+            self.ends(key)
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def worker_dies(self, worker: str) -> None:
+        self.agreed(lambda frontier, _: frontier.release_worker(worker))
+        self.forget_lost()
+
+    @rule()
+    def is_reaped(self) -> None:
+        self.agreed(lambda frontier, _: frontier.reap())
+        self.forget_lost()
+        assert all(self.deadline[key] > self.clock() for key in self.held)
+
+    def forget_lost(self) -> None:
+        """Ask which leases are still there; a renewal of none would not tell."""
+        pairs = list(self.held.items())
+        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for _, pair in pairs]))
+        for (key, _), is_kept in zip(pairs, kept, strict=True):
+            if is_kept:
+                self.deadline[key] = self.clock() + LEASE_SECONDS
+            else:
+                self.ends(key)
+
+    def ends(self, key: Key) -> None:
+        if key in self.held:
+            self.stale.append(self.held.pop(key))
+
+    @rule(error_class=st.sampled_from(["", "dns", "http_4xx", "lost"]), only=st.none() | names)
+    def revives(self, error_class: str, only: str | None) -> None:
+        ids = [] if only is None else [IDS[only]]
+        self.agreed(lambda frontier, _: frontier.revive(error_class, ids))
+
+    # ---- the outbox
+
+    @rule(owner=st.sampled_from(OWNERS))
+    def opens_sink(self, owner: str) -> None:
+        self.agreed(lambda frontier, _: frontier.open_sink("out", owner))
+
+    @rule(owner=st.sampled_from(OWNERS), limit=st.sampled_from([1, 3, 100]), closed=st.booleans())
+    def delivers(self, owner: str, limit: int, closed: bool) -> None:
+        items = self.agreed(lambda frontier, _: frontier.items("out", owner, limit))
+        if items:
+            assert [item.position for item in items] == list(range(items[0].position, items[0].position + len(items)))
+            progress = SinkProgress(items[-1].position, b"mark", closed)
+            assert self.agreed(lambda frontier, _: frontier.items_done("out", owner, progress))
+
+    @rule(owner=st.sampled_from(OWNERS))
+    def closes_sink(self, owner: str) -> None:
+        self.agreed(lambda frontier, _: frontier.close_sink("out", owner))
+
+    # ---- what a grant must be
+
+    def take(self, grants: tuple[Grant, Grant], limit: int, before: dict[str, list[int]] | None) -> None:
+        oracle, other = grants
+        if self.same_choice:
+            assert [self.comparable(lease) for lease in oracle.leases] == [self.comparable(e) for e in other.leases]
+        assert self.by_host(oracle) == self.by_host(other)
+        told = ("state", "run", "blocked_by", "permitted", "ask_again_seconds")
+        assert [getattr(oracle, name) for name in told] == [getattr(other, name) for name in told]
+        for grant in grants:
+            assert len(grant.leases) <= limit
+            if before is not None:
+                self.check_order(grant, before)
+        for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
+            key = (one.work, one.id)
+            if key in self.held:
+                assert self.deadline[key] <= self.clock(), "granted while it was held"
+                self.ends(key)
+            assert one.epoch > self.last_epoch
+            self.last_epoch = one.epoch
+            self.held[key] = (one, two)
+            self.deadline[key] = one.deadline
+            self.served[one.host_key] = one.epoch
+
+    @staticmethod
+    def comparable(lease: Lease) -> Any:
+        """Epochs are a backend's own numbers."""
+        return msgspec.structs.replace(lease, epoch=0, robots_version=min(lease.robots_version, 1))
+
+    @staticmethod
+    def position_in(grant: Grant) -> Callable[[Lease], int]:
+        keys = [(lease.work, lease.id) for lease in grant.leases]
+        return lambda lease: keys.index((lease.work, lease.id))
+
+    def by_host(self, grant: Grant) -> dict[str, list[Any]]:
+        hosts: defaultdict[str, list[Any]] = defaultdict(list)
+        for lease in grant.leases:
+            hosts[lease.host_key].append(self.comparable(lease))
+        return dict(hosts)
+
+    def ready_hosts(self) -> dict[str, list[int]]:
+        """Hosts that could be served now, and the priorities that wait there, highest first."""
+        hosts: defaultdict[str, list[int]] = defaultdict(list)
+        for request_id in self.known:
+            trace = self.loop.run_until_complete(self.oracle.trace(request_id))
+            assert trace is not None
+            if trace.state == "queued" and trace.losses < LOSSES_BEFORE_ALONE and trace.ready_in_seconds == 0:
+                assert trace.host is not None
+                if trace.host.in_flight < self.settings["per_host"]:
+                    hosts[trace.host.key].append(trace.priority)
+        return {host: sorted(priorities, reverse=True) for host, priorities in hosts.items()}
+
+    def check_order(self, grant: Grant, ready: dict[str, list[int]]) -> None:
+        """Promise 5, as far as it can be seen: whoever was ready and better placed was served first."""
+        waiting = {host: list(priorities) for host, priorities in ready.items()}
+        served = dict(self.served)
+        for lease in grant.leases:
+            mine = waiting.get(lease.host_key)
+            # What became ready with this very call (it reaps and wakes first) is not in the picture before it.
+            if lease.work is not Work.PAGE or not mine:
+                waiting.pop(lease.host_key, None)
+                served[lease.host_key] = lease.epoch
+                continue
+            if not self.is_gated(grant):
+                for host, theirs in waiting.items():
+                    if host != lease.host_key and theirs and host not in self.busy(grant):
+                        assert (-mine[0], served.get(lease.host_key, 0)) <= (-theirs[0], served.get(host, 0)), host
+            mine.pop(0)
+            served[lease.host_key] = lease.epoch
+
+    @staticmethod
+    def is_gated(grant: Grant) -> bool:
+        return any(lease.work is Work.ROBOTS for lease in grant.leases)
+
+    def busy(self, grant: Grant) -> set[str]:
+        """Hosts that may have reached their limit or their delay within this grant, or that a gate keeps."""
+        if self.settings["delay_seconds"] or self.settings["obey_robots"] or self.settings["per_host"] < 8:
+            return {lease.host_key for lease in grant.leases} | {f"http://{host}.example" for host in HOSTS}
+        return set()
+
+    # ---- what must hold at every moment
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        if not hasattr(self, "settings"):
+            return
+        report = self.agreed(self.report_of)
+        counts = report.counts
+        assert counts.seen == len(self.known)
+        assert counts.dead == sum(report.errors.values())
+        over = counts.unfinished == 0 and not report.job.seeding
+        assert (report.job.state is State.FINISHED) == over
+        maximum = self.settings["max_pages"]
+        if maximum is not None and report.job.state is State.RUNNING:
+            assert counts.done <= maximum
+
+    @staticmethod
+    async def report_of(frontier: Frontier, _: int) -> Any:
+        report = await frontier.report(100)
+        return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
+
+    @invariant()
+    def every_request_is_where_the_other_says(self) -> None:
+        traces = self.agreed(self.traces_of)
+        in_flight: defaultdict[str, int] = defaultdict(int)
+        for (work, request_id), _ in self.held.items():
+            if work is Work.PAGE and traces[request_id] is not None and traces[request_id].state == "leased":
+                in_flight[traces[request_id].host.key] += 1
+        for trace in traces.values():
+            if trace is not None and trace.host is not None:
+                assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
+
+    async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Any]:
+        return {request_id: await frontier.trace(request_id) for request_id in sorted(self.known)}
+
+    @invariant()
+    def the_dead_agree(self) -> None:
+        if hasattr(self, "settings"):
+            self.agreed(lambda frontier, _: frontier.dead())
+
+
+TestFrontiersAgree = FrontiersAgree.TestCase
+TestFrontiersAgree.settings = settings()

@@ -1,0 +1,197 @@
+"""The command line in this process: its exit code, what it said, and an app that only remembers what it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from skitter import app
+from skitter.cli import main
+from skitter.frontier.contract import Frontier
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import Counts, HostSeen, Job, JobSpec, Report, SinkSeen, State, WorkerSeen
+from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.settings import Settings
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, and an environment that says nothing to skitter."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("SKITTER_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def skitter(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    def run(*words: object) -> Said:
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return Said(code, out, err)
+
+    return run
+
+
+def summary(**changes: Any) -> app.Summary:
+    fields: dict[str, Any] = {
+        "job": "a.example",
+        "state": "finished",
+        "run": 1,
+        "pages": 10,
+        "items": 10,
+        "redirected": 0,
+        "failed": 0,
+        "excluded": 0,
+        "duplicates": 3,
+        "bytes": 4096,
+        "seconds": 2.0,
+        "pages_per_second": 5.0,
+        "seeds_done": True,
+        "signal": 0,
+        "blocked_by": "",
+        "undelivered": 0,
+        "errors": {},
+        "reason": "",
+        "begun": "new",
+    }
+    return app.Summary(**(fields | changes))
+
+
+@pytest.fixture
+def make_summary() -> Callable[..., app.Summary]:
+    return summary
+
+
+@pytest.fixture
+def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """``told`` holds what the app was called with; ``answer`` is the summary it gives, or the error it raises."""
+    fake = SimpleNamespace(told=[], answer=summary())
+
+    async def run_crawl(plan: app.CrawlPlan, **_: Any) -> app.Summary:
+        fake.told.append(plan)
+        if isinstance(fake.answer, BaseException):
+            raise fake.answer
+        return fake.answer
+
+    async def run_worker(**told: Any) -> app.Summary:
+        fake.told.append(told)
+        return fake.answer
+
+    async def run_drain(**told: Any) -> int:
+        fake.told.append(told)
+        return 7
+
+    monkeypatch.setattr(app, "run_crawl", run_crawl)
+    monkeypatch.setattr(app, "run_worker", run_worker)
+    monkeypatch.setattr(app, "run_drain", run_drain)
+    return fake
+
+
+def report(**changes: Any) -> Report:
+    job = Job(
+        spec=JobSpec(name="a.example", spider="", seeds=["https://a.example/"], settings={"lease_seconds": 30.0}),
+        state=changes.pop("state", State.RUNNING),
+        run=changes.pop("run", 1),
+        secret=b"secret",
+        seeding=False,
+        started_at=0.0,
+        reason=changes.pop("reason", ""),
+    )
+    fields: dict[str, Any] = {
+        "job": job,
+        "counts": Counts(queued=51_234, delayed=3, leased=64, done=12_345, redirected=30, dead=12, excluded=4),
+        "tally": {"items": 12_345, "bytes": 93_822_000, "duplicates": 1_234_567, "outside:offsite": 9},
+        "errors": {"http_4xx": 8, "timeout": 3, "dns": 1, "tls": 0},
+        "undelivered": 37,
+        "sinks": [SinkSeen(target="pages.jsonl", undelivered=37, owner="x", blocking=False)],
+        "workers": [WorkerSeen("elsewhere:1:1", 32, 0.2), WorkerSeen("elsewhere:2:1", 32, 99.0)],
+        "hosts": [
+            HostSeen(
+                key=f"https://host-{number}.a-rather-long-name.with.many.labels.example:8443",
+                queued=1200 * number,
+                in_flight=8 - number,
+                due_seconds=number * 1.7,
+                blocked_seconds=0.0,
+                latency_seconds=1.2 / (number + 1),
+                strikes=number,
+                error_class="http_5xx" if number == 1 else "",
+            )
+            for number in range(5)
+        ],
+    }
+    return Report(**(fields | changes))
+
+
+@pytest.fixture
+def make_report() -> Callable[..., Report]:
+    return report
+
+
+SEED = "http://a.example/"
+LINKS = ["done", "missing", "broken", "private", "waiting"]
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "books.py", line 8, in parse\nValueError: a \x1b[31mred\x1b[0m price'
+)
+
+
+@pytest.fixture
+def job(folder: Path) -> str:
+    """The job ``books`` in its usual place: a seed with five links that have ended in five ways, nobody at work."""
+    asyncio.run(_make_job(folder))
+    return "books"
+
+
+async def _make_job(folder: Path) -> None:
+    frontier = sqlite_frontier(folder / ".skitter" / "books.db", "books")
+    spec = JobSpec(name="books", spider="", seeds=[SEED], settings=Settings().job_wide())
+    try:
+        await frontier.begin(spec)
+        await _crawl(frontier)
+    finally:
+        await frontier.close()
+
+
+async def _crawl(frontier: Frontier) -> None:
+    from skitter.model.lease import Work
+    from skitter.model.request import Fingerprinter, Request
+
+    fingerprinter = Fingerprinter((await frontier.job()).secret)
+    seed = fingerprinter.entry(Request(SEED, seed=True))
+    links = [fingerprinter.entry(Request(SEED + name, depth=1, referrer=SEED)) for name in LINKS]
+    endings: dict[str, dict[str, Any]] = {
+        SEED: {"ending": Ending.DONE, "status": 200, "links": links, "tally": {"bytes": 1000}},
+        SEED + "done": {"ending": Ending.DONE, "status": 200},
+        SEED + "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
+        SEED + "broken": {"ending": Ending.DEAD, "status": 200, "error_class": "callback", "error": TRACEBACK},
+        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt"},
+    }
+    robots = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
+    while len(endings) > 0:
+        grant = await frontier.lease("nowhere:1:1", 10)
+        assert grant.leases, "the job has to come to rest"
+        outcomes, rest = [], []
+        for lease in grant.leases:
+            if lease.work is Work.SEED:
+                outcomes.append(Outcome(lease=lease, ending=Ending.DONE, links=[seed]))
+            elif lease.work is Work.ROBOTS:
+                outcomes.append(Outcome(lease=lease, ending=Ending.DONE, news=HostNews(robots=robots)))
+            elif lease.request.url in endings:
+                outcomes.append(Outcome(lease=lease, **endings.pop(lease.request.url)))
+            else:
+                rest.append(lease)
+        await frontier.commit("nowhere:1:1", outcomes)
+        await frontier.release(rest)
+    await frontier.release_worker("nowhere:1:1")

@@ -1,0 +1,156 @@
+"""What ``crawl`` and ``worker`` ask of the app, and what they make of its answer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import textwrap
+
+import pytest
+
+from skitter.app import Output
+
+URL = "https://a.example/"
+QUIET = ("crawl", URL, "-q")
+
+
+def test_the_plan_says_what_was_typed(skitter, fake_app) -> None:
+    words = ["-o", "x.jsonl", "-O", "y.csv", "--workers", 2, "--concurrency", 16, "--per-host", 4, "--delay", 0.5]
+    words += ["--max-pages", 100, "--max-depth", 3, "--ignore-robots", "--allow-private", "--fresh"]
+    words += ["--set", "timeout_seconds=5", "--set", "max-attempts=2", "-q"]
+    assert skitter("crawl", URL, "https://b.example/x#part", *words).code == 0
+    (plan,) = fake_app.told
+    assert plan.spec.seeds == [URL, "https://b.example/x"]
+    assert plan.spec.spider == ""
+    assert plan.spec.name == "a.example"
+    assert plan.frontier == "sqlite:.skitter/a.example.db"
+    assert plan.outputs == [Output("x.jsonl"), Output("y.csv", overwrite=True)]
+    assert plan.fresh
+    assert plan.verbosity == -1
+    settings = plan.settings
+    assert (settings.run.workers, settings.run.concurrency) == (2, 16)
+    assert (settings.politeness.per_host, settings.politeness.delay_seconds) == (4, 0.5)
+    assert (settings.limits.max_pages, settings.limits.max_depth) == (100, 3)
+    assert (settings.politeness.obey_robots, settings.fetch.allow_private) == (False, True)
+    assert (settings.fetch.timeout_seconds, settings.retry.max_attempts) == (5.0, 2)
+    assert plan.spec.settings == settings.job_wide()
+
+
+def test_options_may_stand_anywhere(skitter, fake_app) -> None:
+    assert skitter("crawl", "-q", URL, "--max-pages", 3, "https://b.example/").code == 0
+    assert fake_app.told[0].spec.seeds == [URL, "https://b.example/"]
+
+
+def test_the_last_option_wins(skitter, fake_app) -> None:
+    skitter(*QUIET, "--workers", 2, "--set", "workers=3", "--set", "concurrency=5", "--concurrency", 6)
+    assert (fake_app.told[0].settings.run.workers, fake_app.told[0].settings.run.concurrency) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--json", "-o", "-"], "both on stdout"),
+        (["--frontier", "memory:", "--workers", 2], "one process only"),
+        (["-o", "x.jsonl", "-O", "x.jsonl"], "the same output twice: x.jsonl"),
+        (["--job", "a/b"], "not a name for a job: a/b"),
+        (["--job", ".."], "not a name for a job: .."),
+        (["--workers", "two"], "bad value in --workers: workers='two'"),
+        (["--workers", "0"], "bad value in --workers"),
+        (["--delay", "-1"], "bad value in --delay"),
+        (["--set", "timeout"], "not KEY=VALUE: --set timeout"),
+        (["--set", "tmeout_seconds=3"], "unknown setting in --set: tmeout_seconds"),
+        (["-a", "x=1"], "arguments without a spider: -a x"),
+        (["--config", "missing.py"], "no such settings module: missing.py"),
+    ],
+)
+def test_a_wrong_combination_is_refused_before_anything_happens(skitter, fake_app, words, message) -> None:
+    said = skitter("crawl", URL, *words)
+    assert said.code == 2
+    assert f"error: {message}" in said.err
+    assert "\nhint: " in said.err
+    assert fake_app.told == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, 0),
+        ({"state": "stopped", "reason": "max_pages"}, 0),
+        ({"state": "stopped", "reason": "command", "seeds_done": False}, 0),
+        ({"seeds_done": False}, 1),
+        ({"state": "running", "signal": signal.SIGINT}, 130),
+        ({"state": "running", "signal": signal.SIGTERM, "seeds_done": False}, 143),
+    ],
+)
+def test_exit_codes(skitter, fake_app, make_summary, changes, code) -> None:
+    fake_app.answer = make_summary(**changes)
+    assert skitter(*QUIET).code == code
+
+
+def test_json_is_one_object_on_stdout(skitter, fake_app) -> None:
+    said = skitter("crawl", URL, "--json")
+    assert json.loads(said.out).keys() >= set(
+        "job state pages items redirected failed excluded duplicates bytes seconds pages_per_second".split()
+    )
+    assert said.out.count("\n") == 1
+
+
+def test_quiet_says_nothing(skitter, fake_app) -> None:
+    assert skitter(*QUIET)[1:] == ("", "")
+
+
+def test_no_seed_done_is_said_even_when_quiet(skitter, fake_app, make_summary) -> None:
+    fake_app.answer = make_summary(seeds_done=False, pages=0, failed=1)
+    assert skitter(*QUIET).err.startswith("error: no seed was done: a.example\nhint: skitter failed --frontier")
+
+
+SPIDER = """
+    from skitter import Spider
+
+    class Books(Spider):
+        name = "my books"
+        custom_settings = {"DOWNLOAD_DELAY": 2, "per_host": 1, "ITEM_PIPELINES": {}}
+
+        def __init__(self, shelf="", **rest):
+            super().__init__(**rest)
+"""
+
+
+def test_a_spider_brings_its_name_arguments_and_settings(skitter, fake_app, folder) -> None:
+    (folder / "books.py").write_text(textwrap.dedent(SPIDER))
+    said = skitter("crawl", "./books.py", "-a", "shelf=a=b", "-a", "page=2")
+    assert said.code == 0
+    assert "warning: books.py:Books: ignored" in said.err
+    assert "ITEM_PIPELINES" in said.err
+    (plan,) = fake_app.told
+    assert plan.spec.spider == "books.py:Books"
+    assert plan.spec.arguments == {"shelf": "a=b", "page": "2"}
+    assert plan.spec.name == "my-books"
+    assert plan.spec.seeds == []
+    assert (plan.settings.politeness.delay_seconds, plan.settings.politeness.per_host) == (2.0, 1)
+
+
+def test_a_worker_has_only_settings_of_its_own(skitter, fake_app, job, folder, monkeypatch) -> None:
+    (folder / "skitter.toml").write_text('user_agent = "x"\nconcurrency = 5')
+    monkeypatch.setenv("SKITTER_SHUTDOWN_SECONDS", "3")
+    assert skitter("worker", "--job", job, "--concurrency", 7, "-q").code == 0
+    (told,) = fake_app.told
+    assert (told["frontier"], told["job"], told["spider"], told["stay"]) == ("sqlite:.skitter/books.db", job, "", False)
+    assert told["settings_overrides"] == {"workers": 1, "concurrency": 7, "shutdown_seconds": 3.0}
+    said = skitter("worker", "--job", job, "--set", "timeout_seconds=5")
+    assert said.code == 2
+    assert "belongs to the whole job" in said.err
+
+
+def test_a_worker_that_stays_may_come_before_the_job(skitter, fake_app) -> None:
+    assert skitter("worker", "--job", "later", "-q").code == 2
+    assert skitter("worker", "--job", "later", "--stay", "-q").code == 0
+    assert fake_app.told[0]["stay"]
+
+
+def test_drain(skitter, fake_app, job) -> None:
+    assert skitter("drain", "--job", job).code == 2
+    assert skitter("drain", "--job", job, "-o", "-", "--json").code == 2
+    said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
+    assert json.loads(said.out) == {"job": job, "delivered": 7, "outputs": ["x.jsonl"]}
+    assert fake_app.told == [{"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [Output("x.jsonl")]}]

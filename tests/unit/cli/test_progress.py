@@ -1,0 +1,204 @@
+"""What a running crawl shows, at any size of the terminal, and where there is none."""
+
+from __future__ import annotations
+
+import errno
+import io
+import sys
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from skitter.cli.live import LiveDisplay, frame
+from skitter.cli.pace import ASCII_BLOCKS, Pace
+from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
+from skitter.model.job import Counts, SinkSeen, State
+
+
+def paced(*pages: int, step: float = 0.5) -> Pace:
+    pace = Pace()
+    for place, value in enumerate(pages):
+        pace.sample(place * step, value)
+    return pace
+
+
+# ---- pace
+
+
+def test_pages_per_second_are_those_of_the_last_ten_seconds() -> None:
+    assert paced(*range(0, 2_000, 50)).pages_per_second == 100
+    assert paced(*[0] * 10, *range(0, 2_000, 50)).pages_per_second == 100
+    assert paced(*range(0, 1_000, 50), *[1_000] * 40).pages_per_second == 0
+
+
+def test_a_new_run_is_not_a_negative_speed() -> None:
+    pace = paced(100, 200, 0, 50)
+    assert pace.pages_per_second == 100
+    assert "█" in pace.spark(10)
+
+
+@pytest.mark.parametrize("pages", [[], [5], [5, 5]])
+def test_no_speed_yet(pages) -> None:
+    assert paced(*pages).pages_per_second == 0
+    assert paced(*pages).spark(10).strip() == ""
+
+
+def test_the_spark_line_shows_the_last_samples() -> None:
+    pace = paced(0, 0, 1, 3, 7, 15)
+    assert pace.spark(10) == " ▂▃▅█"
+    assert pace.spark(2) == "▅█"
+    assert pace.spark(0) == ""
+    assert pace.spark(10, ASCII_BLOCKS).isascii()
+
+
+# ---- the display
+
+
+@pytest.mark.parametrize("width", [20, 40, 79, 119, 129, 130, 199, 300])
+@pytest.mark.parametrize("height", [1, 2, 4, 8, 23, 60])
+def test_a_frame_fits_any_terminal(make_report, width, height) -> None:
+    lines = frame(make_report(), paced(*range(0, 40_000, 100)), 3_725, width, height)
+    assert 1 <= len(lines) <= height
+    assert all(line.cell_len <= width for line in lines)
+    assert lines[0].plain.startswith("a.example  running"[:width])
+
+
+@pytest.mark.parametrize("width", [79, 199])
+def test_a_frame_says_everything(make_report, width) -> None:
+    shown = "\n".join(line.plain for line in frame(make_report(), paced(0, 50), 83, width, 23))
+    words = "a.example|running|0:01:23|1 worker|pages/s|100.0|done|12,345|queued|51,234|in flight|64|delayed|failed|12"
+    words += "|excluded|redirects|30|known|1.235 M|items|unwritten|37|fetched|93.8 MB|http_4xx 8  timeout 3  dns 1"
+    words += "|slow hosts|latency|waits|1.2 s|http_5xx|3.4 s"
+    for word in words.split("|"):
+        assert word in shown
+    assert "tls" not in shown
+
+
+def test_eighty_columns_lose_no_figure(make_report) -> None:
+    huge = Counts(**dict.fromkeys(Counts.__struct_fields__, 999_999))
+    lines = frame(make_report(counts=huge), paced(0, 50), 83, 79, 23)
+    assert sum(line.plain.count("999,999") for line in lines) == len(Counts.__struct_fields__)
+
+
+def test_wide_terminals_have_the_hosts_beside_the_figures(make_report) -> None:
+    lines = [line.plain for line in frame(make_report(), paced(0, 50), 83, 199, 23)]
+    assert "done" in lines[2]
+    assert "slow hosts" in lines[2]
+    assert len(lines) == 8
+
+
+def test_a_blocked_sink_is_seen_first(make_report) -> None:
+    sinks = [SinkSeen(target="pages\x1b[1m.jsonl", undelivered=1, owner="x", blocking=True)]
+    report = make_report(sinks=sinks)
+    assert "running, blocked by sink pages[1m.jsonl" in frame(report, Pace(), 0, 79, 5)[0].plain
+    assert plain_line(report, 0, 0).endswith("blocked by sink: pages[1m.jsonl")
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_can_be_drawn(make_report, state) -> None:
+    assert str(state) in frame(make_report(state=state, hosts=[], errors={}), Pace(), 0, 79, 23)[0].plain
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def display(**options: Any) -> tuple[LiveDisplay, io.StringIO, Clock]:
+    stream, clock = io.StringIO(), Clock()
+    console = Console(file=stream, force_terminal=True, width=80, height=24, **options)
+    return LiveDisplay(console, clock), stream, clock
+
+
+def test_the_display_is_drawn_at_most_four_times_a_second(make_report) -> None:
+    live, stream, clock = display()
+    with live:
+        for _ in range(100):
+            clock.now += 0.05
+            live.report(make_report())
+        drawn = stream.getvalue().count("pages/s")
+    assert 10 < drawn <= 20
+
+
+def test_events_stand_above_and_the_terminal_is_given_back(make_report) -> None:
+    live, stream, _ = display()
+    with pytest.raises(KeyboardInterrupt), live:  # noqa: PT012  the display is left by an interrupt
+        live.report(make_report())
+        live.event("worker 7 is gone\x1b[2J [bold]as it is[/bold]")
+        raise KeyboardInterrupt
+    written = stream.getvalue()
+    assert "worker 7 is gone[2J [bold]as it is[/bold]" in written
+    assert "\x1b[2J" not in written
+    # The cursor was hidden, and is back.
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+
+
+def test_no_color_is_obeyed(make_report, monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    live, stream, _ = display()
+    with live:
+        live.report(make_report())
+    assert "\x1b[31m" not in stream.getvalue()
+    assert "\x1b[36m" not in stream.getvalue()
+
+
+# ---- elsewhere
+
+
+def test_a_plain_line_every_ten_seconds(make_report) -> None:
+    stream, clock = io.StringIO(), Clock()
+    lines = PlainLines(stream, clock)
+    for _ in range(70):
+        clock.now += 0.5
+        lines.report(make_report())
+    lines.event("worker 7 is gone\n\x1b[2J")
+    written = stream.getvalue().splitlines()
+    assert len(written) == 4
+    assert "running: 12,345 pages, 0.0 pages/s, 51,237 queued, 64 in flight, 12 failed" in written[0]
+    assert written[3] == "worker 7 is gone [2J"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("quiet", "terminal", "term", "prints_items", "kind"),
+    [
+        (True, True, "xterm", False, Silent),
+        (False, False, "xterm", False, PlainLines),
+        (False, True, "dumb", False, PlainLines),
+        (False, True, "xterm", True, PlainLines),
+        (False, True, "xterm", False, LiveDisplay),
+    ],
+)
+def test_who_is_looking_decides(monkeypatch, quiet, terminal, term, prints_items, kind) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("TERM", term)
+    assert type(choose_progress(quiet=quiet, prints_items=prints_items)) is kind
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed, as the kernel tells it."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def flush(self) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_crawl_outlives_whoever_watched_it(make_report) -> None:
+    clock = Clock()
+    lines = PlainLines(Gone(), clock)
+    live = LiveDisplay(Console(file=Gone(), force_terminal=True, width=80, height=24), clock)
+    for progress in (lines, live):
+        clock.now += 10
+        progress.report(make_report())
+        progress.event("worker 7 is gone")

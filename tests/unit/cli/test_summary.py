@@ -1,0 +1,80 @@
+"""At the end a person knows what came out of it, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+
+import pytest
+
+from skitter.cli import summary as ending
+from skitter.cli.arguments import Parser
+from skitter.cli.crawl import configure
+from skitter.cli.jobs import Place
+
+PLACE = Place("sqlite:.skitter/my shop.db", "shop")
+AGAIN = ["skitter", "crawl", "https://a.example/?a=1&b=2", "-o", "x.jsonl", "--fresh", "--max-pages", "10"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "finished: 10 pages in 2.0 s (5.0 pages/s), 4.1 kB"),
+        ({"begun": "resumed"}, "finished: 10 pages in all; this time 2.0 s"),
+        ({"state": "stopped", "reason": "max_pages"}, "stopped by max_pages: 10 pages"),
+        ({"state": "running", "signal": signal.SIGINT}, "interrupted: 10 pages"),
+        ({"state": "running", "signal": signal.SIGTERM}, "terminated: 10 pages"),
+        ({"failed": 3, "errors": {"dns": 1, "timeout": 2, "tls": 0}}, "failed by class: timeout 2, dns 1"),
+        ({"undelivered": 5}, "5 items not written yet"),
+    ],
+)
+def test_the_summary_in_words(make_summary, changes, words) -> None:
+    assert words in "\n".join(ending.as_text(make_summary(**changes)))
+
+
+def test_a_clean_end_needs_no_next_step(make_summary) -> None:
+    assert ending.next_steps(make_summary(), PLACE, AGAIN) == []
+
+
+def test_what_failed_can_be_looked_into(make_summary) -> None:
+    (step,) = ending.next_steps(make_summary(failed=2), PLACE, AGAIN)
+    assert step == "what failed, and why: skitter failed --frontier 'sqlite:.skitter/my shop.db' --job shop"
+
+
+def test_after_ctrl_c_the_same_command_goes_on_without_fresh(make_summary) -> None:
+    (step,) = ending.next_steps(make_summary(state="running", signal=signal.SIGINT), PLACE, AGAIN)
+    assert shlex.split(step.removeprefix("to go on: ")) == [word for word in AGAIN if word != "--fresh"]
+
+
+@pytest.mark.parametrize("limit", [["--max-pages", "10"], ["--max-pages=10"], []])
+def test_after_the_limit_a_larger_one_goes_on(make_summary, limit) -> None:
+    stopped = make_summary(state="stopped", reason="max_pages", pages=10)
+    (step,) = ending.next_steps(stopped, PLACE, ["skitter", "crawl", "https://a.example/", *limit, "-q"])
+    words = shlex.split(step.removeprefix("to go on: "))
+    assert words == ["skitter", "crawl", "https://a.example/", "-q", "--max-pages", "20"]
+    parser = Parser(prog="skitter crawl", description="")
+    configure(parser)
+    assert parser.parse(words[2:]).overrides[-1].value == "20"
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"), [("command", "skitter resume"), ("max_pages", "skitter crawl as it was started")]
+)
+def test_a_worker_cannot_go_on_with_a_stopped_job(make_summary, reason, step) -> None:
+    stopped = make_summary(state="stopped", reason=reason)
+    assert step in ending.next_steps(stopped, PLACE, ["skitter", "worker"])[0]
+
+
+def test_items_that_no_sink_took_can_be_drained(make_summary) -> None:
+    (step,) = ending.next_steps(make_summary(undelivered=3), PLACE, AGAIN)
+    assert step.startswith("to write what is left: skitter drain -o FILE --frontier")
+
+
+def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
+    (step,) = ending.next_steps(make_summary(failed=2), Place("memory:", "x"), AGAIN)
+    assert "skitter failed" not in step
+    assert "skitter" not in ending.reason_hint(make_summary(failed=2), Place("memory:", "x"))
+
+
+def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:
+    assert ending.reason_hint(make_summary(seeds_done=False, excluded=1), PLACE).startswith("skitter why URL")
