@@ -40,6 +40,7 @@ from skitter.testing.clock import FakeClock
 
 T = TypeVar("T")
 Key = tuple[Work, int]
+Ready = dict[str, tuple[list[int], int]]
 
 HOSTS = "abc"
 PATHS = range(6)
@@ -128,7 +129,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.last_epoch = 0
-        self.served: dict[str, int] = {}
+        self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def teardown(self) -> None:
         self.loop.run_until_complete(self.other.close())
@@ -167,7 +168,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     @rule(fresh=st.sampled_from([False, False, False, True]))
     def begins_again(self, fresh: bool) -> None:
-        over = self.agreed(lambda frontier, _: frontier.report())
+        over = self.agreed(self.report_of)
         delivered = all(sink.undelivered == 0 for sink in over.sinks)
         begun = self.begin(fresh=fresh)
         if fresh:
@@ -219,9 +220,11 @@ class FrontiersAgree(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
     def leases(self, worker: str, limit: int) -> None:
         limit = limit if self.same_choice else 100
-        before = self.ready_hosts()
+        # Leasing reaps too, but then it would not be known before who is ready.
+        self.is_reaped()
+        ready = self.ready_hosts()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
-        self.take(grants, limit, before)
+        self.take(grants, limit, ready)
 
     @precondition(lambda self: self.held)
     @rule(
@@ -252,7 +255,7 @@ class FrontiersAgree(RuleBasedStateMachine):
                 self.ends(key)
         grants = [answer.grant for answer in answers]
         if grants[0] is not None and grants[1] is not None:
-            self.take((grants[0], grants[1]), want, None)
+            self.take((grants[0], grants[1]), want, {})
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
@@ -309,7 +312,6 @@ class FrontiersAgree(RuleBasedStateMachine):
     def is_reaped(self) -> None:
         self.agreed(lambda frontier, _: frontier.reap())
         self.forget_lost()
-        assert all(self.deadline[key] > self.clock() for key in self.held)
 
     def forget_lost(self) -> None:
         """Ask which leases are still there; a renewal of none would not tell."""
@@ -350,17 +352,16 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- what a grant must be
 
-    def take(self, grants: tuple[Grant, Grant], limit: int, before: dict[str, list[int]] | None) -> None:
+    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
         oracle, other = grants
         if self.same_choice:
             assert [self.comparable(lease) for lease in oracle.leases] == [self.comparable(e) for e in other.leases]
         assert self.by_host(oracle) == self.by_host(other)
         told = ("state", "run", "blocked_by", "permitted", "ask_again_seconds")
         assert [getattr(oracle, name) for name in told] == [getattr(other, name) for name in told]
-        for grant in grants:
+        for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
-            if before is not None:
-                self.check_order(grant, before)
+            self.check_order(grant, ready, served)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:
@@ -370,7 +371,6 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.last_epoch = one.epoch
             self.held[key] = (one, two)
             self.deadline[key] = one.deadline
-            self.served[one.host_key] = one.epoch
 
     @staticmethod
     def comparable(lease: Lease) -> Any:
@@ -388,45 +388,31 @@ class FrontiersAgree(RuleBasedStateMachine):
             hosts[lease.host_key].append(self.comparable(lease))
         return dict(hosts)
 
-    def ready_hosts(self) -> dict[str, list[int]]:
-        """Hosts that could be served now, and the priorities that wait there, highest first."""
-        hosts: defaultdict[str, list[int]] = defaultdict(list)
-        for request_id in self.known:
-            trace = self.loop.run_until_complete(self.oracle.trace(request_id))
-            assert trace is not None
-            if trace.state == "queued" and trace.losses < LOSSES_BEFORE_ALONE and trace.ready_in_seconds == 0:
-                assert trace.host is not None
-                if trace.host.in_flight < self.settings["per_host"]:
-                    hosts[trace.host.key].append(trace.priority)
-        return {host: sorted(priorities, reverse=True) for host, priorities in hosts.items()}
+    def ready_hosts(self) -> Ready:
+        """Hosts that could be served now: the priorities that wait there, highest first, and the room in flight."""
+        gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
+        waiting: defaultdict[str, list[int]] = defaultdict(list)
+        room: dict[str, int] = {}
+        for trace in self.loop.run_until_complete(self.traces_of(self.oracle, 0)).values():
+            if trace.state in ("queued", "delayed") and trace.ready_in_seconds == 0 and trace.host.key not in gates:
+                if trace.losses >= LOSSES_BEFORE_ALONE:
+                    return {}  # Suspects go first, and alone.
+                waiting[trace.host.key].append(trace.priority)
+                room[trace.host.key] = self.settings["per_host"] - trace.host.in_flight
+        return {host: (sorted(waiting[host], reverse=True), room[host]) for host in waiting if room[host]}
 
-    def check_order(self, grant: Grant, ready: dict[str, list[int]]) -> None:
-        """Promise 5, as far as it can be seen: whoever was ready and better placed was served first."""
-        waiting = {host: list(priorities) for host, priorities in ready.items()}
-        served = dict(self.served)
+    def check_order(self, grant: Grant, ready: Ready, served: dict[str, int]) -> None:
+        """Promise 5: highest waiting priority, then least recently served."""
+        waiting = {host: (list(priorities), room) for host, (priorities, room) in ready.items()}
         for lease in grant.leases:
-            mine = waiting.get(lease.host_key)
-            # What became ready with this very call (it reaps and wakes first) is not in the picture before it.
-            if lease.work is not Work.PAGE or not mine:
-                waiting.pop(lease.host_key, None)
-                served[lease.host_key] = lease.epoch
-                continue
-            if not self.is_gated(grant):
-                for host, theirs in waiting.items():
-                    if host != lease.host_key and theirs and host not in self.busy(grant):
-                        assert (-mine[0], served.get(lease.host_key, 0)) <= (-theirs[0], served.get(host, 0)), host
-            mine.pop(0)
-            served[lease.host_key] = lease.epoch
-
-    @staticmethod
-    def is_gated(grant: Grant) -> bool:
-        return any(lease.work is Work.ROBOTS for lease in grant.leases)
-
-    def busy(self, grant: Grant) -> set[str]:
-        """Hosts that may have reached their limit or their delay within this grant, or that a gate keeps."""
-        if self.settings["delay_seconds"] or self.settings["obey_robots"] or self.settings["per_host"] < 8:
-            return {lease.host_key for lease in grant.leases} | {f"http://{host}.example" for host in HOSTS}
-        return set()
+            host = lease.host_key
+            if host in waiting:
+                places = {other: (-waiting[other][0][0], served.get(other, 0)) for other in waiting}
+                assert places[host] == min(places.values())
+                priorities, room = waiting.pop(host)
+                if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
+                    waiting[host] = (priorities[1:], room - 1)
+            served[host] = lease.epoch
 
     # ---- what must hold at every moment
 
@@ -453,7 +439,7 @@ class FrontiersAgree(RuleBasedStateMachine):
     def every_request_is_where_the_other_says(self) -> None:
         traces = self.agreed(self.traces_of)
         in_flight: defaultdict[str, int] = defaultdict(int)
-        for (work, request_id), _ in self.held.items():
+        for work, request_id in self.held:
             if work is Work.PAGE and traces[request_id] is not None and traces[request_id].state == "leased":
                 in_flight[traces[request_id].host.key] += 1
         for trace in traces.values():

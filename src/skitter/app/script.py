@@ -14,11 +14,12 @@ from skitter.app.backends import default_frontier
 from skitter.app.child import new_loop
 from skitter.app.crawl import run_crawl
 from skitter.app.plan import CrawlPlan, Output, Summary
-from skitter.errors import UsageError
+from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.loading import LOADING, check_spider, full_reference, make_spider
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
@@ -37,17 +38,25 @@ def crawl(
 ) -> Summary:
     """Crawl with a spider class, or from one or several URLs, until the end.
 
-    ``settings`` are the names of docs/reference/settings.md. A spider that was defined in a notebook
-    or at a prompt runs in this process; any other runs in workers of its own, as ``skitter crawl`` does.
+    ``settings`` are the names of docs/reference/settings.md. A spider that was defined in a notebook,
+    at a prompt or inside a function runs in this process; any other runs in workers of its own, as
+    ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
     """
+    if file := LOADING.get():
+        # A worker that loads its spider from the script would start the script's crawl again, and so would its workers.
+        raise UsageError(
+            f"crawl() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
+        )
     layers: list[tuple[str, Mapping[str, Any]]] = []
     inline: Spider | None = None
     if isinstance(target, type) and issubclass(target, Spider):
         layers.append(("the spider", target.custom_settings))
+        spider = make_spider(target, arguments or {})
+        check_spider(spider)
         reference, seeds = _reference(target), []
         if reference is None:
-            inline = target(**(arguments or {}))
-        name = job or target.name or target.__name__
+            inline = spider
+        name = job or spider.name or target.__name__
     else:
         seeds = [absolute(url) for url in ([target] if isinstance(target, str) else target)]
         if not seeds:
@@ -67,7 +76,13 @@ def crawl(
         outputs=[Output(str(output), overwrite)] if output is not None else [],
         fresh=fresh,
     )
-    return run(run_crawl(plan, on_report=_ignore, on_event=log.warning, spider=inline))
+    try:
+        return run(run_crawl(plan, on_report=_ignore, on_event=log.warning, spider=inline))
+    except SkitterError as error:
+        # The command line prints it; here a traceback is all that a person sees.
+        if error.hint:
+            error.add_note(f"hint: {error.hint}")
+        raise
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -96,12 +111,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _reference(spider: type[Spider]) -> str | None:
-    """``FILE:CLASS`` for workers to load, or None when there is no file to load it from."""
+    """``FILE:CLASS`` for workers to load, as the command line has it; None when it cannot be loaded from a file."""
     try:
-        file = Path(inspect.getfile(spider))
+        file = Path(inspect.getfile(spider)).absolute()
     except (TypeError, OSError):
         return None
-    return f"{file}:{spider.__qualname__}" if file.suffix == ".py" and file.exists() else None
+    if file.suffix != ".py" or not file.exists() or "." in spider.__qualname__:
+        return None
+    return full_reference(str(file), spider, Path.cwd())
 
 
 def _ignore(report: Report) -> None:

@@ -11,7 +11,7 @@ from skitter.cli.arguments import did_you_mean
 from skitter.cli.jobs import job_name_of
 from skitter.errors import SpiderError, UrlError, UsageError
 from skitter.model.url import absolute, host_key
-from skitter.spiders.loading import full_reference, load_spider, make_spider, named_spiders
+from skitter.spiders.loading import check_spider, full_reference, load_spider, make_spider, named_spiders
 
 _SPIDER_FILE = re.compile(r"\.py(:.*)?$")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:")
@@ -52,6 +52,7 @@ def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path
     kind = load_spider(reference, folder)
     # Here rather than in each worker: a wrong -a is one clear error.
     spider = make_spider(kind, arguments)
+    check_spider(spider)
     name = job_name_of(spider.name or kind.__name__)
     return Target(full_reference(reference, kind, folder), [], name, kind.custom_settings)
 

@@ -566,7 +566,15 @@ class Ledger:
         if missing:
             found = self.tables.hosts(missing)
             for key in missing:
-                self._hosts[key] = found.get(key) or Host(key)
+                self._hosts[key] = self._of_this_run(found.get(key) or Host(key))
+
+    def _of_this_run(self, host: Host) -> Host:
+        """A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay."""
+        if host.run != self.job.run:
+            host.run = self.job.run
+            host.queued = host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.gate = host.trusted = False
+        return host
 
     def _flush(self) -> None:
         """Hosts and leases are written once per step, not once per change."""

@@ -94,10 +94,6 @@ class MemoryTables:
 
     def forget_run(self) -> None:
         self._empty_run()
-        for host in self._hosts.values():
-            host.queued = host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
-            host.gate = host.trusted = False
-            host.phase = Phase.IDLE
 
     # ---- requests
 

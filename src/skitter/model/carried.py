@@ -45,7 +45,8 @@ _CONTAINERS = (tuple, set, frozenset)
 
 def carried(values: dict[str, Any], place: str) -> dict[str, Any]:
     """The same values in a form that msgpack has. Raises TypeError for one that has none, and names it."""
-    return {_key(key, place): _form(value, f"{place}[{key!r}]") for key, value in values.items()}
+    form: dict[str, Any] = _form(values, place)
+    return form
 
 
 def read_extension(code: int, data: memoryview) -> Any:

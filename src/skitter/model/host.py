@@ -20,7 +20,7 @@ class Phase(enum.IntEnum):
     """Its in-flight limit is reached, or its robots.txt is being read."""
 
 
-class Host(msgspec.Struct):
+class Host(msgspec.Struct, array_like=True):
     """The state of one host key. Times are the store's clock; 0 means never."""
 
     key: str
@@ -58,3 +58,5 @@ class Host(msgspec.Struct):
     error_class: str = ""
     """Of its last failure."""
     phase: Phase = Phase.IDLE
+    run: int = 0
+    """The run that its queue and its troubles belong to."""

@@ -115,7 +115,8 @@ def encode(request: Request) -> bytes:
         # worker that reads it one day.
         _DECODER.decode(stored)
     except msgspec.ValidationError as error:
-        raise ItemError(f"a request with a wrong value: {request.url}: {error}".replace("$.", "")) from error
+        reason = str(error).replace("$.", "").replace("`object`", "`dict`").replace("`array`", "`list`")
+        raise ItemError(f"a request with a wrong value: {request.url}: {reason}") from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ItemError(
             f"a request cannot be stored: {request.url}: {error}",

@@ -18,7 +18,7 @@ from skitter.errors import UrlError
 MAX_URL_CHARS = 4096
 """Longer URLs are not crawled: no honest page has them and traps do."""
 
-_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
@@ -33,6 +33,9 @@ def absolute(text: str, base: str | None = None) -> str:
         # can_ada raises TypeError for text that UTF-8 cannot hold (a lone surrogate).
         parsed = can_ada.parse(text) if base is None else can_ada.parse(base) + text
     except (ValueError, TypeError) as error:
+        if not isinstance(text, str):
+            # What a selector gives that found nothing.
+            raise TypeError(f"a URL is text, not {type(text).__name__}") from error
         if base is None and not _SCHEME.match(text.strip()):
             raise UrlError(
                 "unparsable", f"not an absolute URL: {text[:200]}", hint=f"did you mean https://{text[:200]} ?"
@@ -87,19 +90,24 @@ def host_key(url: str) -> str:
 def canonical(url: str) -> str:
     """The one form used for identity: escapes normal, query sorted by name, no fragment, no empty query."""
     parsed = can_ada.parse(url)
-    query = parsed.search[1:]
+    path, query = parsed.pathname, parsed.search[1:]
+    if "%" in path:
+        path = _ESCAPE.sub(_normal_escape, path)
     if query:
+        # Escapes first: a name is sorted by what it says, not by how it is written.
+        if "%" in query:
+            query = _ESCAPE.sub(_normal_escape, query)
         # Sorted by name only, and stably: a=2&a=1 and a=1&a=2 may be different pages.
         fields = sorted((field for field in query.split("&") if field), key=lambda field: field.partition("=")[0])
         query = "&".join(fields)
-    start = parsed.href.index("/", 8)
-    target = parsed.pathname + ("?" + query if query else "")
-    if "%" in target:
-        target = _ESCAPE.sub(_normal_escape, target)
-    return parsed.href[:start] + target
+    href = parsed.href
+    return href[: href.index("/", 8)] + path + ("?" + query if query else "")
 
 
 def _normal_escape(match: re.Match[str]) -> str:
+    if match[1] is None:
+        # A bare one, which must not become part of an escape when its neighbours are unescaped.
+        return "%25"
     character = chr(int(match[1], 16))
     return character if character in _UNRESERVED else match[0].upper()
 

@@ -13,15 +13,18 @@ import sys
 import traceback
 import zlib
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
-from skitter.errors import SpiderError
+from skitter.errors import SkitterError, SpiderError
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
 DEFAULT_PLACES = ("spiders",)
 """Where a name is looked for, unless the project says otherwise."""
+LOADING: ContextVar[str] = ContextVar("LOADING", default="")
+"""The spider file whose code runs at this moment because it is being loaded."""
 
 
 def load_spider(reference: str, folder: Path) -> type[Spider]:
@@ -55,6 +58,25 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
             f"a spider cannot be constructed: {kind.__name__}: {type(error).__name__}: {error}",
             hint="are the arguments of -a the ones that its __init__ takes?",
         ) from error
+
+
+def check_spider(spider: Spider) -> None:
+    """What can be seen to be missing before anything runs: where to start, and what to do with a page."""
+    kind = type(spider)
+    if kind.start is not Spider.start:
+        return  # it says itself where it starts, and may name other callbacks
+    if isinstance(spider.start_urls, str):
+        raise SpiderError(
+            f"start_urls is one text, not a list: {kind.__name__}", hint='as in start_urls = ["https://…"]'
+        )
+    if not spider.start_urls:
+        raise SpiderError(
+            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, or a start method"
+        )
+    if kind.parse is Spider.parse:
+        raise SpiderError(
+            f"a spider without a parse method: {kind.__name__}", hint="write def parse(self, response): …"
+        )
 
 
 def named_spiders(places: Iterable[str], folder: Path) -> dict[str, list[str]]:
@@ -110,6 +132,7 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Before it runs: dataclasses and pydantic look their module up by name.
     sys.modules[name] = module
+    before = LOADING.set(shown)
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -117,6 +140,8 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise _import_failure(error, shown) from error
+    finally:
+        LOADING.reset(before)
     return module
 
 
@@ -130,6 +155,8 @@ def _import_failure(error: BaseException, shown: str) -> SpiderError:
             f"a spider with a syntax error: {shown}: {file}, {where}: {error.msg}",
             hint=f"look at: {line}" if line else "correct it and run the same command again",
         )
+    if isinstance(error, SkitterError):
+        return SpiderError(f"a spider cannot be imported: {shown}: {error}", hint=error.hint)
     if isinstance(error, ModuleNotFoundError):
         return SpiderError(
             f"a spider cannot be imported: {shown}: {error}",

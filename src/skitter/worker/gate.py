@@ -10,7 +10,7 @@ from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
-from skitter.model.url import absolute
+from skitter.model.url import absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES
 from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
@@ -35,7 +35,9 @@ class Gatekeeper:
         url, page = f"{lease.host_key}/robots.txt", None
         try:
             for _ in range(_MAX_HOPS + 1):
-                request = FetchRequest(url=url, trusted=lease.trusted, truncate_bytes=MAX_ROBOTS_BYTES)
+                # What the user has permitted is this host, not whatever its robots.txt redirects to.
+                trusted = lease.trusted and host_key(url) == lease.host_key
+                request = FetchRequest(url=url, trusted=trusted, truncate_bytes=MAX_ROBOTS_BYTES)
                 page = await self._fetcher.fetch(request)
                 location = page.header("location")
                 if page.status not in REDIRECT_STATUSES or location is None:

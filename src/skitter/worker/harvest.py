@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from skitter.errors import UrlError
+import msgspec
+
+from skitter.errors import ItemError, UrlError
 from skitter.extract.items import encode_item, is_item
-from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import Entry, Fingerprinter, Request, decode
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
@@ -44,6 +48,7 @@ class Harvest:
     __slots__ = (
         "_depth",
         "_here",
+        "_in_parts",
         "_is_seeding",
         "_origin",
         "_parent",
@@ -56,11 +61,12 @@ class Harvest:
         "urls",
     )
 
-    def __init__(self, rules: Rules, parent: int, origin: Request | None) -> None:
-        """``origin`` is the page's request, or None while seeding."""
+    def __init__(self, rules: Rules, parent: int, origin: Request | None, *, in_parts: bool = True) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead."""
         self._rules = rules
         self._parent = parent
         self._origin = origin
+        self._in_parts = in_parts
         self._is_seeding = origin is None
         self._depth = 0 if origin is None else origin.depth + 1
         self._place = 0
@@ -73,10 +79,17 @@ class Harvest:
         self.is_large = False
         """Time to send a part."""
 
-    def start_part(self) -> None:
-        """What was collected so far is on its way."""
+    def take_part(self, lease: Lease) -> tuple[Outcome, list[str]]:
+        """What was collected so far, as a commit that more will follow; and its URLs to remember."""
+        part = Outcome(
+            lease=lease, ending=Ending.DONE, links=self.links, items=self.items, tally=dict(self.tally), more=True
+        )
+        urls = self.urls
         self.links, self.urls, self.items, self.tally = [], [], [], Counter()
+        # From here on the frontier tells duplicates apart: this must not grow with a list of a million seeds.
+        self._here.clear()
         self.is_large = False
+        return part, urls
 
     def take(self, output: Any) -> None:
         """One thing that a callback yielded."""
@@ -84,19 +97,22 @@ class Harvest:
             self._take_request(output)
         elif is_item(output):
             self.items.append(encode_item(output))
-            self.is_large = len(self.items) >= PART_ITEMS or self.is_large
+            self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
 
     def _take_request(self, request: Request) -> None:
-        rules = self._rules
+        rules, origin = self._rules, self._origin
+        # Counted before anything is left out: what a worker knows differs from one to the next, and an unfiltered
+        # request must be the same one when the page is read again elsewhere.
+        self._place += 1
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         plain = request.method == "GET" and not request.dont_filter and not request.body
         if plain and request.url in rules.known:
             self.tally["duplicates"] += 1
             return
         try:
-            url = absolute(request.url, self._origin.url if self._origin else None)
+            url = absolute(request.url, origin.url if origin else None)
         except UrlError as error:
             self.tally[f"skipped:{error.rule}"] += 1
             return
@@ -107,7 +123,6 @@ class Harvest:
         if rule is not None:
             self.tally[f"outside:{rule}"] += 1
             return
-        self._place += 1
         found = request.replace(
             url=url,
             method=request.method.upper(),
@@ -115,12 +130,15 @@ class Harvest:
             errback=rules.name_of(request.errback),
             body=_as_bytes(request.body),
             depth=self._depth,
-            referrer=self._origin.url if self._origin else None,
+            referrer=origin.url if origin else None,
             chain=(),
             seed=self._is_seeding,
         )
-        self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
-        self.is_large = len(self.links) >= PART_LINKS or self.is_large
+        entry = rules.fingerprinter.entry(found, self._parent, self._place)
+        if request.headers or request.cookies or request.meta or request.cb_kwargs or request.priority:
+            _check_readable(entry, found)
+        self.links.append(entry)
+        self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
             self._here.add(url)
             self.urls.append(url)
@@ -133,3 +151,14 @@ def _as_bytes(body: object) -> bytes:
     if isinstance(body, bytes):
         return body
     raise TypeError(f"a request's body is bytes or text, not {type(body).__name__}")
+
+
+def _check_readable(entry: Entry, request: Request) -> None:
+    """What can be stored but not read back (a number as a header's value) is to fail here, where it was written."""
+    try:
+        decode(entry.payload)
+    except msgspec.ValidationError as error:
+        raise ItemError(
+            f"a request cannot be stored: {request.url}: {error}",
+            hint="headers and cookies take text; the keys of meta and cb_kwargs are text",
+        ) from error

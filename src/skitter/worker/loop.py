@@ -25,11 +25,12 @@ from skitter.model.request import Fingerprinter
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.harvest import Rules
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
-from skitter.worker.visit import LeaseLostError, Visitor
+from skitter.worker.visit import Visitor
 from skitter.worker.watch import Watch
 
 FLUSH_OUTCOMES: Final = 64
@@ -74,9 +75,12 @@ class Worker:
         self._known = KnownUrls(settings.limits.max_known_urls)
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
         rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known)
+        callbacks = Callbacks(
+            callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part
+        )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, commit_part=self._commit_part)
-        self._seeder = Seeder(rules=rules, commit_part=self._commit_part)
+        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
+        self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
         self._pending: list[Ended] = []
         # On their way back: granted too late to start, never started, broken off.

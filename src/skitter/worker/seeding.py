@@ -3,61 +3,113 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
+import time
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any
 
+from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
+from skitter.worker.callbacks import Callbacks, described, is_of_the_callback
 from skitter.worker.harvest import Harvest, Rules
-from skitter.worker.visit import CommitPart, LeaseLostError
-from skitter.worker.watch import Watch
 
 FIRST_PART = 64
 """A long list of seeds starts the crawl before it is read to its end."""
+PART_SECONDS = 0.5
+"""A start() that reads a slow feed has its seeds crawled as they come."""
 
 
 class Seeder:
     """Adds the first requests. Only the last part closes the seeding, so a seeding that dies is run again."""
 
-    def __init__(self, *, rules: Rules, watch: Watch, commit_part: CommitPart) -> None:
+    def __init__(self, *, rules: Rules, callbacks: Callbacks) -> None:
         self._rules = rules
-        self._watch = watch
-        self._commit_part = commit_part
+        self._callbacks = callbacks
 
     async def seed(self, lease: Lease) -> tuple[Outcome, list[str]]:
+        """The last part, and its URLs to remember. If start() fails, what it yielded before that stays."""
         harvest = Harvest(self._rules, lease.id, None)
-        self._parts = 0
+        parts = _Parts(lease, harvest, self._callbacks)
+        sending = asyncio.create_task(parts.send_now_and_then())
+        seeding = asyncio.current_task()
+        assert seeding is not None
+        # It only ends when it fails: then start(), which may be waiting for something, has to end as well.
+        sending.add_done_callback(lambda sent: sent.cancelled() or seeding.cancel())
         try:
-            # Not under the callback's time limit: a start() may read a feed for hours. But a blocked loop is noticed.
-            with self._watch.running(lease):
-                outputs: Any = self._rules.spider.start()
-                if isinstance(outputs, Awaitable):
-                    outputs = await outputs
-                if isinstance(outputs, AsyncIterable):
-                    async for output in outputs:
-                        await self._take(lease, harvest, output)
-                else:
-                    for output in outputs or ():
-                        await self._take(lease, harvest, output)
-        except LeaseLostError:
+            problem = await self._consume(parts)
+            outcome, urls = await parts.last()
+            if sending.done():
+                sending.result()
+        except asyncio.CancelledError:
+            if sending.done():
+                sending.result()
             raise
-        except Exception:  # noqa: BLE001  whatever start() raises ends the seeding; what it yielded before stays
-            problem = "start() failed:\n" + traceback.format_exc()
-            return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=problem), []
-        outcome = Outcome(lease=lease, ending=Ending.DONE, links=harvest.links, tally=dict(harvest.tally))
-        return outcome, harvest.urls
+        finally:
+            sending.cancel()
+        if problem:
+            outcome.ending, outcome.error_class, outcome.error = Ending.DEAD, "callback", problem
+        return outcome, urls
 
-    async def _take(self, lease: Lease, harvest: Harvest, output: Any) -> None:
-        harvest.take(output)
-        if harvest.items:
+    async def _consume(self, parts: _Parts) -> str:
+        """Run start() to its end; the traceback if it raised, else nothing."""
+        # Not under the callback's time limit: a start() may read a feed for hours. But a blocked loop is noticed.
+        try:
+            outputs: Any = self._rules.spider.start()
+            if isinstance(outputs, Awaitable):
+                outputs = await outputs
+            if isinstance(outputs, AsyncIterable):
+                async for output in outputs:
+                    await parts.take(output)
+            else:
+                for output in outputs or ():
+                    await parts.take(output)
+        except BaseException as error:  # noqa: BLE001  see is_of_the_callback
+            if not is_of_the_callback(error):
+                raise
+            return "start() failed:\n" + described(error)
+        return ""
+
+
+class _Parts:
+    """What start() has yielded, on its way into the frontier."""
+
+    def __init__(self, lease: Lease, harvest: Harvest, callbacks: Callbacks) -> None:
+        self._lease = lease
+        self._harvest = harvest
+        self._callbacks = callbacks
+        self._sent = 0
+        self._sent_at = time.monotonic()
+        # A part that arrived after the last one would be refused, and its seeds lost.
+        self._turn = asyncio.Lock()
+
+    async def take(self, output: Any) -> None:
+        """One thing that start() yielded."""
+        harvest = self._harvest
+        if is_item(output):
             raise TypeError("start() yields Requests, not items")
-        if harvest.is_large or (self._parts == 0 and len(harvest.links) >= FIRST_PART):
-            self._parts += 1
-            part = Outcome(lease=lease, ending=Ending.DONE, links=harvest.links, tally=dict(harvest.tally), more=True)
-            urls = harvest.urls
-            harvest.start_part()
-            if not await self._commit_part(part, urls):
-                raise LeaseLostError
+        harvest.take(output)
+        enough = harvest.is_large or (not self._sent and len(harvest.links) >= FIRST_PART)
+        if enough or time.monotonic() - self._sent_at >= PART_SECONDS:
+            await self._send()
             # The pages that are already there get their turn.
             await asyncio.sleep(0)
+
+    async def send_now_and_then(self) -> None:
+        """For a start() that waits for its next seed while others are at hand."""
+        while True:
+            await asyncio.sleep(PART_SECONDS)
+            await self._send()
+
+    async def last(self) -> tuple[Outcome, list[str]]:
+        """What is left, with nothing on its way any more."""
+        async with self._turn:
+            outcome, urls = self._harvest.take_part(self._lease)
+            outcome.more = False
+            return outcome, urls
+
+    async def _send(self) -> None:
+        async with self._turn:
+            self._sent_at = time.monotonic()
+            if self._harvest.links:
+                self._sent += 1
+                await self._callbacks.send_part(self._lease, self._harvest)

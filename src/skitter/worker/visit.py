@@ -5,16 +5,10 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-import traceback
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from contextlib import aclosing
-from typing import Any
 
-from skitter.errors import FetchError, FrontierError
-from skitter.extract.items import is_item
+from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model.lease import Lease
@@ -24,10 +18,8 @@ from skitter.model.request import Request
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation
 from skitter.settings import Settings
+from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
-
-CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
-"""Commits a part of a large page; False: the lease is lost."""
 
 
 class Failure:
@@ -40,18 +32,14 @@ class Failure:
         self.response = response
 
 
-class LeaseLostError(Exception):
-    """The page belongs to another worker now: drop it."""
-
-
 class Visitor:
     """Turns leases of pages into outcomes."""
 
-    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, commit_part: CommitPart) -> None:
+    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, callbacks: Callbacks) -> None:
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
-        self._commit_part = commit_part
+        self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
 
     async def visit(self, lease: Lease, request: Request) -> tuple[Outcome, list[str]]:
@@ -85,7 +73,7 @@ class Visitor:
             error = f"the spider has no callback of this name: {request.callback}"
             return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
         harvest = Harvest(self._rules, lease.id, request)
-        problem = await self._call(lease, harvest, callback, response, request.cb_kwargs)
+        problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
             outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
             return outcome, []
@@ -148,79 +136,17 @@ class Visitor:
             return outcome, []
         response = Response(page, request) if page is not None else None
         failure = Failure(request, error_class, message, response)
-        harvest = Harvest(self._rules, lease.id, request)
+        # In one piece: a page that ends dead shows nothing of what was staged before.
+        harvest = Harvest(self._rules, lease.id, request, in_parts=False)
         errback = getattr(self._rules.spider, request.errback, None)
         if errback is None:
             problem = f"the spider has no errback of this name: {request.errback}"
         else:
-            problem = await self._call(lease, harvest, errback, failure, {})
+            problem = await self._callbacks.call(lease, harvest, errback, failure, {})
         if problem:
             outcome.error = f"{message}\nand its errback failed:\n{problem}"
             return outcome, []
         return self._harvested(outcome, harvest)
-
-    # ---- callbacks
-
-    async def _call(
-        self, lease: Lease, harvest: Harvest, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
-    ) -> str:
-        """Run a callback to its end; the traceback if it raised, else nothing."""
-        try:
-            result = callback(argument, **keywords)
-            if isinstance(result, (AsyncIterable, Awaitable)):
-                await self._consume_async(lease, harvest, result)
-            else:
-                await self._consume(lease, harvest, result)
-        except (LeaseLostError, FrontierError):
-            # Of a part that was sent: no fault of the callback's.
-            raise
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return traceback.format_exc()
-        except (Exception, SystemExit):  # noqa: BLE001  whatever a spider raises costs its page and nothing else
-            return traceback.format_exc()
-        return ""
-
-    async def _consume_async(self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]) -> None:
-        seconds = self._settings.limits.callback_seconds
-        limit = asyncio.timeout(seconds)
-        try:
-            async with limit:
-                if isinstance(result, Awaitable):
-                    await self._consume(lease, harvest, await result)
-                    return
-                async with aclosing(result) if hasattr(result, "aclose") else nullcontext():
-                    async for output in result:
-                        await self._take(lease, harvest, output)
-        except TimeoutError as error:
-            if limit.expired():
-                raise TimeoutError(f"the callback took more than {seconds:g} s") from error
-            raise
-
-    async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
-        if result is None:
-            return
-        if isinstance(result, Request) or is_item(result) or not isinstance(result, Iterable):
-            result = (result,)
-        for output in result:
-            harvest.take(output)
-            if harvest.is_large:
-                await self._send_part(lease, harvest)
-
-    async def _send_part(self, lease: Lease, harvest: Harvest) -> None:
-        part = Outcome(
-            lease=lease,
-            ending=Ending.DONE,
-            links=harvest.links,
-            items=harvest.items,
-            tally=dict(harvest.tally),
-            more=True,
-        )
-        urls = harvest.urls
-        harvest.start_part()
-        if not await self._commit_part(part, urls):
-            raise LeaseLostError
 
     # ---- small change
 

@@ -2,10 +2,11 @@
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
--- requests  every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the
+-- requests  (columns that an index or a filter needs, the rest as msgpack: history is attempts, losses and times)
+--           every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the
 --           history that `why` and `failed` read, in one table. place is tables.Place; the numbers are
 --           written out in the indexes below
--- hosts     one row a host key: what policy/politeness decides on. The two indexes hold just the hosts that
+-- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The two indexes hold just the hosts that
 --           may be served (ready) or that wait for their time (waiting), so a lease never scans the others
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
@@ -31,16 +32,9 @@ CREATE TABLE requests (
     host TEXT NOT NULL,
     priority INTEGER NOT NULL,
     place INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
-    losses INTEGER NOT NULL,
-    losses_alone INTEGER NOT NULL,
-    blocks INTEGER NOT NULL,
     not_before REAL NOT NULL,
-    added_at REAL NOT NULL,
-    ended_at REAL NOT NULL,
-    status INTEGER NOT NULL,
     error_class TEXT NOT NULL,
-    error TEXT NOT NULL,
+    history BLOB NOT NULL,
     payload BLOB NOT NULL,
     PRIMARY KEY (job, seq)
 ) WITHOUT ROWID;
@@ -53,30 +47,15 @@ CREATE INDEX dead ON requests (job, seq) WHERE place = 5;
 CREATE TABLE hosts (
     job INTEGER NOT NULL,
     key TEXT NOT NULL,
-    queued INTEGER NOT NULL,
-    in_flight INTEGER NOT NULL,
+    phase INTEGER NOT NULL,
     top INTEGER NOT NULL,
     served INTEGER NOT NULL,
     due REAL NOT NULL,
-    blocked_until REAL NOT NULL,
-    struck_at REAL NOT NULL,
-    strikes INTEGER NOT NULL,
-    blocks INTEGER NOT NULL,
-    start_seconds REAL NOT NULL,
-    crawl_delay_seconds REAL NOT NULL,
-    robots_version INTEGER NOT NULL,
-    robots_until REAL NOT NULL,
-    gate INTEGER NOT NULL,
-    gate_losses INTEGER NOT NULL,
-    trusted INTEGER NOT NULL,
-    latency_seconds REAL NOT NULL,
-    address TEXT NOT NULL,
-    error_class TEXT NOT NULL,
-    phase INTEGER NOT NULL,
+    record BLOB NOT NULL,
     PRIMARY KEY (job, key)
 ) WITHOUT ROWID;
 CREATE INDEX ready ON hosts (job, top DESC, served) WHERE phase = 1;
-CREATE INDEX waiting ON hosts (job, max(due, blocked_until)) WHERE phase = 2;
+CREATE INDEX waiting ON hosts (job, due) WHERE phase = 2;
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -1,0 +1,108 @@
+"""Running what people wrote: a callback of any kind, to its end, with what it yields on the way to a commit.
+
+Whatever a callback does, it costs its page and nothing else. What is not its doing (a lost lease, a store
+that fails while a part is sent, a worker that stops) passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from skitter.errors import FrontierError
+from skitter.extract.items import is_item
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import Request
+from skitter.worker.harvest import Harvest
+
+CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
+"""Commits a part of a large page; False: the lease is lost."""
+_HERE = str(Path(__file__).parent)
+
+
+class LeaseLostError(Exception):
+    """The page belongs to another worker now: drop it."""
+
+
+class Callbacks:
+    """Runs callbacks for one worker."""
+
+    def __init__(self, *, callback_seconds: float, commit_part: CommitPart) -> None:
+        self._callback_seconds = callback_seconds
+        self._commit_part = commit_part
+
+    async def call(
+        self, lease: Lease, harvest: Harvest, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
+    ) -> str:
+        """Run it to its end; the traceback if it raised, else nothing."""
+        try:
+            result = callback(argument, **keywords)
+            if isinstance(result, (AsyncIterable, Awaitable)):
+                await self._consume_async(lease, harvest, result)
+            else:
+                await self._consume(lease, harvest, result)
+        except BaseException as error:  # noqa: BLE001  see is_of_the_callback
+            if not is_of_the_callback(error):
+                raise
+            return described(error)
+        return ""
+
+    async def send_part(self, lease: Lease, harvest: Harvest) -> None:
+        """Commit what was harvested so far, ahead of the rest. Raises LeaseLostError when that is refused."""
+        part, urls = harvest.take_part(lease)
+        if not await self._commit_part(part, urls):
+            raise LeaseLostError
+
+    async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
+        if result is None:
+            return
+        if isinstance(result, Request) or is_item(result) or not isinstance(result, Iterable):
+            result = (result,)
+        for output in result:
+            harvest.take(output)
+            if harvest.is_large:
+                await self.send_part(lease, harvest)
+
+    async def _consume_async(self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]) -> None:
+        limit = asyncio.timeout(self._callback_seconds)
+        try:
+            async with limit:
+                if isinstance(result, AsyncIterable):
+                    await self._consume_each(lease, harvest, result)
+                else:
+                    await self._consume(lease, harvest, await result)
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(f"the callback took more than {self._callback_seconds:g} s") from error
+            raise
+
+    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any]) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            if callable(close := getattr(outputs, "aclose", None)):
+                # Now, and not when the collector finds it: it may hold connections.
+                stack.push_async_callback(close)
+            async for output in outputs:
+                harvest.take(output)
+                if harvest.is_large:
+                    await self.send_part(lease, harvest)
+
+
+def is_of_the_callback(error: BaseException) -> bool:
+    """Whether the page is to blame. A callback may well raise SystemExit, or CancelledError from a task of its own."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or not task.cancelling()
+    return isinstance(error, (Exception, SystemExit)) and not isinstance(error, (LeaseLostError, FrontierError))
+
+
+def described(error: BaseException) -> str:
+    """The traceback, from where the spider's own code begins."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))
