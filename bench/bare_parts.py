@@ -20,7 +20,7 @@ from selectolax.lexbor import LexborHTMLParser
 start, max_pages = sys.argv[1], int(sys.argv[2])
 origin = start[: start.index("/", 8)]
 seen, queue = {start}, deque([start])
-out = tempfile.TemporaryFile("w")
+out = tempfile.TemporaryFile("w")  # noqa: SIM115  until the end of the script
 multi = pycurl.CurlMulti()
 multi.setopt(pycurl.M_MAXCONNECTS, 64)
 idle = []
@@ -30,7 +30,7 @@ for _ in range(64):
     idle.append(curl)
 
 
-def take(url, kind, body):
+def take(url, body):
     tree = LexborHTMLParser(body)
     title = tree.css_first("title")
     out.write(json.dumps({"url": url, "title": title.text() if title else None}) + "\n")
@@ -68,9 +68,8 @@ while queue or flying:
         idle.append(curl)
         if curl.getinfo(pycurl.RESPONSE_CODE) == 200:
             pages += 1
-            kind = curl.getinfo(pycurl.CONTENT_TYPE) or ""
-            if "html" in kind:
-                take(url, kind, buffer.getvalue())
+            if "html" in (curl.getinfo(pycurl.CONTENT_TYPE) or ""):
+                take(url, buffer.getvalue())
     assert not failed, failed
 seconds = time.perf_counter() - began
 usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -111,7 +111,8 @@ async def main() -> None:
         row["cpu_us"] = statistics.median(cpu for _, cpu in times) / options.cycles * 1e6
     slowest = min(row["urls_per_second"] for row in report)
     fastest = max(row["urls_per_second"] for row in report)
-    print(json.dumps({"backend": options.backend, "hosts": options.hosts, "rows": report, "ratio": fastest / slowest}, indent=1))
+    result = {"backend": options.backend, "hosts": options.hosts, "rows": report, "ratio": fastest / slowest}
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

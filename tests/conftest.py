@@ -47,12 +47,18 @@ class CommandLine:
         """The one object that a command prints with --json."""
         return json.loads(self.run(*arguments, "--json", code=code).stdout)
 
+    def records(self, *arguments: object) -> list[dict[str, Any]]:
+        """The objects, one a line, that a command prints with --json."""
+        return [json.loads(line) for line in self.run(*arguments, "--json").stdout.splitlines()]
+
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The records of a JSON lines file."""
         return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
 
     def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(textwrap.dedent(text))
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -39,8 +41,6 @@ def test_every_page_is_found_once(skitter, workers) -> None:
 
 
 def failed_records(skitter) -> list[dict[str, Any]]:
-    import json
-
     return [json.loads(line) for line in skitter.run("failed", "--job", "demo", "--json").stdout.splitlines()]
 
 
@@ -70,7 +70,7 @@ def test_per_host_limit_and_delay_hold_for_all_workers(skitter, tmp_path) -> Non
         times = sorted(hit.at for hit in log if hit.host == host)
         assert len(times) == 12
         # The promise is made at the client's socket; the way to the server's stamp may take a little off a gap.
-        assert min(later - earlier for earlier, later in zip(times, times[1:], strict=False)) >= delay - 0.03
+        assert min(later - earlier for earlier, later in pairwise(times)) >= delay - 0.03
 
 
 def test_in_flight_per_host_is_bounded(skitter, tmp_path) -> None:

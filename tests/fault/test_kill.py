@@ -28,9 +28,9 @@ def read_urls(path: Path) -> list[str]:
         with path.open(newline="") as file:
             records = list(csv.DictReader(file))
     else:
-        opened = gzip.open(path, "rt") if path.name.endswith(".gz") else path.open()
-        with opened as file:
-            records = [json.loads(line) for line in file]
+        data = path.read_bytes()
+        text = gzip.decompress(data) if path.name.endswith(".gz") else data
+        records = [json.loads(line) for line in text.splitlines()]
     return [canonical(record["url"]) for record in records]
 
 

@@ -295,11 +295,13 @@ class FrontiersAgree(RuleBasedStateMachine):
                 self.ends(key)
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), late=st.booleans())
-    def releases(self, data: st.DataObject, late: bool) -> None:
+    @rule(data=st.data(), late=st.booleans(), touched=st.booleans())
+    def releases(self, data: st.DataObject, late: bool, touched: bool) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=4))
         pairs = [self.held[key] for key in keys]
-        self.agreed(lambda frontier, which: frontier.release([pair[which] for pair in pairs], late=late))
+        self.agreed(
+            lambda frontier, which: frontier.release([pair[which] for pair in pairs], late=late, touched=touched)
+        )
         for key in keys:
             self.ends(key)
 
@@ -346,9 +348,9 @@ class FrontiersAgree(RuleBasedStateMachine):
             progress = SinkProgress(items[-1].position, b"mark", closed)
             assert self.agreed(lambda frontier, _: frontier.items_done("out", owner, progress))
 
-    @rule(owner=st.sampled_from(OWNERS))
-    def closes_sink(self, owner: str) -> None:
-        self.agreed(lambda frontier, _: frontier.close_sink("out", owner))
+    @rule(owner=st.sampled_from(OWNERS), forget=st.sampled_from([False, False, True]))
+    def closes_sink(self, owner: str, forget: bool) -> None:
+        self.agreed(lambda frontier, _: frontier.close_sink("out", owner, forget=forget))
 
     # ---- what a grant must be
 

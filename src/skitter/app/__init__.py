@@ -1,22 +1,43 @@
 """The composition root: the one place that knows every room and puts them together.
 
 ``backends`` picks a backend by URL, ``crawl`` runs a job on this machine, ``child`` is the process
-of one worker, ``script`` is ``skitter.crawl``.
+of one worker, ``script`` is ``skitter.crawl``. Names are imported when they are first asked for: a
+command that only reads a frontier does not load the fetch engine.
 """
 
-from skitter.app.backends import default_frontier, open_frontier
-from skitter.app.crawl import run_crawl, run_drain, run_worker
-from skitter.app.plan import CrawlPlan, Output, Summary
-from skitter.app.script import crawl
+from __future__ import annotations
 
-__all__ = [
-    "CrawlPlan",
-    "Output",
-    "Summary",
-    "crawl",
-    "default_frontier",
-    "open_frontier",
-    "run_crawl",
-    "run_drain",
-    "run_worker",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skitter.app.backends import default_frontier as default_frontier
+    from skitter.app.backends import open_frontier as open_frontier
+    from skitter.app.crawl import run_crawl as run_crawl
+    from skitter.app.crawl import run_drain as run_drain
+    from skitter.app.crawl import run_worker as run_worker
+    from skitter.app.plan import CrawlPlan as CrawlPlan
+    from skitter.app.plan import Output as Output
+    from skitter.app.plan import Summary as Summary
+    from skitter.app.script import crawl as crawl
+
+_HOME = {
+    "CrawlPlan": "skitter.app.plan",
+    "Output": "skitter.app.plan",
+    "Summary": "skitter.app.plan",
+    "crawl": "skitter.app.script",
+    "default_frontier": "skitter.app.backends",
+    "open_frontier": "skitter.app.backends",
+    "run_crawl": "skitter.app.crawl",
+    "run_drain": "skitter.app.crawl",
+    "run_worker": "skitter.app.crawl",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)

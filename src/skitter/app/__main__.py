@@ -1,8 +1,12 @@
 """``python -m skitter.app CONFIG``: one worker process, as its supervisor starts it."""
 
+import signal
 import sys
 
-from skitter.app.child import main
-
 if __name__ == "__main__":
+    # Ctrl-C reaches the whole process group, also while we import; only the supervisor decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    from skitter.app.child import main
+
     sys.exit(main())

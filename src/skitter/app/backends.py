@@ -33,8 +33,8 @@ def default_frontier(job: str) -> str:
     return f"sqlite:.skitter/{job}.db"
 
 
-def open_sink(target: str, *, overwrite: bool) -> Sink:
+def open_sink(target: str, *, overwrite: bool, job: str) -> Sink:
     """The sink of a target; it is not touched yet."""
     from skitter.sinks.files import file_sink
 
-    return file_sink(target, overwrite=overwrite)
+    return file_sink(target, overwrite=overwrite, job=job)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from skitter.app.backends import open_frontier
+from skitter.app.voice import Voice, VoiceHandler
 from skitter.errors import SkitterError
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
@@ -22,12 +23,14 @@ from skitter.model.job import Job
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
+from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.identity import worker_id
 from skitter.worker.loop import Worker
-from skitter.worker.renewal import RenewalThread
+from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
-_MAX_LOG_CHARS = 3000
-"""A line that fits a pipe's atomic write, so that lines of two threads never mix."""
+_ORPHAN_SECONDS = 5.0
+"""Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
+log = logging.getLogger("skitter.worker")
 
 
 class ChildConfig(msgspec.Struct, kw_only=True):
@@ -35,6 +38,7 @@ class ChildConfig(msgspec.Struct, kw_only=True):
 
     frontier: str
     job: str
+    spider: str = ""
     run: dict[str, Any]
     """The group ``run`` of the settings: this node's own."""
     stay: bool = False
@@ -42,35 +46,12 @@ class ChildConfig(msgspec.Struct, kw_only=True):
     pipe: int = -1
 
 
-class Voice:
-    """The pipe to the supervisor. Never blocks: a beat that does not fit is followed by another."""
+def make_spider(job: Job, reference: str = "") -> Spider:
+    """The job's spider, with its arguments; the built-in one gets the job's seeds.
 
-    def __init__(self, pipe: int) -> None:
-        self._pipe = pipe
-        self.is_broken = False
-        os.set_blocking(pipe, False)
-
-    def say(self, **message: Any) -> None:
-        try:
-            os.write(self._pipe, json.dumps(message).encode() + b"\n")
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.is_broken = True
-
-
-class _VoiceHandler(logging.Handler):
-    def __init__(self, voice: Voice) -> None:
-        super().__init__()
-        self._voice = voice
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._voice.say(log=self.format(record)[:_MAX_LOG_CHARS])
-
-
-def make_spider(job: Job) -> Spider:
-    """The job's spider, with its arguments; the built-in one gets the job's seeds."""
-    spider = load_spider(job.spec.spider, Path.cwd())(**job.spec.arguments)
+    ``reference``: where this node keeps the spider's file, if not where the job says.
+    """
+    spider = instance_of(load_spider(reference or job.spec.spider, Path.cwd()), job.spec.arguments)
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
     return spider
@@ -97,51 +78,78 @@ def make_worker(
     )
 
 
-async def _work(config: ChildConfig, voice: Voice) -> None:
+async def _work(config: ChildConfig, voice: Voice) -> bool:
+    """Until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier = open_frontier(config.frontier, config.job, create=False)
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
         fetcher = CurlFetcher(settings.fetch)
-        worker = make_worker(frontier, fetcher, make_spider(job), job, settings, stay=config.stay)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, worker.stop)
+        worker = make_worker(frontier, fetcher, make_spider(job, config.spider), job, settings, stay=config.stay)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         voice.say(hello=worker.id)
-
-        def beat() -> None:
-            culprit = worker.watch.culprit()
-            lease = [culprit.work, culprit.id, culprit.epoch] if culprit else None
-            voice.say(beat=round(worker.watch.blocked_seconds(), 1), lease=lease)
-            if voice.is_broken:
-                loop.call_soon_threadsafe(worker.stop)
-
-        def own_source() -> tuple[Frontier, Any]:
-            source = open_frontier(config.frontier, config.job, create=False)
-            return source, source.close
-
-        with RenewalThread(worker, own_source, settings.limits.lease_seconds, beat):
-            await worker.run()
-        await fetcher.close()
+        heart = _Heart(worker, voice, settings.run.shutdown_seconds)
+        renewal = RenewalThread(
+            worker,
+            lambda: open_frontier(config.frontier, config.job, create=False),
+            settings.limits.lease_seconds,
+            heart.beat,
+        )
+        try:
+            with renewal:
+                await worker.run()
+        finally:
+            await fetcher.close()
+        return worker.superseded and config.stay
     finally:
         await frontier.close()
 
 
+class _Heart:
+    """Tells the supervisor, from the renewal thread, that the process lives and what holds its loop."""
+
+    def __init__(self, worker: Worker, voice: Voice, shutdown_seconds: float) -> None:
+        self._worker = worker
+        self._voice = voice
+        self._patience_seconds = shutdown_seconds + _ORPHAN_SECONDS
+        self._loop = asyncio.get_running_loop()
+        self._alone_since: float | None = None
+
+    def beat(self) -> None:
+        blocked_seconds, lease = self._worker.watch.look(BEAT_SECONDS)
+        culprit = [lease.work, lease.id, lease.epoch] if lease else None
+        self._voice.say(beat=blocked_seconds, lease=culprit)
+        if self._voice.is_broken:
+            self._end()
+
+    def _end(self) -> None:
+        now = time.monotonic()
+        if self._alone_since is None:
+            self._alone_since = now
+            self._loop.call_soon_threadsafe(self._worker.stop)
+        elif now - self._alone_since > self._patience_seconds:
+            # A callback that blocks would keep its page leased for ever. So it is lost, and leased to others.
+            os._exit(1)
+
+
 def main() -> int:
     config = msgspec.json.decode(sys.argv[1], type=ChildConfig)
-    # Ctrl-C reaches the whole process group; only the supervisor decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     voice = Voice(config.pipe)
-    handler = _VoiceHandler(voice)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
+    logging.basicConfig(
+        handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING
+    )
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(_work(config, voice))
+            again = runner.run(_work(config, voice))
     except SkitterError as error:
-        voice.say(error=str(error), hint=error.hint, code=error.exit_code)
+        voice.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)
         return error.exit_code
+    except Exception as error:
+        log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
+        return 1
+    voice.say_at_last(end=again)
     return 0
 
 

@@ -20,6 +20,7 @@ from skitter.errors import JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
 from skitter.settings import Settings
+from skitter.sinks.contract import Sink
 from skitter.spiders.base import Spider
 from skitter.worker.delivery import Delivery
 from skitter.worker.identity import is_dead, worker_id
@@ -27,6 +28,7 @@ from skitter.worker.renewal import RenewalThread, renew_while_running
 from skitter.worker.supervisor import Supervisor
 
 REPORT_SECONDS = 0.5
+STDOUT = "-"
 _ENDED = (State.FINISHED, State.STOPPED)
 OnReport = Callable[[Report], None]
 OnEvent = Callable[[str], None]
@@ -88,20 +90,21 @@ async def run_crawl(
             f"one process only: {plan.frontier}" if spider is None else "a spider without a file runs in one process",
             hint="use --frontier sqlite:PATH, or --workers 1",
         )
-    sinks = [open_sink(output.target, overwrite=output.overwrite) for output in plan.outputs]
     began = time.monotonic()
     stop = Stop(on_event)
     async with _opened(plan.frontier, plan.spec.name, create=True) as frontier:
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
-        begun = await frontier.begin(plan.spec, fresh=plan.fresh)
-        if begun is Begun.RESUMED:
-            await _release_the_dead(frontier, on_event)
-        before = await frontier.counts()
+        await _release_the_dead(frontier, on_event)
+        sinks = await _sinks_to_serve(frontier, plan, on_event)
         delivery = Delivery(frontier, sinks, owner=worker_id())
         with stop.listening():
-            await delivery.open()
+            # Before the run begins: a target that cannot be written must not cost the results of the last run.
+            await delivery.take()
             try:
+                begun = await frontier.begin(plan.spec, fresh=plan.fresh, sinks=[sink.target for sink in sinks])
+                before = await frontier.counts()
+                await delivery.open()
                 async with _reporting(frontier, on_report):
                     if inline:
                         working = _work_inline(plan, frontier, spider, stop)
@@ -138,11 +141,7 @@ async def run_worker(
             found = await _wait_for_job(opened, stop) if stay else await opened.job()
             if found is None:
                 raise JobError(f"no such job: {job}")
-            if spider and found.spec.spider != spider:
-                raise JobError(
-                    f"job {job} has another spider: {found.spec.spider or 'the built-in one'}",
-                    hint="leave the spider out, or name the job's own",
-                )
+            _check_same_spider(found, spider)
             await _release_the_dead(opened, on_event)
             before = await opened.counts()
             plan = CrawlPlan(
@@ -152,20 +151,28 @@ async def run_worker(
                 verbosity=verbosity,
             )
             async with _reporting(opened, on_report):
-                await _work_supervised(plan, opened, stop, on_event, stay=stay)
+                await _work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
             report = await opened.report()
             on_report(report)
     return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
 
 
 async def run_drain(*, frontier: str, job: str, outputs: list[Output]) -> int:
-    """Write what the outbox holds to the targets, in place of an owner that is gone. How many items."""
-    sinks = [open_sink(output.target, overwrite=output.overwrite) for output in outputs]
+    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items."""
+    sinks = [open_sink(output.target, overwrite=False, job=job) for output in outputs]
     async with _opened(frontier, job, create=False) as opened:
         await _release_the_dead(opened, lambda _: None)
+        kept = [sink.target for sink in (await opened.report()).sinks]
+        for sink in sinks:
+            if sink.target not in kept:
+                raise JobError(
+                    f"the job keeps no items for this target: {sink.target}",
+                    hint=f"its targets: {', '.join(kept)}" if kept else "it was started without -o, and keeps none",
+                )
         delivery = Delivery(opened, sinks, owner=worker_id())
-        await delivery.open()
+        await delivery.take()
         try:
+            await delivery.open()
             await delivery.drain()
             report = await opened.report()
             await delivery.finish(complete=report.job.state is State.FINISHED)
@@ -223,13 +230,19 @@ async def _work_and_deliver(working: Coroutine[Any, Any, None], delivery: Delive
 
 
 async def _work_supervised(
-    plan: CrawlPlan, frontier: Frontier, stop: Stop, on_event: OnEvent, *, stay: bool = False
+    plan: CrawlPlan, frontier: Frontier, stop: Stop, on_event: OnEvent, *, stay: bool = False, spider: str = ""
 ) -> None:
     run = msgspec.to_builtins(plan.settings.run)
 
     def command(pipe: int) -> list[str]:
         config = ChildConfig(
-            frontier=plan.frontier, job=plan.spec.name, run=run, stay=stay, verbosity=plan.verbosity, pipe=pipe
+            frontier=plan.frontier,
+            job=plan.spec.name,
+            spider=spider,
+            run=run,
+            stay=stay,
+            verbosity=plan.verbosity,
+            pipe=pipe,
         )
         return [sys.executable, "-m", "skitter.app", msgspec.json.encode(config).decode()]
 
@@ -276,7 +289,11 @@ async def _work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | Non
 
 async def _release_the_dead(frontier: Frontier, on_event: OnEvent) -> None:
     """Workers that died on this machine with their supervisor: nobody else would hand their leases back at once."""
-    for worker in await frontier.workers():
+    try:
+        workers = await frontier.workers()
+    except JobError:
+        return
+    for worker in workers:
         if is_dead(worker.id):
             back = await frontier.release_worker(worker.id)
             if back:
@@ -284,6 +301,32 @@ async def _release_the_dead(frontier: Frontier, on_event: OnEvent) -> None:
     for sink in (await frontier.report()).sinks:
         if sink.owner and is_dead(sink.owner):
             await frontier.close_sink(sink.target, sink.owner)
+
+
+async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> list[Sink]:
+    """The targets of this command, and those an unfinished run began with; not the ones that another process serves."""
+    job = plan.spec.name
+    sinks = {
+        sink.target: sink
+        for sink in (open_sink(output.target, overwrite=output.overwrite, job=job) for output in plan.outputs)
+    }
+    try:
+        report = await frontier.report()
+    except JobError:
+        return list(sinks.values())
+    goes_on = not plan.fresh and (report.job.state is not State.FINISHED or report.undelivered)
+    for seen in report.sinks:
+        if seen.owner:
+            if sinks.pop(seen.target, None):
+                on_event(f"{seen.target} is being written by {seen.owner}")
+        elif goes_on and seen.target not in sinks:
+            if seen.target == STDOUT:
+                # Nobody reads the standard output of a command that is gone.
+                await frontier.open_sink(seen.target, worker_id())
+                await frontier.close_sink(seen.target, worker_id(), forget=True)
+            else:
+                sinks[seen.target] = open_sink(seen.target, overwrite=False, job=job)
+    return list(sinks.values())
 
 
 async def _refuse_while_workers_live(frontier: Frontier) -> None:
@@ -298,6 +341,16 @@ async def _refuse_while_workers_live(frontier: Frontier) -> None:
         raise JobError(
             f"workers are at work on this job: {', '.join(living)}",
             hint="stop them first: skitter stop, then try again",
+        )
+
+
+def _check_same_spider(job: Job, reference: str) -> None:
+    """A node may keep the spider's file elsewhere; the class must be the job's."""
+    ours, theirs = reference.rpartition(":")[2], job.spec.spider.rpartition(":")[2]
+    if reference and ours != theirs:
+        raise JobError(
+            f"job {job.spec.name} has another spider: {job.spec.spider or 'the built-in one'}",
+            hint="leave the spider out, or name the job's own",
         )
 
 

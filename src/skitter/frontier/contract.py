@@ -66,10 +66,11 @@ class WorkSource(Protocol):
         """Make the outcomes true (promise 2); with ``want``, answer with new leases as ``lease`` would."""
         ...
 
-    async def release(self, leases: Sequence[Lease], *, late: bool = False) -> None:
-        """Hand back untouched work at once: no attempt, no loss, and the host's slot is free again.
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        """Hand back unfinished work at once: no attempt, no loss, and the host's slot is free again.
 
         ``late``: the start window had passed; the host's window grows, so that a slow machine gets on.
+        ``touched``: it may have been at the socket when it was broken off; the host's delay goes on.
         """
         ...
 
@@ -84,7 +85,7 @@ class Outbox(Protocol):
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
         """Become the owner; None while another owner's time (``SINK_OWNER_SECONDS``) has not run out.
 
-        From the first ``open_sink`` on, the job keeps items for the target.
+        From the first ``open_sink`` on, if not from ``begin``, the job keeps items for the target.
         """
         ...
 
@@ -96,16 +97,19 @@ class Outbox(Protocol):
         """The target holds everything up to ``progress.position``. False when the ownership was lost."""
         ...
 
-    async def close_sink(self, target: str, owner: str) -> None:
-        """Give the ownership up."""
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        """Give the ownership up. ``forget``: the job keeps nothing for this target any more."""
         ...
 
 
 class Frontier(WorkSource, Outbox, Protocol):
     """Everything: what commands, supervisors and masters use."""
 
-    async def begin(self, spec: JobSpec, *, fresh: bool = False) -> Begun:
-        """Create, resume or rerun the job. JobError when an unfinished run has other seeds or arguments."""
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        """Create, resume or rerun the job. JobError when an unfinished run has other seeds or arguments.
+
+        From this instant the job keeps items for the targets in ``sinks``, and for those it had.
+        """
         ...
 
     async def job(self) -> Job:

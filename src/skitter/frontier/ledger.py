@@ -299,15 +299,16 @@ class Ledger:
         self.tables.save_holds([hold for hold in holds if hold is not None])
         return [hold is not None for hold in holds]
 
-    def release(self, leases: Sequence[Lease], *, late: bool) -> None:
-        """Untouched work goes back as if it had never been leased."""
+    def release(self, leases: Sequence[Lease], *, late: bool, touched: bool) -> None:
+        """Work goes back as if it had never been leased, but for the delay of a host that it has touched."""
         # By epoch, because a lease that is named twice is handed back once.
         holds = {hold.epoch: hold for hold in self._current(leases) if hold is not None}.values()
         rows = self.tables.rows([hold.id for hold in holds if hold.work is Work.PAGE])
         for hold in holds:
             if hold.work is not Work.SEED:
                 host = self._host(hold.host_key)
-                politeness.given_back(host, hold.epoch, self.now)
+                if not touched:
+                    politeness.given_back(host, hold.epoch, self.now)
                 if late:
                     politeness.came_late(host)
             self._end_hold(hold)

@@ -62,38 +62,47 @@ class LedgerFrontier:
 
     # ---- the job
 
-    async def begin(self, spec: JobSpec, *, fresh: bool = False) -> Begun:
-        return await self._store.run(lambda: self._begin(spec, fresh))
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        def begin() -> Begun:
+            with self._store.transaction() as tables:
+                begun = self._begin(tables, spec, fresh)
+                job = tables.load_job()
+                assert job is not None
+                for target in set(sinks) - {sink.target for sink in tables.sinks()}:
+                    tables.save_sink(SinkRow(target, SinkProgress(position=job.position)))
+                return begun
 
-    def _begin(self, spec: JobSpec, fresh: bool) -> Begun:
-        with self._store.transaction() as tables:
-            job, now = tables.load_job(), tables.clock()
-            if job is None:
-                row = JobRow(spec=spec, secret=secrets.token_bytes(16), started_at=now)
-                tables.save_job(row)
-                return Begun.NEW
-            # Finished in the store is not finished for the user while a target lacks items.
-            over = job.state is State.FINISHED and all(
-                sink.progress.closed and sink.progress.position >= job.position for sink in tables.sinks()
+        return await self._store.run(begin)
+
+    @staticmethod
+    def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
+        job, now = tables.load_job(), tables.clock()
+        if job is None:
+            row = JobRow(spec=spec, secret=secrets.token_bytes(16), started_at=now)
+            tables.save_job(row)
+            return Begun.NEW
+        # Finished in the store is not finished for the user while a target lacks items.
+        over = job.state is State.FINISHED and all(
+            sink.progress.closed and sink.progress.position >= job.position for sink in tables.sinks()
+        )
+        if fresh or over:
+            tables.forget_run()
+            row = JobRow(spec=spec, secret=job.secret, run=job.run + 1, started_at=now, position=job.position)
+            row.next_epoch = job.next_epoch
+            tables.save_job(row)
+            return Begun.RERUN
+        if not job.spec.same_work(spec):
+            raise JobError(
+                f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
+                hint="--fresh forgets the unfinished run; --job NAME keeps both",
             )
-            if fresh or over:
-                tables.forget_run()
-                row = JobRow(spec=spec, secret=job.secret, run=job.run + 1, started_at=now, position=job.position)
-                row.next_epoch = job.next_epoch
-                tables.save_job(row)
-                return Begun.RERUN
-            if not job.spec.same_work(spec):
-                raise JobError(
-                    f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
-                    hint="--fresh forgets the unfinished run; --job NAME keeps both",
-                )
-            job.spec = spec
-            # Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
-            job.seed_losses = 0
-            if job.state in (State.STOPPED, State.DRAINING):
-                job.state, job.ended_at, job.reason = State.RUNNING, 0.0, ""
-            tables.save_job(job)
-            return Begun.RESUMED
+        job.spec = spec
+        # Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
+        job.seed_losses = 0
+        if job.state in (State.STOPPED, State.DRAINING):
+            job.state, job.ended_at, job.reason = State.RUNNING, 0.0, ""
+        tables.save_job(job)
+        return Begun.RESUMED
 
     async def job(self) -> Job:
         def read() -> Job:
@@ -153,8 +162,8 @@ class LedgerFrontier:
         accepted, grant, self._permits_known = await self._in_ledger(commit)
         return Committed(accepted, grant)
 
-    async def release(self, leases: Sequence[Lease], *, late: bool = False) -> None:
-        await self._in_ledger(lambda ledger: ledger.release(leases, late=late))
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        await self._in_ledger(lambda ledger: ledger.release(leases, late=late, touched=touched))
 
     async def release_worker(self, worker: str) -> int:
         return await self._in_ledger(lambda ledger: ledger.release_worker(worker))
@@ -224,10 +233,14 @@ class LedgerFrontier:
 
         return await self._in_ledger(done)
 
-    async def close_sink(self, target: str, owner: str) -> None:
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         def close(ledger: Ledger) -> None:
             sink = self._owned(ledger, target, owner)
-            if sink is not None:
+            if sink is not None and forget:
+                ledger.tables.drop_sink(target)
+                left = (other.progress.position for other in ledger.tables.sinks())
+                ledger.tables.drop_items(min(left, default=ledger.job.position))
+            elif sink is not None:
                 sink.owner, sink.owned_until = "", 0.0
                 ledger.tables.save_sink(sink)
 

@@ -243,3 +243,6 @@ class MemoryTables:
 
     def save_sink(self, sink: SinkRow) -> None:
         self._sinks[sink.target] = sink
+
+    def drop_sink(self, target: str) -> None:
+        self._sinks.pop(target, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NewType
+from typing import Annotated, Any, NewType
 
 import msgspec
 
@@ -15,6 +15,8 @@ RequestId = NewType("RequestId", int)
 """64 bits, signed, as SQLite and Redis keep integers."""
 
 STORED_VERSION = 1
+Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""As large as every store can keep."""
 
 
 class Request(msgspec.Struct, omit_defaults=True):
@@ -34,7 +36,7 @@ class Request(msgspec.Struct, omit_defaults=True):
     cookies: dict[str, str] = {}
     meta: dict[str, Any] = {}
     cb_kwargs: dict[str, Any] = {}
-    priority: int = 0
+    priority: Priority = 0
     dont_filter: bool = False
     depth: int = 0
     """Links from a seed. Set by the worker."""

@@ -8,15 +8,19 @@ from skitter.model.url import absolute, canonical, host_key
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
-"""A chain may come by the same URL once more: many sites set a cookie and send the browser back."""
+"""Of one URL in one chain; the next would go round in a circle."""
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
+_ABOUT_THE_BODY = frozenset(
+    {"content-encoding", "content-language", "content-length", "content-location", "content-type", "transfer-encoding"}
+)
 
 
 def continuation(request: Request, status: int, location: str, max_redirects: int) -> tuple[Request, bool]:
     """The next hop, and whether it is to be deduped. Raises FetchError (class ``redirect``) at the end of a chain.
 
-    A hop is not deduped when the chain has been there before, or when its origin was not: its
-    page is wanted although the URL may have been seen.
+    A hop is not deduped when the chain has been there before: many sites set a cookie and send the browser
+    back. Nor is any when the chain began with a request that is not deduped by its URL alone (``dont_filter``,
+    or another method than GET): the answer is wanted although the URL may have been seen.
     """
     try:
         target = absolute(location, request.url)
@@ -31,11 +35,16 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     visits = sum(canonical(url) == identity for url in chain)
     if visits >= _VISITS:
         raise FetchError("redirect", f"redirects in a circle, back to {target}")
-    changes: dict[str, object] = {"url": target, "chain": chain}
-    if status == 303 or (status in (301, 302) and request.method == "POST"):
-        changes |= {"method": "HEAD" if request.method == "HEAD" else "GET", "body": b""}
+    unfiltered = request.dont_filter or request.method != "GET"
+    # Kept in the request, because at the next hop nothing else tells how the chain began.
+    changes: dict[str, object] = {"url": target, "chain": chain, "dont_filter": unfiltered}
+    dropped: frozenset[str] = frozenset()
+    if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
+        changes |= {"method": "GET", "body": b""}
+        dropped |= _ABOUT_THE_BODY
     if host_key(target) != host_key(request.url):
-        kept = {name: value for name, value in request.headers.items() if name.lower() not in _CREDENTIALS}
-        changes |= {"headers": kept, "cookies": {}}
-    filtered = visits == 0 and request.method == "GET" and not request.dont_filter
-    return request.replace(**changes), filtered
+        changes["cookies"] = {}
+        dropped |= _CREDENTIALS
+    if dropped and request.headers:
+        changes["headers"] = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
+    return request.replace(**changes), visits == 0 and not unfiltered

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from skitter.model.url import host_key
+from skitter.errors import UrlError
+from skitter.model.url import absolute, host_key
 
 _MAX_REMEMBERED = 10_000
 
@@ -12,12 +13,13 @@ _MAX_REMEMBERED = 10_000
 class Scope:
     """The rules of one job, as one worker asks them.
 
-    With ``domains``: those and their subdomains. With ``by_seeds``: the host keys that seeds have
-    permitted so far (``permit``). With neither: everywhere.
+    With ``domains``: those and their subdomains, on any port unless the domain names one. With ``by_seeds``:
+    the host keys that seeds have permitted so far (``permit``). With neither: everywhere.
     """
 
     def __init__(self, *, domains: Iterable[str] = (), by_seeds: bool = False, max_depth: int | None = None) -> None:
-        self._domains = tuple(domain.lower().lstrip(".") for domain in domains)
+        # One name instead of a list of them is an easy mistake with one possible meaning.
+        self._domains = tuple(map(_as_authority, [domains] if isinstance(domains, str) else domains))
         self._by_seeds = by_seeds
         self._permitted: set[str] = set()
         self._max_depth = max_depth
@@ -44,7 +46,22 @@ class Scope:
         return None if inside else "offsite"
 
     def _is_inside(self, key: str) -> bool:
-        host = key.partition("//")[2]
-        if not host.endswith("]"):
-            host = host.rpartition(":")[0] or host
-        return any(host == domain or host.endswith("." + domain) for domain in self._domains)
+        authority = _authority(key)
+        host = authority if authority.endswith("]") else authority.rpartition(":")[0] or authority
+        return any(
+            name == domain or name.endswith("." + domain) for name in (host, authority) for domain in self._domains
+        )
+
+
+def _authority(key: str) -> str:
+    return key.partition("//")[2]
+
+
+def _as_authority(domain: str) -> str:
+    """A domain as URLs have it: lower case, IDN as ``xn--``; people also write ``.example.com`` or a whole URL."""
+    text = domain.strip().lstrip(".")
+    try:
+        return _authority(host_key(absolute(text if "://" in text else f"http://{text}")))
+    except UrlError:
+        # It matches no URL, as it should.
+        return text

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from skitter.errors import FrontierError
+from skitter.errors import FrontierError, SkitterError
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
-from skitter.model.outcome import Ending, Outcome
+from skitter.model.outcome import Outcome
 from skitter.model.request import Request
 from skitter.worker.harvest import Harvest
 
@@ -46,7 +46,7 @@ class Callbacks:
                 await self._consume_async(lease, harvest, result)
             else:
                 await self._consume(lease, harvest, result)
-        except BaseException as error:  # noqa: BLE001  see is_of_the_callback
+        except BaseException as error:
             if not is_of_the_callback(error):
                 raise
             return described(error)
@@ -61,8 +61,8 @@ class Callbacks:
     async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
         if result is None:
             return
-        if isinstance(result, Request) or is_item(result) or not isinstance(result, Iterable):
-            result = (result,)
+        if isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable):
+            result = (result,)  # a text is one wrong thing, not as many as it has letters
         for output in result:
             harvest.take(output)
             if harvest.is_large:
@@ -105,4 +105,6 @@ def described(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    # On the same line, which is the one that lists and logs show.
+    return f"{text.rstrip()} ({error.hint})" if isinstance(error, SkitterError) and error.hint else text

@@ -44,8 +44,13 @@ class Delivery:
         """Items made durable since ``open``, of all sinks."""
         return sum(feed.delivered for feed in self._feeds)
 
+    async def take(self) -> None:
+        """Take every target for this process; it stays as it is. So a run does not begin that could not be written."""
+        async with self._closed_on_error():
+            await self._each(_Feed.take)
+
     async def open(self) -> None:
-        """Become the owner of every sink and bring each target back to what is committed."""
+        """Become the owner of every sink and bring each target back to what is committed. ``take`` comes first."""
         async with self._closed_on_error():
             await self._each(_Feed.open)
 
@@ -131,10 +136,12 @@ class _Feed:
         # here because the task that waits for it may be cancelled; a second write would double the batch.
         self._pending: tuple[asyncio.Future[bytes], int, int] | None = None
 
-    async def open(self) -> None:
+    async def take(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
-        # Before the ownership: it may be this machine's, and so another process's that is at work.
         await self._in_thread(self._sink.take)
+
+    async def open(self) -> None:
+        # After the target: the ownership may be this machine's, and so another process's that is at work.
         progress = await self._outbox.open_sink(self._sink.target, self._owner)
         if progress is None:
             raise SinkError(

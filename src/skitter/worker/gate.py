@@ -75,9 +75,9 @@ class Gatekeeper:
                 self._rules.move_to_end(lease.host_key)
         if not missing:
             return
-        for host_key, record in (await self._source.robots(sorted(missing))).items():
-            self._rules[host_key] = (record.version, Robots.parse(record.text, self._settings.fetch.user_agent))
-            self._rules.move_to_end(host_key)
+        for key, record in (await self._source.robots(sorted(missing))).items():
+            self._rules[key] = (record.version, Robots.parse(record.text, self._settings.fetch.user_agent))
+            self._rules.move_to_end(key)
         while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
             self._rules.popitem(last=False)
 

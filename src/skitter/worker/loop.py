@@ -75,9 +75,7 @@ class Worker:
         self._known = KnownUrls(settings.limits.max_known_urls)
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
         rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known)
-        callbacks = Callbacks(
-            callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part
-        )
+        callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)

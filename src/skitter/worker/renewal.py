@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
-from typing import Self
+from typing import Protocol, Self
 
 from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
@@ -25,73 +24,98 @@ BEAT_SECONDS = 1.0
 log = logging.getLogger("skitter.worker")
 
 
+class OwnSource(WorkSource, Protocol):
+    """A WorkSource that whoever opened it closes."""
+
+    async def close(self) -> None: ...
+
+
 async def renew_while_running(
     worker: Worker, source: WorkSource, lease_seconds: float, lost: Callable[[list[Lease]], None]
 ) -> None:
     """Push the deadlines of everything held, at a third of a lease's length, for ever."""
     while True:
+        if leases := list(worker.held.copy().values()):
+            try:
+                kept = await source.renew(worker.id, leases)
+            except FrontierError as error:
+                log.warning("could not renew leases, will try again: %s", error)
+            else:
+                # What was committed while we asked is no loss: the worker looks again before it acts.
+                lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
         await asyncio.sleep(lease_seconds / 3)
-        leases = list(worker.held.values())
-        if not leases:
-            continue
-        try:
-            kept = await source.renew(worker.id, leases)
-        except FrontierError as error:
-            log.warning("could not renew leases, will try again: %s", error)
-            continue
-        gone = [lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept]
-        # What was committed while we asked is no loss: the worker looks again before it acts.
-        if gone:
-            lost(gone)
 
 
 class RenewalThread:
-    """Runs beside a Worker; a context manager."""
+    """Runs beside a Worker; a context manager, to be entered in the worker's loop."""
 
     def __init__(
         self,
         worker: Worker,
-        open_source: Callable[[], tuple[WorkSource, Callable[[], object]]],
+        open_source: Callable[[], OwnSource],
         lease_seconds: float,
         beat: Callable[[], None] | None = None,
     ) -> None:
-        """``open_source`` gives a WorkSource of the thread's own and how to close it."""
+        """``open_source`` gives a WorkSource of the thread's own. ``beat`` is called in the thread, every second."""
         self._worker = worker
         self._open_source = open_source
         self._lease_seconds = lease_seconds
         self._beat = beat
-        self._loop = asyncio.get_running_loop()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="skitter-renewal", daemon=True)
 
     def __enter__(self) -> Self:
+        self._workers_loop = asyncio.get_running_loop()
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="skitter-renewal", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end.set()
+        # RuntimeError: it has failed, and its loop is closed.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
     def _run(self) -> None:
-        asyncio.run(self._main())
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._main())
 
     async def _main(self) -> None:
-        source, close = self._open_source()
-        renewing = asyncio.create_task(renew_while_running(self._worker, source, self._lease_seconds, self._lost))
-        next_beat = 0.0
+        renewing = asyncio.create_task(self._renew())
+        while not self._over.is_set():
+            if self._beat is not None:
+                self._beat()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await self._over.wait()
+        renewing.cancel()
+        await asyncio.wait([renewing])
+
+    async def _renew(self) -> None:
         try:
-            while not self._end.is_set():
-                if self._beat is not None and time.monotonic() >= next_beat:
-                    self._beat()
-                    next_beat = time.monotonic() + BEAT_SECONDS
-                await asyncio.sleep(0.1)
-        finally:
-            renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await renewing
-            result = close()
-            if asyncio.iscoroutine(result):
-                await result
+            # Most crawls of a few pages are over before the first renewal, and need no second way to the store.
+            await asyncio.sleep(self._lease_seconds / 3)
+            source = await self._opened()
+            try:
+                await renew_while_running(self._worker, source, self._lease_seconds, self._lost)
+            finally:
+                await source.close()
+        except Exception as error:  # noqa: BLE001  without renewals the worker must not go on as if nothing were
+            self._workers_loop.call_soon_threadsafe(self._worker.fail, error)
+
+    async def _opened(self) -> OwnSource:
+        while True:
+            # In yet another thread: a locked store must not stop the beat.
+            opening = asyncio.create_task(asyncio.to_thread(self._open_source))
+            try:
+                return await asyncio.shield(opening)
+            except FrontierError as error:
+                log.warning("could not open the frontier to renew leases, will try again: %s", error)
+            except asyncio.CancelledError:
+                with contextlib.suppress(FrontierError):
+                    await (await opening).close()
+                raise
+            await asyncio.sleep(self._lease_seconds / 10)
 
     def _lost(self, leases: list[Lease]) -> None:
-        self._loop.call_soon_threadsafe(self._worker.lost, leases)
+        self._workers_loop.call_soon_threadsafe(self._worker.lost, leases)

@@ -63,7 +63,7 @@ class Seeder:
             else:
                 for output in outputs or ():
                     await parts.take(output)
-        except BaseException as error:  # noqa: BLE001  see is_of_the_callback
+        except BaseException as error:
             if not is_of_the_callback(error):
                 raise
             return "start() failed:\n" + described(error)

@@ -1,60 +1,32 @@
 """The supervisor: the parent that starts workers, replaces dead ones and hands their leases back.
 
-Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive, and
-what holds the loop), ``log``, and ``error`` (why they cannot go on). A child whose pipe breaks stops:
-so no worker outlives its supervisor by more than its shutdown time.
+It ends a worker that is stopped, silent, or held by one page for too long. A child whose pipe to it breaks
+stops by itself: so no worker outlives its supervisor for long.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
-from skitter.errors import BackendError, SkitterError, UsageError
+from skitter.errors import BackendError, FrontierError
 from skitter.frontier.contract import Frontier
-from skitter.model.lease import Lease, Work
+from skitter.model.lease import Work
 from skitter.model.outcome import Ending, Outcome
+from skitter.worker.process import Child
 
 STOPPED_SECONDS = 5.0
 """A process that is stopped (SIGSTOP) may hold the store's lock: it is ended soon."""
 SILENT_MARGIN_SECONDS = 10.0
 """A process that runs but is silent may be in a callback that holds the interpreter: it has that long, and this."""
+STOP_MARGIN_SECONDS = 5.0
+"""A process that was asked to stop has its shutdown time, and this."""
 FALSE_STARTS = 3
 _CHECK_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 1.0
-
-
-class Child:
-    """One worker process, as its parent knows it."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.worker = ""
-        """Its worker id, once it has said hello."""
-        self.heard_at = time.monotonic()
-        self.blocked_seconds = 0.0
-        self.culprit: Lease | None = None
-        self.error: SkitterError | None = None
-        self.verdict = ""
-        """Why the supervisor ended it."""
-
-    def is_stopped(self) -> bool:
-        try:
-            return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-        except (OSError, IndexError):
-            return False
-
-    def kill(self, verdict: str) -> None:
-        self.verdict = self.verdict or verdict
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
 
 
 class Supervisor:
@@ -67,38 +39,42 @@ class Supervisor:
         *,
         frontier: Frontier,
         callback_seconds: float,
+        shutdown_seconds: float,
         on_event: Callable[[str], None],
     ) -> None:
-        """``command`` gives the command line of a child that writes to the file descriptor given."""
+        """``command`` gives the command line of a child that speaks to the file descriptor given."""
         self._command = command
         self._count = count
         self._frontier = frontier
         self._callback_seconds = callback_seconds
+        self._shutdown_seconds = shutdown_seconds
         self._on_event = on_event
         self._children: set[Child] = set()
         self._stopping = False
+        self._stopping_seconds = 0.0
         self._false_starts = 0
 
     async def run(self) -> None:
-        """Until all workers have ended. Raises what keeps them from working."""
+        """Until all workers have ended. Raises what keeps them from working, after the others have stopped."""
         slots = [asyncio.create_task(self._keep_one()) for _ in range(self._count)]
         watching = asyncio.create_task(self._watch())
         try:
-            await asyncio.gather(*slots)
+            await asyncio.wait(slots)
+        except asyncio.CancelledError:
+            self.kill()
+            await asyncio.wait(slots)
+            raise
         finally:
             watching.cancel()
-            for slot in slots:
-                slot.cancel()
-            for child in self._children:
-                child.kill("")
-            await asyncio.gather(*(child.process.wait() for child in self._children))
+            failures = [error for slot in slots if slot.done() and (error := slot.exception())]
+        if failures:
+            raise failures[0]
 
     def stop(self) -> None:
         """Ask every worker to finish what it has in flight."""
         self._stopping = True
         for child in self._children:
-            with contextlib.suppress(ProcessLookupError):
-                child.process.terminate()
+            child.terminate()
 
     def kill(self) -> None:
         """End every worker at once; nothing is lost."""
@@ -109,122 +85,85 @@ class Supervisor:
     async def _keep_one(self) -> None:
         """One worker after the other, until one ends by itself."""
         crashes = 0
-        while True:
-            began = time.monotonic()
-            child = await self._run_one()
-            code = child.process.returncode
-            if code == 0:
-                if child.worker:
-                    # It holds nothing any more; from now on nobody takes it for alive.
-                    await self._frontier.release_worker(child.worker)
-                return
-            if child.error is not None:
-                self.stop()
-                raise child.error
-            await self._mourn(child)
-            if self._stopping:
-                return
-            self._judge_start(child)
-            # A worker that lived for a while is replaced at once; one that keeps dying, more and more slowly.
-            crashes = 0 if time.monotonic() - began > _MAX_PAUSE_SECONDS else crashes + 1
-            await asyncio.sleep(min(0.05 * 2**crashes, _MAX_PAUSE_SECONDS) if crashes > 1 else 0)
+        try:
+            while not self._stopping:
+                began = time.monotonic()
+                if await self._run_one():
+                    return
+                # A worker that lived for a while is replaced at once; one that keeps dying, more and more slowly.
+                crashes = 0 if time.monotonic() - began > 5 * _MAX_PAUSE_SECONDS else crashes + 1
+                await asyncio.sleep(min(0.05 * 2**crashes, _MAX_PAUSE_SECONDS) if crashes > 1 else 0)
+        except Exception:
+            self.stop()
+            raise
 
-    def _judge_start(self, child: Child) -> None:
+    async def _run_one(self) -> bool:
+        """One worker from its start to its end. False: another one is to take its place."""
+        child = await Child.start(self._command, self._on_event)
+        self._children.add(child)
+        if self._stopping:
+            child.terminate()
+        try:
+            code = await child.ended()
+        finally:
+            self._children.discard(child)
+        if child.error is not None:
+            with contextlib.suppress(FrontierError):
+                await self._hand_back(child)
+            raise child.error
+        back = await self._hand_back(child)
+        if not child.has_finished and not child.starts_over:
+            if child.worker:
+                self._on_event(f"worker {child.worker} died ({child.how_it_ended()}); {back} leases go back")
+            if not self._stopping:
+                self._judge_start(child, code)
+        return child.has_finished
+
+    def _judge_start(self, child: Child, code: int) -> None:
         if child.worker:
             self._false_starts = 0
-        elif child.process.returncode != -signal.SIGKILL:
+        elif code != -signal.SIGKILL:
             # SIGKILL is somebody else's doing, and tells nothing about how a worker starts.
             self._false_starts += 1
         if self._false_starts >= FALSE_STARTS:
-            self.stop()
             raise BackendError(
-                f"workers die before they have started: {_how(child)}",
+                f"workers die before they have started: {child.how_it_ended()}",
                 hint="run with -v; the messages above may tell",
             )
 
-    async def _run_one(self) -> Child:
-        reading, writing = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(writing), stdin=asyncio.subprocess.DEVNULL, pass_fds=[writing]
-            )
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-        child = Child(process)
-        self._children.add(child)
-        if self._stopping:
-            process.terminate()
-        try:
-            # The pipe ends when the child does: read it first, so that its last words are heard.
-            await self._listen(child, reading)
-            await process.wait()
-        finally:
-            if process.returncode is not None:
-                self._children.discard(child)
-        return child
-
-    async def _listen(self, child: Child, reading: int) -> None:
-        stream = asyncio.StreamReader(limit=1 << 20)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb")
-        )
-        try:
-            while line := await stream.readline():
-                child.heard_at = time.monotonic()
-                with contextlib.suppress(ValueError):
-                    self._hear(child, json.loads(line))
-        finally:
-            transport.close()
-
-    def _hear(self, child: Child, message: dict[str, Any]) -> None:
-        match message:
-            case {"hello": worker}:
-                child.worker = worker
-            case {"beat": blocked_seconds, "lease": lease}:
-                child.blocked_seconds = blocked_seconds
-                child.culprit = Lease(work=Work(lease[0]), id=lease[1], epoch=lease[2]) if lease else None
-            case {"log": text}:
-                self._on_event(text)
-            case {"error": text, "hint": hint, "code": code}:
-                kind = UsageError if code == UsageError.exit_code else BackendError
-                child.error = kind(text, hint=hint)
+    async def _hand_back(self, child: Child) -> int:
+        """A worker has ended: what it still held goes back at once, and a page that had to be ended is dead."""
+        if not child.worker:
+            return 0
+        culprit = child.culprit
+        if child.verdict and culprit is not None and culprit.work is Work.PAGE:
+            error = f"the callback blocked its worker: {child.verdict}"
+            outcome = Outcome(lease=culprit, ending=Ending.DEAD, error_class="callback", error=error)
+            await self._frontier.commit(child.worker, [outcome])
+        return await self._frontier.release_worker(child.worker)
 
     async def _watch(self) -> None:
-        """End what is silent, stopped, or held by a callback for too long."""
+        """Look after the workers now and then. Time is counted in looks: see ``Child.silent_seconds``."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
-            for child in list(self._children):
-                silent = time.monotonic() - child.heard_at
-                if silent > STOPPED_SECONDS and child.is_stopped():
-                    child.culprit = None
-                    child.kill(f"stopped for {silent:.0f} s")
-                elif silent > self._callback_seconds + SILENT_MARGIN_SECONDS:
-                    child.kill(f"silent for {silent:.0f} s")
-                elif child.blocked_seconds + silent > self._callback_seconds and child.culprit is not None:
-                    child.kill(f"held by a callback for more than {self._callback_seconds:g} s")
+            self._stopping_seconds += _CHECK_SECONDS if self._stopping else 0.0
+            for child in self._children:
+                child.silent_seconds += _CHECK_SECONDS
+                self._check(child)
 
-    async def _mourn(self, child: Child) -> None:
-        """A worker died: its leases go back at once, and a callback that had to be ended has its page dead."""
-        if not child.worker:
+    def _check(self, child: Child) -> None:
+        """End it if it is stopped, silent, held by one page for too long, or does not stop."""
+        if child.blocked_seconds > self._callback_seconds:
+            # The only case where a page is known to be at fault: its own beats name it.
+            child.kill(f"held by a callback for more than {self._callback_seconds:g} s")
             return
-        if child.verdict and child.culprit is not None and child.culprit.work is Work.PAGE:
-            error = f"the callback blocked its worker: {child.verdict}"
-            await self._frontier.commit(
-                child.worker,
-                [Outcome(lease=child.culprit, ending=Ending.DEAD, error_class="callback", error=error)],
-            )
-        back = await self._frontier.release_worker(child.worker)
-        self._on_event(f"worker {child.worker} died ({_how(child)}); {back} leases go back")
-
-
-def _how(child: Child) -> str:
-    code = child.process.returncode or 0
-    if child.verdict:
-        return child.verdict
-    if code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
+        reason = ""
+        if child.silent_seconds > STOPPED_SECONDS and child.is_stopped():
+            reason = f"stopped for {child.silent_seconds:.0f} s"
+        elif child.silent_seconds > self._callback_seconds + SILENT_MARGIN_SECONDS:
+            reason = f"silent for {child.silent_seconds:.0f} s"
+        elif self._stopping_seconds > self._shutdown_seconds + STOP_MARGIN_SECONDS:
+            reason = "did not stop when asked"
+        if reason:
+            child.culprit = None
+            child.kill(reason)

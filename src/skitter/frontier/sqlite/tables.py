@@ -322,6 +322,9 @@ class SqliteTables:
             (self._job, sink.target, _encode(sink.progress), sink.owner, sink.owned_until),
         )
 
+    def drop_sink(self, target: str) -> None:
+        self._execute("DELETE FROM sinks WHERE job = ? AND target = ?", (self._job, target))
+
     def _one(self, query: str, *values: object) -> Any:
         found = self._execute(query, (self._job, *values)).fetchone()
         return None if found is None else found[0]
@@ -348,7 +351,7 @@ def _row(
     history: bytes,
 ) -> Row:
     attempts, losses, losses_alone, blocks, added_at, ended_at, status, error = _decode_history(history)
-    return Row(
-        *(seq, request_id, host_key, priority, payload, _PLACES[place]),
-        *(attempts, losses, losses_alone, blocks, not_before, added_at, ended_at, status, error_class, error),
-    )
+    where = _PLACES[place]
+    times = (not_before, added_at, ended_at)
+    counts = (attempts, losses, losses_alone, blocks)
+    return Row(seq, request_id, host_key, priority, payload, where, *counts, *times, status, error_class, error)

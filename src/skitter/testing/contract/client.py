@@ -41,8 +41,10 @@ class Client:
             settings={"obey_robots": False, **settings},
         )
 
-    async def begin(self, spec: JobSpec | None = None, *, fresh: bool = False, **settings: Any) -> Begun:
-        begun = await self.frontier.begin(spec or self.spec(**settings), fresh=fresh)
+    async def begin(
+        self, spec: JobSpec | None = None, *, fresh: bool = False, sinks: Sequence[str] = (), **settings: Any
+    ) -> Begun:
+        begun = await self.frontier.begin(spec or self.spec(**settings), fresh=fresh, sinks=sinks)
         if begun is not Begun.RESUMED:
             self._seen.clear()
         await self.check()
@@ -123,8 +125,8 @@ class Client:
         (lease,) = await self.lease(worker, 1)
         return lease
 
-    async def release(self, *leases: Lease, late: bool = False) -> None:
-        await self.frontier.release(leases, late=late)
+    async def release(self, *leases: Lease, late: bool = False, touched: bool = False) -> None:
+        await self.frontier.release(leases, late=late, touched=touched)
         await self.check()
 
     async def lose(self, worker: str) -> int:

@@ -98,6 +98,36 @@ class Outbox:
         await client.frontier.items_done("two", "me", SinkProgress(2))
         assert (await client.frontier.report()).undelivered == 0
 
+    async def test_a_job_keeps_items_for_its_sinks_from_its_beginning(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.begin(sinks=["out", "other"])
+        await client.add("a/1", "a/2")
+        await client.end((await client.lease(limit=2))[1], items=[b"x"])
+        await client.begin(sinks=["out", "late"])
+        await client.end(await client.one(), items=[b"y"])
+        for target, records in {"out": [b"x", b"y"], "other": [b"x", b"y"], "late": [b"y"]}.items():
+            assert await client.frontier.open_sink(target, "me") is not None
+            assert await client.records(target) == records
+
+    async def test_a_target_that_is_forgotten_holds_up_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", max_outbox_items=2)
+        await client.frontier.open_sink("gone", "me")
+        await client.frontier.open_sink("stays", "me")
+        await yielding(client, b"x", b"y")
+        await client.frontier.items_done("stays", "me", SinkProgress(1))
+        assert (await client.grant()).blocked_by == "sink"
+        await client.frontier.close_sink("gone", "somebody else", forget=True)
+        assert len((await client.frontier.report()).sinks) == 2, "only the owner may"
+        await client.frontier.close_sink("gone", "me", forget=True)
+        assert [sink.target for sink in (await client.frontier.report()).sinks] == ["stays"]
+        assert await client.records("stays") == [b"y"]
+        assert await client.frontier.items("gone", "me", 10) is None
+        await yielding(client, b"z")
+        progress = await client.frontier.open_sink("gone", "me")
+        assert progress is not None
+        assert progress.position == 3, "it begins anew"
+
     async def test_without_a_sink_nothing_is_kept_but_counted(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", max_outbox_items=1)

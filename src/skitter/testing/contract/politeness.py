@@ -159,6 +159,15 @@ class Slots:
         await store.elapse(WINDOW)
         assert await client.names() == ["a/2"]
 
+    async def test_work_that_was_broken_off_at_the_socket_keeps_the_delay(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", delay_seconds=1.0, per_host=1)
+        await client.release(await client.one(), touched=True)
+        assert await client.names() == []
+        await store.elapse(1.0 + WINDOW + TICK)
+        lease = await client.one()
+        assert (names_of([lease]), lease.attempts) == (["a/1"], 0), "it costs the request nothing"
+
     async def test_what_is_excluded_untouched_gives_the_slot_back(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", "a/3", delay_seconds=100, per_host=1)

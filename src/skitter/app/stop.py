@@ -1,0 +1,69 @@
+"""What Ctrl-C and SIGTERM do to a crawl: the first asks, the second Ctrl-C does not ask, the third does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+
+class Stop:
+    """Signals of this process, aimed at whatever is at work."""
+
+    def __init__(self, on_event: Callable[[str], None]) -> None:
+        self.signal = 0
+        """The first one that came."""
+        self.forced = False
+        """It was not asked any more: leave at once, nothing is lost."""
+        self._on_event = on_event
+        self._ask: Callable[[], None] = lambda: None
+        self._force: Callable[[], None] = lambda: None
+        self._interrupts = 0
+
+    def aim(self, ask: Callable[[], None], force: Callable[[], None]) -> None:
+        """From now on signals mean this."""
+        self._ask, self._force = ask, force
+        if self.signal:
+            ask()
+        if self.forced:
+            force()
+
+    def now(self) -> None:
+        """Stop as a first signal would, for another reason."""
+        self._ask()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle signals here; what they meant before they mean again afterwards."""
+        loop = asyncio.get_running_loop()
+
+        def catch(number: int, frame: FrameType | None) -> None:
+            # Called between two steps of the main thread, wherever that is.
+            del frame
+            self._interrupts += number == signal.SIGINT
+            if self._interrupts > 2:
+                # Twice was not enough: a callback in this very process blocks the loop.
+                raise KeyboardInterrupt
+            loop.call_soon_threadsafe(self._hear, number)
+
+        before: dict[int, object] = {}
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # Outside the main thread (a notebook) there are no signals to handle.
+                with contextlib.suppress(ValueError):
+                    before[number] = signal.signal(number, catch)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave it also takes
+
+    def _hear(self, number: int) -> None:
+        if not self.signal:
+            self.signal = number
+            self._on_event("stopping: finishing what is in flight; once more to leave at once, nothing is lost")
+            self._ask()
+        elif number == signal.SIGINT:
+            self.forced = True
+            self._force()

@@ -1,0 +1,133 @@
+"""One worker process, as its supervisor knows it: started, listened to, and ended.
+
+Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive, how long one
+step has held the loop, and the page it belongs to), ``log``, and at last ``end`` (whether to be started again)
+or ``error`` (why they cannot go on).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from skitter.errors import BackendError, SkitterError, UsageError
+from skitter.model.lease import Lease, Work
+from skitter.worker.identity import process_stat
+
+LAST_WORDS_SECONDS = 1.0
+"""What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
+_STDERR = 2
+
+
+class Child:
+    """One worker process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reading: int, on_log: Callable[[str], None]) -> None:
+        self.worker = ""
+        """Its worker id, once it has said hello."""
+        self.silent_seconds = 0.0
+        """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
+        self.blocked_seconds = 0.0
+        """How long one step has held its loop, by its last beat."""
+        self.culprit: Lease | None = None
+        """The page to which that step belongs."""
+        self.error: SkitterError | None = None
+        """Why it could not go on."""
+        self.has_finished = False
+        """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
+        self.starts_over = False
+        """It said that a new run of the job began, for which it wants to be started again."""
+        self.verdict = ""
+        """Why the supervisor ended it."""
+        self._process = process
+        self._on_log = on_log
+        self._listening = asyncio.create_task(self._listen(reading))
+
+    @classmethod
+    async def start(cls, command: Callable[[int], Sequence[str]], on_log: Callable[[str], None]) -> Child:
+        """``command`` gives the command line of a child that speaks to the file descriptor given."""
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command(writing),
+                stdin=asyncio.subprocess.DEVNULL,
+                # Standard output is for results; what a spider prints must not get between them.
+                stdout=_STDERR,
+                pass_fds=[writing],
+            )
+        except OSError as error:
+            os.close(reading)
+            raise BackendError(f"a worker process cannot be started: {error}", hint="too many processes?") from error
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return cls(process, reading, on_log)
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        code = await self._process.wait()
+        await asyncio.wait([self._listening], timeout=LAST_WORDS_SECONDS)
+        self._listening.cancel()
+        return code
+
+    def terminate(self) -> None:
+        """Ask it to finish what it has in flight."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def kill(self, verdict: str) -> None:
+        """End it at once."""
+        self.verdict = self.verdict or verdict
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def is_stopped(self) -> bool:
+        """By SIGSTOP or Ctrl-Z."""
+        return process_stat(self._process.pid)[:1] == ["T"]
+
+    def how_it_ended(self) -> str:
+        """In words."""
+        code = self._process.returncode or 0
+        if self.verdict or code >= 0:
+            return self.verdict or f"exit code {code}"
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+
+    async def _listen(self, reading: int) -> None:
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb")
+        )
+        try:
+            while not stream.at_eof():
+                # ValueError: half a line, of a process that was killed while it spoke.
+                with contextlib.suppress(ValueError):
+                    line = await stream.readline()
+                    self.silent_seconds = 0.0
+                    self._hear(json.loads(line))
+        finally:
+            transport.close()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"hello": worker}:
+                self.worker = worker
+            case {"beat": blocked_seconds, "lease": lease}:
+                self.blocked_seconds = blocked_seconds
+                self.culprit = Lease(work=Work(lease[0]), id=lease[1], epoch=lease[2]) if lease else None
+            case {"log": text}:
+                self._on_log(text)
+            case {"end": again}:
+                self.has_finished, self.starts_over = not again, again
+            case {"error": text, "hint": hint, "code": code}:
+                kind = UsageError if code == UsageError.exit_code else BackendError
+                self.error = kind(text, hint=hint)

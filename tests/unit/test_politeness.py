@@ -1,0 +1,165 @@
+"""When a host may be asked again, and when it is given up. The frontier contract tests these rules in use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skitter.model.host import Host, Phase
+from skitter.policy import losses, politeness
+from skitter.policy.politeness import BLOCK_LIMIT, MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS, MAX_START_SECONDS
+from skitter.settings import Politeness, Retry
+
+NOW = 1000.0
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host("http://a.example", queued=1)
+
+
+class TestPhase:
+    def test_a_host_with_nothing_queued_is_idle(self) -> None:
+        assert politeness.phase_of(Host("h"), NOW, Politeness()) is Phase.IDLE
+
+    def test_a_host_is_full_at_its_limit_or_while_its_gate_is_open(self, host: Host) -> None:
+        host.in_flight = 2
+        assert politeness.phase_of(host, NOW, Politeness(per_host=3)) is Phase.READY
+        assert politeness.phase_of(host, NOW, Politeness(per_host=2)) is Phase.FULL
+        host.gate = True
+        assert politeness.phase_of(host, NOW, Politeness(per_host=3)) is Phase.FULL
+
+    @pytest.mark.parametrize("field", ["due", "blocked_until"])
+    def test_a_host_waits_for_the_later_of_its_times(self, host: Host, field: str) -> None:
+        setattr(host, field, NOW + 1)
+        assert politeness.phase_of(host, NOW, Politeness()) is Phase.WAITING
+        assert politeness.phase_of(host, NOW + 1, Politeness()) is Phase.READY
+        assert politeness.due_at(host) == NOW + 1
+
+    def test_robots_are_read_when_unknown_or_old_and_only_if_obeyed(self, host: Host) -> None:
+        assert politeness.needs_gate(host, NOW, Politeness())
+        assert not politeness.needs_gate(host, NOW, Politeness(obey_robots=False))
+        host.robots_until = NOW + 1
+        assert not politeness.needs_gate(host, NOW, Politeness())
+        assert politeness.needs_gate(host, NOW + 1, Politeness())
+
+
+class TestGrants:
+    def test_without_a_delay_a_grant_books_no_time(self, host: Host) -> None:
+        assert politeness.granted(host, 7, NOW, Politeness()) is None
+        assert (host.in_flight, host.due, host.served) == (1, 0.0, 7)
+
+    @given(st.floats(0.001, 100), st.floats(0, 100), st.floats(0.001, 2))
+    def test_the_next_grant_comes_a_delay_and_a_window_later(
+        self, delay: float, crawl_delay: float, window: float
+    ) -> None:
+        host = Host("h", crawl_delay_seconds=crawl_delay, start_seconds=window)
+        assert politeness.granted(host, 1, NOW, Politeness(delay_seconds=delay)) == window
+        assert host.due - window - max(delay, crawl_delay) == pytest.approx(NOW)
+
+    def test_a_grant_is_given_back_unless_a_later_one_was_made(self, host: Host) -> None:
+        politeness.granted(host, 1, NOW, Politeness(delay_seconds=10))
+        politeness.given_back(host, 1, NOW + 2)
+        assert host.due == NOW + 2
+        politeness.granted(host, 2, NOW + 2, Politeness(delay_seconds=10))
+        due = host.due
+        politeness.given_back(host, 1, NOW + 3)
+        assert host.due == due
+
+    def test_giving_back_never_makes_a_host_wait(self, host: Host) -> None:
+        politeness.granted(host, 1, NOW, Politeness())
+        politeness.given_back(host, 1, NOW + 5)
+        assert host.due == 0.0
+
+    def test_the_window_grows_to_a_limit(self, host: Host) -> None:
+        for _ in range(20):
+            politeness.came_late(host)
+        assert host.start_seconds == MAX_START_SECONDS
+
+
+class TestBlocks:
+    def test_a_pause_doubles_from_block_to_block(self, host: Host) -> None:
+        now = NOW
+        for pause in (60, 120, 240, 480):
+            assert politeness.blocked(host, now, now - 1, None, 60)
+            assert host.blocked_until == now + pause
+            now += pause + 10
+
+    @given(st.integers(0, 10_000), st.floats(0.1, 1e9), st.none() | st.just(0.0) | st.floats(0.001, 1e12))
+    def test_no_pause_is_longer_than_a_day(self, blocks: int, first: float, named: float | None) -> None:
+        host = Host("h", blocks=blocks)
+        politeness.blocked(host, NOW, NOW - 1, named, first)
+        assert NOW < host.blocked_until <= NOW + MAX_PAUSE_SECONDS
+
+    def test_only_a_request_leased_after_the_block_began_may_double_it(self, host: Host) -> None:
+        assert politeness.blocked(host, NOW, NOW - 1, None, 60)
+        for leased_at in (NOW - 5, NOW - 1, NOW):
+            assert not politeness.blocked(host, NOW + 1, leased_at, None, 60)
+        assert (host.blocks, host.blocked_until) == (1, NOW + 60)
+        assert politeness.blocked(host, NOW + 61, NOW + 60.5, None, 60)
+        assert (host.blocks, host.blocked_until) == (2, NOW + 61 + 120)
+
+    def test_a_named_pause_holds_whoever_was_told(self, host: Host) -> None:
+        politeness.blocked(host, NOW, NOW - 1, None, 60)
+        assert not politeness.blocked(host, NOW + 1, NOW - 1, 500, 60)
+        assert host.blocked_until == NOW + 501
+        assert not politeness.blocked(host, NOW + 2, NOW - 1, 5, 60)
+        assert host.blocked_until == NOW + 501
+
+    def test_an_answer_forgives_and_is_remembered(self, host: Host) -> None:
+        politeness.blocked(host, NOW, NOW - 1, None, 60)
+        host.error_class = "http_4xx"
+        politeness.answered(host, 1.0)
+        assert (host.blocks, host.strikes, host.error_class, host.latency_seconds) == (0, 0, "", 1.0)
+        politeness.answered(host, 2.0)
+        assert host.latency_seconds == pytest.approx(1.2)
+        politeness.answered(host, None)
+        assert host.latency_seconds == pytest.approx(1.2)
+
+
+class TestDown:
+    def test_failed_connections_double_their_pause_up_to_an_hour(self, host: Host) -> None:
+        now = NOW
+        for pause in (1, 2, 4, 8):
+            assert politeness.unreachable(host, now, now - 0.5, Retry(retry_delay_seconds=1))
+            assert host.blocked_until == now + pause
+            now += pause + 1
+        host.strikes = 500
+        politeness.unreachable(host, now, now - 0.5, Retry(retry_delay_seconds=1))
+        assert host.blocked_until == now + MAX_RECONNECT_SECONDS
+
+    def test_failures_of_one_moment_are_one_strike(self, host: Host) -> None:
+        struck = [politeness.unreachable(host, NOW + n / 100, NOW - 1, Retry()) for n in range(8)]
+        assert struck == [True] + [False] * 7
+        assert host.strikes == 1
+
+    def test_a_host_is_down_after_its_attempts_or_its_blocks(self, host: Host) -> None:
+        retry = Retry(max_attempts=3)
+        host.strikes, host.blocks = 2, BLOCK_LIMIT - 1
+        assert not politeness.is_down(host, retry)
+        host.strikes = 3
+        assert politeness.is_down(host, retry)
+        host.strikes, host.blocks = 0, BLOCK_LIMIT
+        assert politeness.is_down(host, retry)
+        politeness.new_chance(host)
+        assert not politeness.is_down(host, retry)
+
+    def test_a_block_shows_that_the_host_can_be_reached(self, host: Host) -> None:
+        politeness.unreachable(host, NOW, NOW - 1, Retry())
+        politeness.blocked(host, NOW + 10, NOW + 9, None, 60)
+        assert (host.strikes, host.blocks) == (0, 1)
+        politeness.unreachable(host, NOW + 100, NOW + 99, Retry())
+        assert (host.strikes, host.blocks) == (1, 1), "but a failed connection is no answer"
+
+    def test_a_new_chance_does_not_shorten_a_pause(self, host: Host) -> None:
+        politeness.blocked(host, NOW, NOW - 1, 500, 60)
+        politeness.new_chance(host)
+        assert host.blocked_until == NOW + 500
+
+
+class TestLosses:
+    def test_a_request_is_suspect_after_two_losses_and_dead_after_two_alone(self) -> None:
+        assert [losses.is_suspect(number) for number in range(4)] == [False, False, True, True]
+        assert [losses.is_fatal(number) for number in range(3)] == [False, False, True]
+        assert losses.LOSSES_IN_ALL == 4

@@ -1,0 +1,208 @@
+"""URLs: absolute, joined, canonical, and the key that politeness is counted by."""
+
+from __future__ import annotations
+
+import string
+from itertools import permutations
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skitter.errors import UrlError
+from skitter.model.url import MAX_URL_CHARS, Joiner, absolute, canonical, host_key
+
+BASE = "http://a.example/b/c?q=1#f"
+
+# What a path or a query may be made of, with what is treacherous more often than it would be by chance.
+pieces = st.text(alphabet=string.ascii_letters + string.digits + "%/.-_~+&=;:@!$'()*, ?#\\ä€", max_size=30)
+escapes = st.lists(st.sampled_from(["%", "%4", "%41", "%7e", "%2F", "%2f", "%25", "%zz", "a", "/", "=", "&", "."])).map(
+    "".join
+)
+tails = pieces | escapes
+urls = st.builds(
+    "{}://{}{}/{}?{}".format,
+    st.sampled_from(["http", "https"]),
+    st.sampled_from(["a.example", "A.Example", "user:pw@a.example", "127.0.0.1", "[::1]", "bücher.example"]),
+    st.sampled_from(["", ":80", ":443", ":8080"]),
+    tails,
+    tails,
+).map(absolute)
+
+
+class TestAbsolute:
+    @pytest.mark.parametrize(
+        ("text", "url"),
+        [
+            ("http://a.example", "http://a.example/"),
+            ("HTTP://A.EXAMPLE/", "http://a.example/"),
+            ("  http://a.example/x \n", "http://a.example/x"),
+            ("http://a.example:80/", "http://a.example/"),
+            ("https://a.example:443/", "https://a.example/"),
+            ("https://a.example:80/", "https://a.example:80/"),
+            ("http://bücher.example/ä?ö", "http://xn--bcher-kva.example/%C3%A4?%C3%B6"),
+            ("http://a.example/x#fragment", "http://a.example/x"),
+            ("http://a.example/a/../b/./c", "http://a.example/b/c"),
+            ("http://a.example\\b", "http://a.example/b"),
+            ("http://0x7f.1/", "http://127.0.0.1/"),
+            ("http://[::0001]/", "http://[::1]/"),
+        ],
+    )
+    def test_it_is_what_a_browser_makes_of_it(self, text: str, url: str) -> None:
+        assert absolute(text) == url
+
+    @pytest.mark.parametrize(
+        ("href", "url"),
+        [
+            ("d", "http://a.example/b/d"),
+            ("/d", "http://a.example/d"),
+            ("//x.example/d", "http://x.example/d"),
+            ("?d", "http://a.example/b/c?d"),
+            ("#d", "http://a.example/b/c?q=1"),
+            ("", "http://a.example/b/c?q=1"),
+            ("../../../d", "http://a.example/d"),
+            ("https:d", "https://d/"),
+            ("\t/d\n", "http://a.example/d"),
+        ],
+    )
+    def test_a_link_is_joined_as_a_browser_joins_it(self, href: str, url: str) -> None:
+        assert absolute(href, BASE) == url
+        assert Joiner(BASE)(href) == url
+
+    @pytest.mark.parametrize(
+        ("text", "rule"),
+        [
+            ("javascript:alert(1)", "scheme"),
+            ("mailto:me@a.example", "scheme"),
+            ("data:text/plain,x", "scheme"),
+            ("ftp://a.example/", "scheme"),
+            ("file:///etc/passwd", "scheme"),
+            ("about:blank", "scheme"),
+            ("http://", "unparsable"),
+            ("http://a b/", "unparsable"),
+            ("http://a.example:99999/", "unparsable"),
+            ("http://a.example/" + "x" * MAX_URL_CHARS, "too_long"),
+        ],
+    )
+    def test_what_cannot_be_crawled_has_a_rule(self, text: str, rule: str) -> None:
+        with pytest.raises(UrlError) as caught:
+            absolute(text)
+        assert caught.value.rule == rule
+        join = Joiner(BASE)
+        assert join(text) is None
+        assert join.flaws == {rule: 1}
+
+    @pytest.mark.parametrize("text", ["a.example/x", "a.example", "localhost"])
+    def test_a_url_without_a_scheme_has_a_hint(self, text: str) -> None:
+        with pytest.raises(UrlError) as caught:
+            absolute(text)
+        assert caught.value.hint == f"did you mean https://{text} ?"
+
+    @given(st.text(max_size=60) | st.text(alphabet=st.characters(categories=["Cs"]), max_size=3), st.booleans())
+    def test_joining_never_raises(self, href: str, with_scheme: bool) -> None:
+        join = Joiner(BASE)
+        url = join("http://" + href if with_scheme else href)
+        assert (url is None) == (sum(join.flaws.values()) == 1)
+        if url is not None:
+            assert url.startswith(("http://", "https://"))
+            assert "#" not in url
+            assert len(url) <= MAX_URL_CHARS
+            assert absolute(url) == url
+            canonical(url)
+            host_key(url)
+
+
+class TestCanonical:
+    @pytest.mark.parametrize(
+        "variants",
+        [
+            (
+                "http://a.example/",
+                "http://A.EXAMPLE",
+                "http://a.example:80/",
+                "http://a.example/?",
+                "http://a.example/#x",
+            ),
+            ("http://a.example/~x", "http://a.example/%7Ex", "http://a.example/%7ex"),
+            ("http://a.example/b%2Fc", "http://a.example/b%2fc"),
+            ("http://a.example/b", "http://a.example/./b", "http://a.example/c/../b", "http://a.example/%2e/b"),
+            ("http://a.example/?a=1&b=2", "http://a.example/?b=2&a=1", "http://a.example/?&b=2&&a=1&"),
+            ("http://a.example/?z=1&b=2", "http://a.example/?b=2&%7A=1"),
+            ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+            ("http://a.example/100%", "http://a.example/100%25"),
+        ],
+    )
+    def test_one_page_has_one_form(self, variants: tuple[str, ...]) -> None:
+        assert len({canonical(absolute(url)) for url in variants}) == 1
+
+    @pytest.mark.parametrize(
+        "urls",
+        [
+            ("http://a.example/", "https://a.example/", "http://a.example:8080/", "http://b.example/"),
+            ("http://a.example/b", "http://a.example/b/", "http://a.example/B"),
+            ("http://a.example/b/c", "http://a.example/b%2Fc"),
+            ("http://a.example/?a=1&a=2", "http://a.example/?a=2&a=1"),
+            ("http://a.example/?a", "http://a.example/?a=", "http://a.example/?a=1"),
+            ("http://a.example/?a=1%26b=2", "http://a.example/?a=1&b=2"),
+            ("http://a.example/%2541", "http://a.example/A"),
+            ("http://a.example/%%34%31", "http://a.example/A"),
+        ],
+    )
+    def test_different_pages_have_different_forms(self, urls: tuple[str, ...]) -> None:
+        assert len({canonical(absolute(url)) for url in urls}) == len(urls)
+
+    @given(urls)
+    def test_it_is_its_own_form(self, url: str) -> None:
+        form = canonical(url)
+        assert canonical(form) == form
+        assert canonical(absolute(form)) == form
+
+    @given(urls)
+    def test_it_stays_with_its_host(self, url: str) -> None:
+        assert host_key(canonical(url)) == host_key(url)
+
+    @given(st.dictionaries(st.text("abxyz%7A", min_size=1, max_size=4), st.text("ab%41", max_size=4), max_size=4))
+    def test_the_order_of_parameters_does_not_matter(self, parameters: dict[str, str]) -> None:
+        fields = [f"{name}={value}" for name, value in parameters.items()]
+        forms = {canonical("http://a.example/?" + "&".join(order)) for order in permutations(fields)}
+        named = {canonical(f"http://a.example/?{field}").partition("?")[2].partition("=")[0] for field in fields}
+        # Names that say the same, written differently, are one name: their order then does matter.
+        if len(named) == len(fields):
+            assert len(forms) == 1
+
+    @given(st.text("abcXYZ019-._~", min_size=1, max_size=12))
+    def test_unreserved_characters_may_be_escaped_or_not(self, text: str) -> None:
+        escaped = "".join(f"%{ord(character):02x}" for character in text)
+        plain = canonical(f"http://a.example/p/x{text}?q={text}")
+        assert canonical(f"http://a.example/p/x{escaped}?q={escaped}") == plain
+
+    @given(st.text(min_size=1, max_size=12))
+    def test_the_case_of_escapes_does_not_matter(self, text: str) -> None:
+        escaped = quote(text.encode("utf-8", "replace"), safe="")
+        assert canonical(f"http://a.example/x{escaped.lower()}") == canonical(
+            f"http://a.example/x{escaped.upper()}"
+        ) or (escaped.lower() != escaped.upper() and any(character.isalpha() for character in text))
+
+
+class TestHostKey:
+    @pytest.mark.parametrize(
+        ("url", "key"),
+        [
+            ("http://a.example/x", "http://a.example"),
+            ("https://a.example/x", "https://a.example"),
+            ("http://a.example:8080/x?y@z", "http://a.example:8080"),
+            ("http://user:secret@a.example/x", "http://a.example"),
+            ("http://user@a.example:1/", "http://a.example:1"),
+            ("http://[::1]:8000/@", "http://[::1]:8000"),
+            ("http://h/", "http://h"),
+        ],
+    )
+    def test_scheme_host_and_port(self, url: str, key: str) -> None:
+        assert host_key(url) == key
+
+    @given(urls, tails)
+    def test_it_does_not_depend_on_the_path(self, url: str, path: str) -> None:
+        joined = Joiner(url)("/x/" + path)
+        assert joined is not None
+        assert host_key(joined) == host_key(url)
