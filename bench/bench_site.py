@@ -1,7 +1,8 @@
 """A whole crawl of a served site next to the bare parts and, if asked, to peers, in one run.
 
-bench_site.py START_URL [--rounds 3] [--peer "PYTHON SCRIPT"]... [--frontier sqlite|memory]
+bench_site.py [START_URL] [--rounds 3] [--peer "PYTHON SCRIPT"]... [--frontier sqlite|memory]
 
+Without START_URL it serves a synthetic site of its own.
 Each round runs the bare parts (bare_parts.py), skitter with one worker, and every peer, one after the
 other; medians are compared. A peer is a command that takes START_URL MAX_PAGES and prints one JSON object
 with pages_per_second and cpu_ms_per_page. skitter's CPU is that of all its processes, start-up included;
@@ -23,6 +24,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from skitter.testing.web import WebSpec, served
 
 HERE = Path(__file__).parent
 EVERYTHING = 1_000_000
@@ -89,18 +92,26 @@ def median(rounds: list[dict[str, Any]], name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="a whole crawl next to the bare parts and peers")
-    parser.add_argument("start")
+    parser.add_argument("start", nargs="?")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--frontier", choices=["sqlite", "memory"], default="sqlite")
     parser.add_argument("--peer", action="append", default=[], help="a command that takes START_URL MAX_PAGES")
     options = parser.parse_args()
+    if options.start:
+        measure(options, options.start)
+    else:
+        with served(WebSpec.plain(hosts=1, pages_per_host=3000, links_per_page=20, page_bytes=7000)) as web:
+            measure(options, web.urls[0])
+
+
+def measure(options: argparse.Namespace, start: str) -> None:
     runs: dict[str, list[dict[str, Any]]] = {}
     for _ in range(options.rounds):
-        bare = peer([sys.executable, str(HERE / "bare_parts.py")], options.start)
+        bare = peer([sys.executable, str(HERE / "bare_parts.py")], start)
         runs.setdefault("bare parts", []).append(bare)
-        runs.setdefault("skitter", []).append(skitter(options.start, options.frontier))
+        runs.setdefault("skitter", []).append(skitter(start, options.frontier))
         for command in options.peer:
-            figures = peer(shlex.split(command), options.start)
+            figures = peer(shlex.split(command), start)
             runs.setdefault(figures["peer"], []).append(figures)
     table = {
         name: {figure: median(rounds, figure) for figure in rounds[0] if figure != "peer"}
@@ -116,7 +127,7 @@ def main() -> None:
     for name, figures in table.items():
         if name not in ("skitter", "bare parts"):
             ratios[f"speed_to_{name}"] = round(ours["pages_per_second"] / figures["pages_per_second"], 1)
-    print(json.dumps({"start": options.start, "rounds": options.rounds, "medians": table, "ratios": ratios}, indent=1))
+    print(json.dumps({"start": start, "rounds": options.rounds, "medians": table, "ratios": ratios}, indent=1))
 
 
 if __name__ == "__main__":

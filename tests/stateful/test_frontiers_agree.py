@@ -151,7 +151,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- the job
 
-    @initialize(job_settings=job_settings, seeds=st.lists(names, max_size=4))
+    @initialize(job_settings=job_settings, seeds=st.lists(names, max_size=12))
     def begins(self, job_settings: dict[str, Any], seeds: list[str]) -> None:
         self.settings = job_settings
         self.begin(fresh=False)
@@ -166,18 +166,24 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.held, self.known = {}, set()
         return begun
 
-    @rule(fresh=st.sampled_from([False, False, False, True]))
-    def begins_again(self, fresh: bool) -> None:
-        over = self.agreed(self.report_of)
-        delivered = all(sink.undelivered == 0 for sink in over.sinks)
-        begun = self.begin(fresh=fresh)
-        if fresh:
+    @rule(
+        how=st.sampled_from(["again", "fresh", "other seeds", "another limit"]), max_pages=st.sampled_from([None, 3, 8])
+    )
+    def is_begun(self, how: str, max_pages: int | None) -> None:
+        report = self.agreed(self.report_of)
+        if how == "other seeds":
+            self.is_refused()
+            return
+        if how == "another limit" and report.counts.unfinished:
+            self.settings = {**self.settings, "max_pages": max_pages}
+        begun = self.begin(fresh=how == "fresh")
+        delivered = all(sink.undelivered == 0 for sink in report.sinks)
+        if how == "fresh":
             assert begun is Begun.RERUN
-        elif over.job.state is not State.FINISHED or not delivered:
+        elif report.job.state is not State.FINISHED or not delivered:
             assert begun is Begun.RESUMED
 
-    @rule()
-    def begins_with_other_seeds(self) -> None:
+    def is_refused(self) -> None:
         spec = JobSpec(name="job", spider="", seeds=["other"], settings=self.settings)
 
         async def refused(frontier: Frontier, _: int) -> str:
@@ -189,15 +195,10 @@ class FrontiersAgree(RuleBasedStateMachine):
 
         self.agreed(refused)
 
-    @rule(command=st.sampled_from([*Command, Command.RESUME]))
-    def is_told(self, command: Command) -> None:
-        self.agreed(lambda frontier, _: self.without_secret(frontier.command(command)))
-
-    @rule(max_pages=st.sampled_from([None, 3, 8]))
-    def is_resumed_with_another_limit(self, max_pages: int | None) -> None:
-        if self.agreed(lambda frontier, _: frontier.counts()).unfinished:
-            self.settings = {**self.settings, "max_pages": max_pages}
-            self.begin(fresh=False)
+    @rule(commands=st.lists(st.sampled_from(Command), max_size=2), resumed=st.sampled_from([True, True, False]))
+    def is_told(self, commands: list[Command], resumed: bool) -> None:
+        for command in [*commands, *[Command.RESUME] * resumed]:
+            self.agreed(lambda frontier, _, command=command: self.without_secret(frontier.command(command)))
 
     @staticmethod
     async def without_secret(job: Awaitable[Any]) -> Any:
@@ -209,7 +210,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- work
 
-    @rule(added=st.lists(names, min_size=1, max_size=5), priority=st.sampled_from([0, 0, 5, -5]), seed=st.booleans())
+    @rule(added=st.lists(names, min_size=1, max_size=9), priority=st.sampled_from([0, 0, 5, -5]), seed=st.booleans())
     def adds(self, added: list[str], priority: int, seed: bool) -> None:
         entries = [entry(name, priority, seed=seed) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
@@ -221,17 +222,25 @@ class FrontiersAgree(RuleBasedStateMachine):
     def leases(self, worker: str, limit: int) -> None:
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
-        self.is_reaped()
+        self.reap()
         ready = self.ready_hosts()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
+
+    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([2, 5, 100]), fields=st.lists(endings(), min_size=3))
+    def works(self, worker: str, limit: int, fields: list[dict[str, Any]]) -> None:
+        """Most of a crawl is this."""
+        self.leases(worker, limit)
+        keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
+        self.commit(worker, keys[: len(fields)], fields[: len(keys)], 0)
+        self.leases(worker, limit)
 
     @precondition(lambda self: self.held)
     @rule(
         data=st.data(),
         worker=st.sampled_from(WORKERS),
         fields=st.lists(endings(), min_size=1, max_size=4),
-        want=st.sampled_from([0, 0, 3]),
+        want=st.sampled_from([0, 3, 20]),
     )
     def commits(self, data: st.DataObject, worker: str, fields: list[dict[str, Any]], want: int) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), min_size=len(fields), max_size=len(fields)))
@@ -310,8 +319,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.agreed(lambda frontier, _: frontier.release_worker(worker))
         self.forget_lost()
 
-    @rule()
-    def is_reaped(self) -> None:
+    def reap(self) -> None:
         self.agreed(lambda frontier, _: frontier.reap())
         self.forget_lost()
 
@@ -336,21 +344,21 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- the outbox
 
-    @rule(owner=st.sampled_from(OWNERS))
-    def opens_sink(self, owner: str) -> None:
+    @rule(
+        owner=st.sampled_from(OWNERS),
+        limit=st.sampled_from([1, 3, 100]),
+        closed=st.booleans(),
+        left=st.sampled_from(["open", "open", "given up", "forgotten"]),
+    )
+    def delivers(self, owner: str, limit: int, closed: bool, left: str) -> None:
         self.agreed(lambda frontier, _: frontier.open_sink("out", owner))
-
-    @rule(owner=st.sampled_from(OWNERS), limit=st.sampled_from([1, 3, 100]), closed=st.booleans())
-    def delivers(self, owner: str, limit: int, closed: bool) -> None:
         items = self.agreed(lambda frontier, _: frontier.items("out", owner, limit))
         if items:
             assert [item.position for item in items] == list(range(items[0].position, items[0].position + len(items)))
             progress = SinkProgress(items[-1].position, b"mark", closed)
             assert self.agreed(lambda frontier, _: frontier.items_done("out", owner, progress))
-
-    @rule(owner=st.sampled_from(OWNERS), forget=st.sampled_from([False, False, True]))
-    def closes_sink(self, owner: str, forget: bool) -> None:
-        self.agreed(lambda frontier, _: frontier.close_sink("out", owner, forget=forget))
+        if left != "open":
+            self.agreed(lambda frontier, _: frontier.close_sink("out", owner, forget=left == "forgotten"))
 
     # ---- what a grant must be
 
@@ -458,4 +466,5 @@ class FrontiersAgree(RuleBasedStateMachine):
 
 
 TestFrontiersAgree = FrontiersAgree.TestCase
-TestFrontiersAgree.settings = settings()
+# Each example is a short life of its own: a few more of them than of other properties.
+TestFrontiersAgree.settings = settings(max_examples=2 * settings.default.max_examples)

@@ -135,9 +135,7 @@ class _Heart:
 def main() -> int:
     config = msgspec.json.decode(sys.argv[1], type=ChildConfig)
     voice = Voice(config.pipe)
-    logging.basicConfig(
-        handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING
-    )
+    logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))
     try:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
-
 from skitter.app.backends import is_shared, open_frontier, open_sink
-from skitter.app.child import ChildConfig, job_settings, make_spider, make_worker
+from skitter.app.child import job_settings
 from skitter.app.plan import CrawlPlan, Output, Summary
-from skitter.errors import JobError, UsageError
+from skitter.app.stop import Stop
+from skitter.app.working import work_inline, work_supervised
+from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
 from skitter.settings import Settings
@@ -24,57 +22,12 @@ from skitter.sinks.contract import Sink
 from skitter.spiders.base import Spider
 from skitter.worker.delivery import Delivery
 from skitter.worker.identity import is_dead, worker_id
-from skitter.worker.renewal import RenewalThread, renew_while_running
-from skitter.worker.supervisor import Supervisor
 
 REPORT_SECONDS = 0.5
 STDOUT = "-"
 _ENDED = (State.FINISHED, State.STOPPED)
 OnReport = Callable[[Report], None]
 OnEvent = Callable[[str], None]
-
-
-class Stop:
-    """What Ctrl-C and SIGTERM do: the first asks, the second does not."""
-
-    def __init__(self, on_event: OnEvent) -> None:
-        self.signal = 0
-        self._on_event = on_event
-        self._ask: Callable[[], None] = lambda: None
-        self._force: Callable[[], None] = lambda: None
-
-    def aim(self, ask: Callable[[], None], force: Callable[[], None]) -> None:
-        """From now on signals mean this."""
-        self._ask, self._force = ask, force
-        if self.signal:
-            ask()
-
-    def now(self) -> None:
-        """Stop as a first signal would, for another reason."""
-        self._ask()
-
-    def _hear(self, number: int) -> None:
-        if not self.signal:
-            self.signal = number
-            self._on_event("stopping: finishing what is in flight; once more to leave at once, nothing is lost")
-            self._ask()
-        elif number == signal.SIGINT:
-            self._force()
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        heard: list[signal.Signals] = []
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                # Outside the main thread (a notebook) there are no signals to handle.
-                with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-                    loop.add_signal_handler(number, self._hear, number)
-                    heard.append(number)
-            yield
-        finally:
-            for number in heard:
-                loop.remove_signal_handler(number)
 
 
 async def run_crawl(
@@ -90,13 +43,15 @@ async def run_crawl(
             f"one process only: {plan.frontier}" if spider is None else "a spider without a file runs in one process",
             hint="use --frontier sqlite:PATH, or --workers 1",
         )
+    # Before anything is made: a target without a format is a mistake of typing.
+    named = [open_sink(output.target, overwrite=output.overwrite, job=plan.spec.name) for output in plan.outputs]
     began = time.monotonic()
     stop = Stop(on_event)
     async with _opened(plan.frontier, plan.spec.name, create=True) as frontier:
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
         await _release_the_dead(frontier, on_event)
-        sinks = await _sinks_to_serve(frontier, plan, on_event)
+        sinks = await _sinks_to_serve(frontier, plan, named, on_event)
         delivery = Delivery(frontier, sinks, owner=worker_id())
         with stop.listening():
             # Before the run begins: a target that cannot be written must not cost the results of the last run.
@@ -107,12 +62,13 @@ async def run_crawl(
                 await delivery.open()
                 async with _reporting(frontier, on_report):
                     if inline:
-                        working = _work_inline(plan, frontier, spider, stop)
+                        working = work_inline(plan, frontier, spider, stop)
                     else:
-                        working = _work_supervised(plan, frontier, stop, on_event)
+                        working = work_supervised(plan, frontier, stop, on_event)
                     await _work_and_deliver(working, delivery, stop)
                     report = await frontier.report()
-                    await delivery.finish(complete=report.job.state is State.FINISHED)
+                    if not stop.forced:
+                        await delivery.finish(complete=report.job.state is State.FINISHED)
             finally:
                 await delivery.close()
         report = await frontier.report()
@@ -140,7 +96,8 @@ async def run_worker(
         with stop.listening():
             found = await _wait_for_job(opened, stop) if stay else await opened.job()
             if found is None:
-                raise JobError(f"no such job: {job}")
+                # Interrupted before there was a job to sum up.
+                raise SystemExit(128 + stop.signal)
             _check_same_spider(found, spider)
             await _release_the_dead(opened, on_event)
             before = await opened.counts()
@@ -151,7 +108,7 @@ async def run_worker(
                 verbosity=verbosity,
             )
             async with _reporting(opened, on_report):
-                await _work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
+                await work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
             report = await opened.report()
             on_report(report)
     return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
@@ -197,7 +154,9 @@ async def _opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier
 async def _reporting(frontier: Frontier, on_report: OnReport) -> AsyncIterator[None]:
     async def report() -> None:
         while True:
-            on_report(await frontier.report())
+            # If the store is in trouble, the workers will say so; a display is no reason to end a crawl.
+            with contextlib.suppress(FrontierError):
+                on_report(await frontier.report())
             await asyncio.sleep(REPORT_SECONDS)
 
     task = asyncio.create_task(report())
@@ -229,64 +188,6 @@ async def _work_and_deliver(working: Coroutine[Any, Any, None], delivery: Delive
         await asyncio.wait([work, deliver])
 
 
-async def _work_supervised(
-    plan: CrawlPlan, frontier: Frontier, stop: Stop, on_event: OnEvent, *, stay: bool = False, spider: str = ""
-) -> None:
-    run = msgspec.to_builtins(plan.settings.run)
-
-    def command(pipe: int) -> list[str]:
-        config = ChildConfig(
-            frontier=plan.frontier,
-            job=plan.spec.name,
-            spider=spider,
-            run=run,
-            stay=stay,
-            verbosity=plan.verbosity,
-            pipe=pipe,
-        )
-        return [sys.executable, "-m", "skitter.app", msgspec.json.encode(config).decode()]
-
-    supervisor = Supervisor(
-        command,
-        plan.settings.run.workers,
-        frontier=frontier,
-        callback_seconds=plan.settings.limits.callback_seconds,
-        on_event=on_event,
-    )
-    stop.aim(supervisor.stop, supervisor.kill)
-    await supervisor.run()
-
-
-async def _work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: Stop) -> None:
-    from skitter.fetch.engine import CurlFetcher
-
-    job = await frontier.job()
-    settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
-    fetcher = CurlFetcher(settings.fetch)
-    worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
-    task = asyncio.current_task()
-    assert task is not None
-    stop.aim(worker.stop, lambda: _cancel(task))
-    lease_seconds = settings.limits.lease_seconds
-    try:
-        if is_shared(plan.frontier):
-
-            def own_source() -> tuple[Frontier, Any]:
-                source = open_frontier(plan.frontier, plan.spec.name, create=False)
-                return source, source.close
-
-            with RenewalThread(worker, own_source, lease_seconds):
-                await worker.run()
-        else:
-            renewing = asyncio.create_task(renew_while_running(worker, frontier, lease_seconds, worker.lost))
-            try:
-                await worker.run()
-            finally:
-                renewing.cancel()
-    finally:
-        await fetcher.close()
-
-
 async def _release_the_dead(frontier: Frontier, on_event: OnEvent) -> None:
     """Workers that died on this machine with their supervisor: nobody else would hand their leases back at once."""
     try:
@@ -303,13 +204,9 @@ async def _release_the_dead(frontier: Frontier, on_event: OnEvent) -> None:
             await frontier.close_sink(sink.target, sink.owner)
 
 
-async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> list[Sink]:
+async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, named: Sequence[Sink], on_event: OnEvent) -> list[Sink]:
     """The targets of this command, and those an unfinished run began with; not the ones that another process serves."""
-    job = plan.spec.name
-    sinks = {
-        sink.target: sink
-        for sink in (open_sink(output.target, overwrite=output.overwrite, job=job) for output in plan.outputs)
-    }
+    sinks = {sink.target: sink for sink in named}
     try:
         report = await frontier.report()
     except JobError:
@@ -325,7 +222,7 @@ async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent
                 await frontier.open_sink(seen.target, worker_id())
                 await frontier.close_sink(seen.target, worker_id(), forget=True)
             else:
-                sinks[seen.target] = open_sink(seen.target, overwrite=False, job=job)
+                sinks[seen.target] = open_sink(seen.target, overwrite=False, job=plan.spec.name)
     return list(sinks.values())
 
 
@@ -355,10 +252,14 @@ def _check_same_spider(job: Job, reference: str) -> None:
 
 
 async def _wait_for_job(frontier: Frontier, stop: Stop) -> Job | None:
-    while not stop.signal:
+    stopped = asyncio.Event()
+    stop.aim(stopped.set, stopped.set)
+    while not stopped.is_set():
         with contextlib.suppress(JobError):
             return await frontier.job()
-        await asyncio.sleep(1.0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await stopped.wait()
     return None
 
 
@@ -386,7 +287,3 @@ def _summary(report: Report, begun: Begun, number: int, seconds: float, done_bef
         reason=report.job.reason,
         begun=begun,
     )
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()

@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 
 class Stop:
@@ -18,11 +19,11 @@ class Stop:
         self.forced = False
         """It was not asked any more: leave at once, nothing is lost."""
         self._on_event = on_event
-        self._ask: Callable[[], None] = lambda: None
-        self._force: Callable[[], None] = lambda: None
+        self._ask: Callable[[], object] = lambda: None
+        self._force: Callable[[], object] = lambda: None
         self._interrupts = 0
 
-    def aim(self, ask: Callable[[], None], force: Callable[[], None]) -> None:
+    def aim(self, ask: Callable[[], object], force: Callable[[], object]) -> None:
         """From now on signals mean this."""
         self._ask, self._force = ask, force
         if self.signal:
@@ -48,16 +49,16 @@ class Stop:
                 raise KeyboardInterrupt
             loop.call_soon_threadsafe(self._hear, number)
 
-        before: dict[int, object] = {}
+        before: list[tuple[signal.Signals, Any]] = []
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 # Outside the main thread (a notebook) there are no signals to handle.
                 with contextlib.suppress(ValueError):
-                    before[number] = signal.signal(number, catch)
+                    before.append((number, signal.signal(number, catch)))
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave it also takes
+            for number, handler in before:
+                signal.signal(number, handler)
 
     def _hear(self, number: int) -> None:
         if not self.signal:

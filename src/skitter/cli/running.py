@@ -45,6 +45,11 @@ def conclude(summary: Summary, place: Place, options: argparse.Namespace) -> int
         for step in ending.next_steps(summary, place, options.command_line):
             note(step)
     code = ending.exit_code(summary)
-    if code == 1:
+    if problem := ending.seeding_problem(summary.reason):
+        error(
+            problem,
+            f"correct the spider and run the same command again; the traceback: {place.command('status', '-v')}",
+        )
+    elif code == 1:
         error(f"no seed was done: {place.job}", ending.reason_hint(summary, place))
     return code

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(as_json(report, place))
     else:
-        print("\n".join(as_text(report, place, time.time())))
+        print("\n".join(as_text(report, place, time.time(), verbose=bool(options.verbose))))
     return 0
 
 
@@ -64,9 +64,10 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report, place: Place, now: float) -> list[str]:
+def as_text(report: Report, place: Place, now: float, *, verbose: bool = False) -> list[str]:
     from skitter.cli.jobs import live_workers
-    from skitter.cli.text import by_class, clean, clock, count, number, size, table
+    from skitter.cli.summary import seeding_problem
+    from skitter.cli.text import by_class, clean, clean_block, clock, count, number, size, table
 
     job, tally = report.job, report.tally
     state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
@@ -78,6 +79,10 @@ def as_text(report: Report, place: Place, now: float) -> list[str]:
     ]
     if job.seeding:
         lines.append("seeding   not over yet")
+    elif problem := seeding_problem(job.reason):
+        lines.append(f"seeding   {problem}")
+        if verbose:
+            lines += [f"          | {line}" for line in clean_block(job.reason).splitlines()]
     if blocking := _blocking(report):
         lines.append(f"blocked   by sink: {clean(', '.join(blocking))}")
     rows = [(name, number(getattr(report.counts, name)), "") for name in PLACES]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skitter.cli.jobs import Place
-from skitter.cli.text import by_class, count, duration, number, rate, size
+from skitter.cli.text import by_class, count, duration, first_line, number, rate, size
 
 if TYPE_CHECKING:
     from skitter.app import Summary
@@ -18,12 +18,19 @@ def exit_code(summary: Summary) -> int:
     """0 finished, or stopped by a limit or a command; 1 no seed was done; 130 interrupted; 143 terminated."""
     if summary.signal:
         return 128 + summary.signal
-    return 1 if no_seed_done(summary) else 0
+    return 1 if no_seed_done(summary) or seeding_problem(summary.reason) else 0
 
 
 def no_seed_done(summary: Summary) -> bool:
     """Nothing came of the crawl at all. Whoever stopped it does not need to be told."""
     return not summary.seeds_done and summary.state != "stopped"
+
+
+def seeding_problem(reason: str) -> str:
+    """What start() raised, in one line, if it did: then some seeds may never have been given."""
+    if not reason.startswith("start() failed"):
+        return reason if reason.startswith("start() ") else ""
+    return f"start() failed: {first_line(reason)}"
 
 
 def as_json(summary: Summary, place: Place) -> dict[str, Any]:
@@ -94,6 +101,8 @@ def reason_hint(summary: Summary, place: Place) -> str:
         return "crawl without --frontier memory: to be able to look into it"
     if summary.failed:
         return f"{place.command('failed')} lists the reasons"
+    if not summary.excluded and not summary.redirected:
+        return "the spider's start() gave no request for a page"
     return f"{place.command('why', 'URL')} tells the reason"
 
 

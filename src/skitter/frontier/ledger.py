@@ -268,7 +268,8 @@ class Ledger:
             leased_at=self.now,
             deadline=deadline,
             start_seconds=start_seconds,
-            robots_version=host.robots_version,
+            # An earlier run may have read a file that this one was told to ignore.
+            robots_version=host.robots_version if self._politeness.obey_robots else 0,
             trusted=host.trusted,
         )
 

@@ -20,6 +20,8 @@ _LATENCY_WEIGHT = 0.2
 
 def delay_of(host: Host, politeness: Politeness) -> float:
     """Seconds between two requests to this host: the setting or its Crawl-delay, whichever is larger."""
+    if not politeness.obey_robots:
+        return politeness.delay_seconds
     return max(politeness.delay_seconds, host.crawl_delay_seconds)
 
 

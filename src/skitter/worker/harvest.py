@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Any
 
-import msgspec
-
-from skitter.errors import ItemError, UrlError
+from skitter.errors import UrlError
 from skitter.extract.items import encode_item, is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Entry, Fingerprinter, Request, decode
+from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
 from skitter.worker.known import KnownUrls
 
+log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
 PART_ITEMS = 2_000
 """A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
@@ -115,6 +115,9 @@ class Harvest:
             url = absolute(request.url, origin.url if origin else None)
         except UrlError as error:
             self.tally[f"skipped:{error.rule}"] += 1
+            if self._is_seeding:
+                # Nobody meant to write it: pages are full of such links, but a list of seeds is not.
+                log.warning("a seed is left out: %s", error)
             return
         if plain and (url in self._here or url in rules.known):
             self.tally["duplicates"] += 1
@@ -134,10 +137,7 @@ class Harvest:
             chain=(),
             seed=self._is_seeding,
         )
-        entry = rules.fingerprinter.entry(found, self._parent, self._place)
-        if request.headers or request.cookies or request.meta or request.cb_kwargs or request.priority:
-            _check_readable(entry, found)
-        self.links.append(entry)
+        self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
         self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
             self._here.add(url)
@@ -151,14 +151,3 @@ def _as_bytes(body: object) -> bytes:
     if isinstance(body, bytes):
         return body
     raise TypeError(f"a request's body is bytes or text, not {type(body).__name__}")
-
-
-def _check_readable(entry: Entry, request: Request) -> None:
-    """What can be stored but not read back (a number as a header's value) is to fail here, where it was written."""
-    try:
-        decode(entry.payload)
-    except msgspec.ValidationError as error:
-        raise ItemError(
-            f"a request cannot be stored: {request.url}: {error}",
-            hint="headers and cookies take text; the keys of meta and cb_kwargs are text",
-        ) from error

@@ -113,6 +113,9 @@ SPIDER = """
 
         def __init__(self, shelf="", **rest):
             super().__init__(**rest)
+
+        def start(self):
+            return []
 """
 
 

@@ -8,7 +8,14 @@ from skitter.cli.jobs import job_name_of
 from skitter.cli.targets import find_target
 from skitter.errors import SpiderError, UsageError
 
-SPIDER = 'from skitter import Spider\n\nclass {0}(Spider):\n    name = "{1}"\n'
+SPIDER = """
+from skitter import Spider
+
+class {0}(Spider):
+    name = "{1}"
+    start_urls = ["https://a.example/"]
+    def parse(self, response): ...
+"""
 
 
 def test_urls_become_seeds_once_each(folder) -> None:

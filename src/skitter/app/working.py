@@ -1,0 +1,92 @@
+"""The two ways to work for a job: in processes of their own under a supervisor, or in this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from skitter.app.backends import is_shared, open_frontier
+from skitter.app.child import ChildConfig, job_settings, make_spider, make_worker
+from skitter.app.plan import CrawlPlan
+from skitter.app.stop import Stop
+from skitter.frontier.contract import Frontier
+from skitter.spiders.base import Spider
+from skitter.worker.loop import Worker
+from skitter.worker.renewal import RenewalThread, renew_while_running
+from skitter.worker.supervisor import Supervisor
+
+
+async def work_supervised(
+    plan: CrawlPlan,
+    frontier: Frontier,
+    stop: Stop,
+    on_event: Callable[[str], None],
+    *,
+    stay: bool = False,
+    spider: str = "",
+) -> None:
+    """Worker processes, until each has ended."""
+    run = msgspec.to_builtins(plan.settings.run)
+
+    def command(pipe: int) -> list[str]:
+        config = ChildConfig(
+            frontier=plan.frontier,
+            job=plan.spec.name,
+            spider=spider,
+            run=run,
+            stay=stay,
+            verbosity=plan.verbosity,
+            pipe=pipe,
+        )
+        return [sys.executable, "-m", "skitter.app", msgspec.json.encode(config).decode()]
+
+    supervisor = Supervisor(
+        command,
+        plan.settings.run.workers,
+        frontier=frontier,
+        callback_seconds=plan.settings.limits.callback_seconds,
+        shutdown_seconds=plan.settings.run.shutdown_seconds,
+        on_event=on_event,
+    )
+    stop.aim(supervisor.stop, supervisor.kill)
+    await supervisor.run()
+
+
+async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: Stop) -> None:
+    """One worker in this process: for a frontier that lives in it, or a spider that no other could load."""
+    from skitter.fetch.engine import CurlFetcher
+
+    job = await frontier.job()
+    settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
+    fetcher = CurlFetcher(settings.fetch)
+    worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
+    running = asyncio.create_task(worker.run())
+    stop.aim(worker.stop, running.cancel)
+    try:
+        async with _renewed(worker, plan, frontier, settings.limits.lease_seconds):
+            # Not awaited: being cancelled itself and running's being cancelled are told apart.
+            await asyncio.wait([running])
+        if not (stop.forced and running.cancelled()):
+            running.result()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await fetcher.close()
+
+
+@contextlib.asynccontextmanager
+async def _renewed(worker: Worker, plan: CrawlPlan, frontier: Frontier, lease_seconds: float) -> AsyncIterator[None]:
+    """Its leases are kept, beside the loop where another client of the store can be had."""
+    if is_shared(plan.frontier):
+        with RenewalThread(worker, lambda: open_frontier(plan.frontier, plan.spec.name, create=False), lease_seconds):
+            yield
+        return
+    renewing = asyncio.create_task(renew_while_running(worker, frontier, lease_seconds, worker.lost))
+    try:
+        yield
+    finally:
+        renewing.cancel()

@@ -1,0 +1,142 @@
+"""Redirects: what the request becomes, when it is deduped, and where a chain ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.errors import FetchError
+from skitter.model.request import Request
+from skitter.policy.redirects import continuation
+
+START = "http://a.example/start"
+
+
+def follow(request: Request, status: int = 302, location: str = "/next", max_redirects: int = 10) -> Request:
+    return continuation(request, status, location, max_redirects)[0]
+
+
+def walk(request: Request, *locations: str) -> tuple[Request, bool]:
+    filtered = True
+    for location in locations:
+        request, filtered = continuation(request, 302, location, 10)
+    return request, filtered
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("/next", "http://a.example/next"),
+        ("next", "http://a.example/next"),
+        ("//b.example/x", "http://b.example/x"),
+        ("https://a.example/next#part", "https://a.example/next"),
+        (" /next\n", "http://a.example/next"),
+        ("?page=2", "http://a.example/start?page=2"),
+    ],
+)
+def test_a_location_is_read_as_a_browser_would(location: str, url: str) -> None:
+    assert follow(Request(START), location=location).url == url
+
+
+def test_the_request_goes_on_with_all_that_belongs_to_it() -> None:
+    request = Request(
+        START,
+        callback="item",
+        errback="bad",
+        meta={"n": 1},
+        cb_kwargs={"k": 2},
+        priority=3,
+        depth=4,
+        referrer="http://a.example/",
+        headers={"X-Mine": "yes", "Authorization": "secret"},
+        cookies={"session": "s"},
+        seed=True,
+    )
+    assert follow(request) == request.replace(url="http://a.example/next", chain=(START,))
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "after"),
+    [
+        (301, "GET", "GET"),
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (302, "PUT", "PUT"),
+        (303, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (301, "HEAD", "HEAD"),
+        (307, "POST", "POST"),
+        (308, "POST", "POST"),
+    ],
+)
+def test_the_method_changes_as_browsers_change_it(status: int, before: str, after: str) -> None:
+    assert follow(Request(START, method=before), status).method == after
+
+
+def test_a_body_that_is_dropped_takes_its_headers_along() -> None:
+    request = Request(START, method="POST", body=b"{}", headers={"Content-Type": "application/json", "X-Mine": "yes"})
+    changed = follow(request, 303)
+    assert (changed.body, changed.headers) == (b"", {"X-Mine": "yes"})
+    kept = follow(request, 307)
+    assert (kept.body, kept.headers) == (b"{}", request.headers)
+
+
+@pytest.mark.parametrize("target", ["http://b.example/", "https://a.example/", "http://a.example:8080/"])
+def test_credentials_do_not_go_to_another_origin(target: str) -> None:
+    secrets = {"Authorization": "a", "cookie": "b", "Proxy-Authorization": "c"}
+    request = Request(START, headers={**secrets, "X-Mine": "yes"}, cookies={"session": "s"})
+    changed = follow(request, location=target)
+    assert (changed.headers, changed.cookies) == ({"X-Mine": "yes"}, {})
+
+
+def test_a_hop_is_deduped() -> None:
+    assert walk(Request(START), "/a", "/b")[1] is True
+
+
+def test_a_hop_back_to_where_the_chain_was_is_not_deduped() -> None:
+    request, filtered = walk(Request(START), "/set-cookie", "/start")
+    assert (request.url, filtered) == (START, False)
+    # But that does not make the rest of the chain special.
+    assert walk(request, "/elsewhere")[1] is True
+
+
+@pytest.mark.parametrize("request_", [Request(START, dont_filter=True), Request(START, method="POST", body=b"q=1")])
+def test_a_chain_that_began_unfiltered_stays_so(request_: Request) -> None:
+    request, filtered = walk(request_, "/a", "/b", "/c")
+    assert (request.method, request.url, filtered) == ("GET", "http://a.example/c", False)
+
+
+@pytest.mark.parametrize(
+    ("location", "rule"),
+    [("mailto:me@a.example", "scheme"), ("http://", "unparsable"), ("/" + "x" * 5000, "too_long")],
+)
+def test_a_redirect_to_what_is_no_url_ends_the_chain(location: str, rule: str) -> None:
+    with pytest.raises(FetchError, match=rule) as caught:
+        follow(Request(START), location=location)
+    assert caught.value.kind == "redirect"
+
+
+def test_a_chain_has_at_most_so_many_hops() -> None:
+    request, _ = walk(Request(START), *(f"/{n}" for n in range(10)))
+    assert len(request.chain) == 10
+    with pytest.raises(FetchError, match="more than 10 redirects"):
+        follow(request)
+    with pytest.raises(FetchError, match="more than 0 redirects"):
+        follow(Request(START), max_redirects=0)
+
+
+def test_a_circle_is_noticed_at_its_second_round() -> None:
+    with pytest.raises(FetchError, match="in a circle"):
+        walk(Request(START), "/a", "/start", "/a", "/start")
+
+
+def test_another_spelling_of_a_url_is_the_same_place() -> None:
+    with pytest.raises(FetchError, match="in a circle"):
+        walk(Request(START), "/%73tart?", "/start#x", "/./start")
+
+
+def test_an_empty_location_is_the_page_itself() -> None:
+    request, filtered = walk(Request(START), "")
+    assert (request.url, filtered) == (START, False)
+    with pytest.raises(FetchError, match="in a circle"):
+        follow(request, location="")
