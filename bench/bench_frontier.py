@@ -1,9 +1,13 @@
-"""The embedded frontier alone: URLs a second through add, lease and commit, at several queue lengths.
+"""A frontier alone: URLs a second through add, lease and commit, at several queue lengths.
 
-bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3] [--backend sqlite|memory]
+bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3]
+                  [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT]
 
 Each length is filled first; then batches of 64 are added, leased and committed while the queue keeps
 its length. The lengths take turns, so that a noisy machine is noisy for all of them. Prints one JSON object.
+
+With redis, each length is a job of its own, removed at the end. Without --redis-url a private server is started.
+``memory_bytes_per_url`` is what a queued URL takes of the server's used_memory, the URL itself included.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -37,9 +43,9 @@ class Load:
         self._number = 0
         self._leases: list[Lease] = []
 
-    async def begin(self, queued: int) -> float:
+    async def begin(self, queued: int, *, job: str = "bench") -> float:
         settings = Settings.from_layers([("bench", {"obey_robots": False, "per_host": BATCH})])
-        await self.frontier.begin(JobSpec(name="bench", spider="", settings=settings.job_wide()))
+        await self.frontier.begin(JobSpec(name=job, spider="", settings=settings.job_wide()))
         self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
         began = time.perf_counter()
         while self._number < queued:
@@ -81,30 +87,81 @@ class Load:
         ]
 
 
+class Stores:
+    """Where the frontiers of one bench live."""
+
+    def __init__(self, backend: str, folder: Path, redis_url: str) -> None:
+        self._backend = backend
+        self._folder = folder
+        self.redis_url = redis_url
+        self._services: subprocess.Popen[str] | None = None
+        if backend == "redis" and not redis_url:
+            script = Path(__file__).resolve().parents[1] / "scripts" / "services"
+            command = [sys.executable, str(script), "redis"]
+            self._services = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert self._services.stdout is not None
+            self.redis_url = json.loads(self._services.stdout.readline())["redis"]["url"]
+
+    def frontier(self, name: str) -> Frontier:
+        if self._backend == "redis":
+            from skitter.frontier.redis import redis_frontier
+
+            return redis_frontier(self.redis_url, name)
+        return (
+            sqlite_frontier(self._folder / f"{name}.db", name) if self._backend == "sqlite" else memory_frontier(name)
+        )
+
+    async def bytes_of(self, name: str) -> int:
+        """On disk, or of the server's memory."""
+        if self._backend == "redis":
+            from skitter.frontier.redis.address import parse_address
+            from skitter.frontier.redis.server import RedisServer
+
+            server = RedisServer(parse_address(self.redis_url))
+            told = (await server.command("INFO", "memory")).decode()
+            await server.close()
+            return int(next(line for line in told.splitlines() if line.startswith("used_memory:")).partition(":")[2])
+        path = self._folder / f"{name}.db"
+        return path.stat().st_size if path.exists() else 0
+
+    async def close(self, names: list[str]) -> None:
+        if self._backend == "redis":
+            from skitter.frontier.redis import drop_job
+
+            for name in names:
+                await drop_job(self.redis_url, name)
+        if self._services is not None:
+            self._services.communicate()
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description="URLs a second through add, lease and commit")
     parser.add_argument("--queued", type=int, nargs="+", default=[10_000, 1_000_000])
     parser.add_argument("--hosts", type=int, default=1_000)
     parser.add_argument("--cycles", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--backend", choices=["sqlite", "memory"], default="sqlite")
+    parser.add_argument("--backend", choices=["sqlite", "memory", "redis"], default="sqlite")
+    parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     options = parser.parse_args()
     report = []
     with tempfile.TemporaryDirectory() as folder:
+        stores = Stores(options.backend, Path(folder), options.redis_url)
         loads = {}
         for queued in options.queued:
-            path = Path(folder) / f"{queued}.db"
-            frontier = sqlite_frontier(path, "bench") if options.backend == "sqlite" else memory_frontier("bench")
-            loads[queued] = Load(frontier, options.hosts)
-            seconds = await loads[queued].begin(queued)
-            size = path.stat().st_size if path.exists() else 0
-            report.append({"queued": queued, "fill_us": seconds / queued * 1e6, "disk_bytes_per_url": size / queued})
+            name = f"bench-{queued}"
+            before = await stores.bytes_of(name)
+            loads[queued] = Load(stores.frontier(name), options.hosts)
+            seconds = await loads[queued].begin(queued, job=name)
+            size = await stores.bytes_of(name) - before
+            kind = "memory" if options.backend == "redis" else "disk"
+            report.append({"queued": queued, "fill_us": seconds / queued * 1e6, f"{kind}_bytes_per_url": size / queued})
         rounds: dict[int, list[tuple[float, float]]] = {queued: [] for queued in options.queued}
         for _ in range(options.rounds):
             for queued in options.queued:
                 rounds[queued].append(await loads[queued].cycle(options.cycles))
         for load in loads.values():
             await load.frontier.close()
+        await stores.close([f"bench-{queued}" for queued in options.queued])
     for row in report:
         times = rounds[row["queued"]]
         row["urls_per_second"] = options.cycles / statistics.median(wall for wall, _ in times)

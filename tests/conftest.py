@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +66,39 @@ class CommandLine:
 @pytest.fixture
 def skitter(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
+
+
+class Services:
+    """Private servers from ``scripts/services``, started when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, tuple[subprocess.Popen[str], dict[str, Any]]] = {}
+
+    def need(self, name: str) -> dict[str, Any]:
+        """What a server is called, once it is up. One that cannot be had skips the test; with CI=true it fails."""
+        if name not in self._started:
+            script = Path(__file__).resolve().parents[1] / "scripts" / "services"
+            process = subprocess.Popen(
+                [sys.executable, str(script), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            self._started[name] = (process, json.loads(line or '{"%s": {"error": "it ended at once"}}' % name)[name])
+        told = self._started[name][1]
+        if "error" in told:
+            reason = f"{name}: {told['error']}"
+            if os.environ.get("CI") == "true":
+                pytest.fail(reason)
+            pytest.skip(reason)
+        return told
+
+    def stop(self) -> None:
+        for process, _ in self._started.values():
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    services = Services()
+    yield services
+    services.stop()

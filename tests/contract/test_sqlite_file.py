@@ -12,14 +12,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.ledgered import LedgerFrontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.store import FORMAT, SqliteStore
-from skitter.model.job import Begun, State
-from skitter.model.outcome import Ending, Outcome
+from skitter.model.job import Begun, Command, SinkProgress, State
+from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.request import Fingerprinter
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 
@@ -121,27 +123,66 @@ class TestFormat:
             await client.frontier.close()
 
 
+async def life(client: Client, clock: FakeClock) -> AsyncIterator[Any]:
+    """A bit of everything, step by step, and what the job tells of it."""
+    client._fingerprinter = Fingerprinter(b"the same in all")
+    robots = HostNews(robots=RobotsRecord(b"Disallow: /%d" % int(clock())))
+    yield await client.begin(per_host=2, delay_seconds=0.5, max_attempts=2, obey_robots=True)
+    yield await client.frontier.open_sink("out", "me")
+    yield await client.add("a/1", "a/2", "b/1", "c/1", "d/1", seed=True)
+    for gate in (await client.lease("reader"))[1:]:
+        yield await client.end(gate, news=robots)
+    clock.advance(1)
+    for _ in range(2):
+        yield await client.grant("doomed", 3)
+        yield await client.lose("doomed")
+        clock.advance(1)
+    for ending in (Ending.DONE, Ending.RETRY, Ending.DEAD, Ending.DONE):
+        for lease in await client.lease(f"worker {ending}", 2):
+            for number in range(2):
+                yield await client.end(lease, items=[b"%d" % number], more=True)
+            yield await client.end(lease, ending, ["e/1"], items=[b"x"], retry_seconds=2, error_class="dns")
+        yield await client.items(limit=3)
+        clock.advance(1)
+    yield await client.frontier.items_done("out", "me", SinkProgress(2))
+    for told in (client.items, client.frontier.dead, client.frontier.workers, client.frontier.reap):
+        yield await told()
+    yield await client.frontier.revive("dns")
+    lease, *_ = await client.lease("blocked", 1)
+    yield await client.blocked(lease, 5)
+    yield (await client.grant("last", 1)).ask_again_seconds
+    yield await client.tell(Command.STOP)
+    yield await client.lose("last")
+    yield await client.lose("reader")
+    yield await client.state()
+    report = await client.frontier.report()
+    yield msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
+    yield await client.frontier.robots(["http://a.example"])
+    yield await client.frontier.close_sink("out", "me", forget=True)
+    yield await client.begin(fresh=True)
+    yield await client.grant("again")
+
+
 class TestJobs:
-    async def test_jobs_in_one_file_do_not_touch_each_other(self, path: Path) -> None:
-        clock = FakeClock()
-        async with opened(path, "one", clock) as one, opened(path, "two", clock) as two:
-            await one.seeded("a/1", "a/2", "a/3", per_host=1, delay_seconds=10)
-            await two.seeded("a/1", "a/9")
-            await one.frontier.open_sink("out", "me")
-            first = await one.one("w")
-            assert await two.names("w") == ["a/1", "a/9"], "neither the limit nor the delay of the other job"
-            await one.end(first, Ending.DEAD, items=[b"x"], error_class="dns")
-            assert await two.frontier.dead() == []
-            assert await two.frontier.revive() == 0
-            assert await two.lose("w") == 2
-            assert [worker.id for worker in await one.frontier.workers()] == ["seeder", "w"]
-            assert await two.begin(fresh=True) is Begun.RERUN
-            assert await one.records() == [b"x"]
-            counts = await one.counts()
-            assert (counts.dead, counts.queued) == (1, 2)
-            assert (await one.frontier.job()).secret != (await two.frontier.job()).secret
-            clock.advance(11)
-            assert await one.names("w") == ["a/2"]
+    @pytest.mark.parametrize("ahead", [0, 1, 2, 5, 11])
+    async def test_jobs_in_one_file_do_not_touch_each_other(self, tmp_path: Path, ahead: int) -> None:
+        """Two jobs live their lives in turns, one some steps ahead, and each as if it were alone."""
+        clocks = [FakeClock(1_000_000.0), FakeClock(2_000_000.0)]
+        alone = []
+        for number, clock in enumerate(clocks):
+            lone = FakeClock(clock())
+            async with opened(tmp_path / f"{number}.db", f"job {number}", lone) as client:
+                alone.append([told async for told in life(client, lone)])
+        both = tmp_path / "both.db"
+        async with opened(both, "job 0", clocks[0]) as first, opened(both, "job 1", clocks[1]) as second:
+            lives = [life(first, clocks[0]), life(second, clocks[1])]
+            told: list[list[Any]] = [[], []]
+            for step in range(max(map(len, alone)) + ahead):
+                for which in (0, 1):
+                    if len(told[which]) < len(alone[which]) and (which == 0 or step >= ahead):
+                        told[which].append(await anext(lives[which]))
+        assert told == alone
+        assert len(alone[0]) > 40
 
 
 class TestClock:
@@ -241,6 +282,16 @@ def _small_files() -> None:
 
 
 class TestRollback:
+    async def test_a_job_that_was_not_begun_after_all_is_not_remembered(self, path: Path) -> None:
+        async with opened(path) as first, opened(path) as second:
+            connection = connection_of(first)
+            connection.execute("CREATE TRIGGER fails BEFORE INSERT ON sinks BEGIN SELECT RAISE(ABORT, 'no'); END")
+            with pytest.raises(FrontierError, match="no"):
+                await first.frontier.begin(first.spec(["mine"]), sinks=["out"])
+            connection.execute("DROP TRIGGER fails")
+            assert await second.begin(second.spec(["yours"])) is Begun.NEW
+            assert (await first.frontier.job()).spec.seeds == ["yours"]
+
     @pytest.mark.parametrize("table", ["requests", "hosts", "holds", "outbox", "jobs"])
     async def test_a_call_that_fails_half_way_leaves_nothing_behind(self, path: Path, table: str) -> None:
         """Whichever write fails, and whatever this client remembered of the transaction."""
@@ -265,13 +316,34 @@ class TestRollback:
             assert len(await client.records()) == 3
 
 
+class TestStaged:
+    @pytest.mark.parametrize("end", ["released", "lost", "dead", "done", "new run"])
+    async def test_what_was_staged_is_gone_when_its_lease_is(self, path: Path, end: str) -> None:
+        async with opened(path) as client:
+            await client.seeded("a/1")
+            lease = await client.one("w")
+            assert await client.end(lease, items=[b"x"], more=True)
+            assert connection_of(client).execute("SELECT count(*) FROM staged").fetchone() == (1,)
+            match end:
+                case "released":
+                    await client.release(lease)
+                case "lost":
+                    await client.lose("w")
+                case "new run":
+                    await client.begin(fresh=True)
+                case _:
+                    await client.end(lease, Ending(end))
+            assert connection_of(client).execute("SELECT count(*) FROM staged").fetchone() == (0,)
+
+
 CHILD = """
 import asyncio, sys
 from pathlib import Path
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
 from skitter.model.lease import Work
-from skitter.model.outcome import Ending, Outcome
+from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.request import Fingerprinter
 from skitter.model.request import Fingerprinter, Request
 
 async def main(path, worker, pages):

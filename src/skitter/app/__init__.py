@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skitter.app.backends import default_frontier as default_frontier
+    from skitter.app.backends import drop_job as drop_job
+    from skitter.app.backends import list_jobs as list_jobs
     from skitter.app.backends import open_frontier as open_frontier
     from skitter.app.crawl import run_crawl as run_crawl
     from skitter.app.crawl import run_drain as run_drain
@@ -27,6 +29,8 @@ _HOME = {
     "Summary": "skitter.app.plan",
     "crawl": "skitter.app.script",
     "default_frontier": "skitter.app.backends",
+    "drop_job": "skitter.app.backends",
+    "list_jobs": "skitter.app.backends",
     "open_frontier": "skitter.app.backends",
     "run_crawl": "skitter.app.crawl",
     "run_drain": "skitter.app.crawl",

@@ -8,6 +8,8 @@ from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
 from skitter.sinks.contract import Sink
 
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+
 
 def open_frontier(url: str, job: str, *, create: bool) -> Frontier:
     """The frontier of one job. Without ``create`` it must be there already."""
@@ -20,7 +22,48 @@ def open_frontier(url: str, job: str, *, create: bool) -> Frontier:
         from skitter.frontier.sqlite import sqlite_frontier
 
         return sqlite_frontier(Path(rest), job, create=create)
-    raise UsageError(f"not a frontier: {url}", hint="use sqlite:PATH or memory:")
+    if is_redis(url):
+        from skitter.frontier.redis import redis_frontier
+
+        return redis_frontier(url, job)
+    raise _no_frontier(url)
+
+
+def is_redis(url: str) -> bool:
+    """Whether a Redis is meant, of whichever kind; asked without its driver."""
+    return url.partition("://")[0].lower() in REDIS_SCHEMES and "://" in url
+
+
+async def list_jobs(url: str) -> list[str]:
+    """The names of the jobs that a frontier's URL reaches."""
+    if is_redis(url):
+        from skitter.frontier.redis import list_jobs as in_redis
+
+        return await in_redis(url)
+    if url.startswith("sqlite:") and url != "sqlite:":
+        from skitter.frontier.sqlite.jobs import list_jobs as in_file
+
+        return in_file(Path(url.partition(":")[2]))
+    raise _no_frontier(url)
+
+
+async def drop_job(url: str, job: str) -> bool:
+    """Remove a job and everything of it; False: there was none."""
+    if is_redis(url):
+        from skitter.frontier.redis import drop_job as in_redis
+
+        return await in_redis(url, job)
+    if url.startswith("sqlite:") and url != "sqlite:":
+        from skitter.frontier.sqlite.jobs import drop_job as in_file
+
+        return in_file(Path(url.partition(":")[2]), job)
+    raise _no_frontier(url)
+
+
+def _no_frontier(url: str) -> UsageError:
+    # An address may hold a password, and what is not understood is not repeated whole.
+    shown = url if "@" not in url else url.partition(":")[0] + ":…"
+    return UsageError(f"not a frontier: {shown}", hint="use sqlite:PATH, memory: or redis://HOST:PORT")
 
 
 def is_shared(url: str) -> bool:

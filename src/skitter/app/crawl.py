@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from skitter.app.backends import is_shared, open_frontier, open_sink
 from skitter.app.child import job_settings
 from skitter.app.plan import CrawlPlan, Output, Summary
@@ -24,6 +26,8 @@ from skitter.worker.delivery import Delivery
 from skitter.worker.identity import is_dead, worker_id
 
 REPORT_SECONDS = 0.5
+GONE_SECONDS = 3.0
+"""A dead worker that was heard from more lately is its supervisor's to mourn: it knows which page is to blame."""
 STDOUT = "-"
 _ENDED = (State.FINISHED, State.STOPPED)
 OnReport = Callable[[Report], None]
@@ -51,6 +55,7 @@ async def run_crawl(
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
         await _release_the_dead(frontier, on_event)
+        plan, joins = await _joining(frontier, plan, on_event)
         sinks = await _sinks_to_serve(frontier, plan, named, on_event)
         delivery = Delivery(frontier, sinks, owner=worker_id())
         with stop.listening():
@@ -60,7 +65,7 @@ async def run_crawl(
                 begun = await frontier.begin(plan.spec, fresh=plan.fresh, sinks=[sink.target for sink in sinks])
                 before = await frontier.counts()
                 await delivery.open()
-                async with _reporting(frontier, on_report):
+                async with _reporting(frontier, on_report, on_event):
                     if inline:
                         working = work_inline(plan, frontier, spider, stop)
                     else:
@@ -73,6 +78,7 @@ async def run_crawl(
                 await delivery.close()
         report = await frontier.report()
         on_report(report)
+    begun = Begun.JOINED if joins else begun
     return _summary(report, begun, stop.signal, time.monotonic() - began, before.done)
 
 
@@ -107,7 +113,7 @@ async def run_worker(
                 settings=job_settings(found, settings_overrides),
                 verbosity=verbosity,
             )
-            async with _reporting(opened, on_report):
+            async with _reporting(opened, on_report, on_event):
                 await work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
             report = await opened.report()
             on_report(report)
@@ -151,12 +157,14 @@ async def _opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier
 
 
 @asynccontextmanager
-async def _reporting(frontier: Frontier, on_report: OnReport) -> AsyncIterator[None]:
+async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent) -> AsyncIterator[None]:
     async def report() -> None:
         while True:
             # If the store is in trouble, the workers will say so; a display is no reason to end a crawl.
             with contextlib.suppress(FrontierError):
                 on_report(await frontier.report())
+                # Another command on this machine may have been killed with its workers while we go on.
+                await _release_the_dead(frontier, on_event, GONE_SECONDS)
             await asyncio.sleep(REPORT_SECONDS)
 
     task = asyncio.create_task(report())
@@ -188,14 +196,14 @@ async def _work_and_deliver(working: Coroutine[Any, Any, None], delivery: Delive
         await asyncio.wait([work, deliver])
 
 
-async def _release_the_dead(frontier: Frontier, on_event: OnEvent) -> None:
+async def _release_the_dead(frontier: Frontier, on_event: OnEvent, silent_seconds: float = 0.0) -> None:
     """Workers that died on this machine with their supervisor: nobody else would hand their leases back at once."""
     try:
         workers = await frontier.workers()
     except JobError:
         return
     for worker in workers:
-        if is_dead(worker.id):
+        if worker.silent_seconds >= silent_seconds and is_dead(worker.id):
             back = await frontier.release_worker(worker.id)
             if back:
                 on_event(f"worker {worker.id} is gone; {back} leases go back")
@@ -226,15 +234,40 @@ async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, named: Sequence[S
     return list(sinks.values())
 
 
-async def _refuse_while_workers_live(frontier: Frontier) -> None:
+async def _at_work(frontier: Frontier) -> tuple[Job, list[str]] | None:
+    """The job, if it goes on at this moment, and the workers that are at it."""
     try:
         job = await frontier.job()
     except JobError:
-        return
-    lease_seconds = Settings.from_layers([("the job", job.spec.settings)]).limits.lease_seconds
-    await _release_the_dead(frontier, lambda _: None)
+        return None
+    lease_seconds = job_settings(job, {}).limits.lease_seconds
     living = [worker.id for worker in await frontier.workers() if worker.silent_seconds < lease_seconds]
-    if living and job.state not in _ENDED:
+    return (job, living) if living and job.state not in _ENDED else None
+
+
+async def _joining(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> tuple[CrawlPlan, bool]:
+    """Whether others are at the job; then the plan is with its settings: one more hand does not change its manners."""
+    found = None if plan.fresh else await _at_work(frontier)
+    if found is None:
+        return plan, False
+    job, _ = found
+    defaults, theirs = Settings().job_wide(), job.spec.settings
+    left = [
+        f"{name}={value}"
+        for name, value in plan.spec.settings.items()
+        if value not in (defaults[name], theirs.get(name))
+    ]
+    if left:
+        on_event(f"the job is running and keeps the settings it has; not taken over: {', '.join(left)}")
+    spec = msgspec.structs.replace(plan.spec, settings=theirs)
+    settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
+    return msgspec.structs.replace(plan, spec=spec, settings=settings), True
+
+
+async def _refuse_while_workers_live(frontier: Frontier) -> None:
+    await _release_the_dead(frontier, lambda _: None)
+    if (found := await _at_work(frontier)) is not None:
+        living = found[1]
         raise JobError(
             f"workers are at work on this job: {', '.join(living)}",
             hint="stop them first: skitter stop, then try again",

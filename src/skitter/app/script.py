@@ -19,6 +19,7 @@ from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.foreign import translated
 from skitter.spiders.loading import LOADING, check_spider, full_reference, make_spider
 
 T = TypeVar("T")
@@ -50,7 +51,10 @@ def crawl(
     layers: list[tuple[str, Mapping[str, Any]]] = []
     inline: Spider | None = None
     if isinstance(target, type) and issubclass(target, Spider):
-        layers.append(("the spider", target.custom_settings))
+        warnings: list[str] = []
+        layers.append(translated("the spider", target.custom_settings, warnings))
+        for warning in warnings:
+            log.warning(warning)
         spider = make_spider(target, arguments or {})
         check_spider(spider)
         reference, seeds = _reference(target), []

@@ -68,8 +68,10 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     stop.aim(worker.stop, running.cancel)
     try:
         async with _renewed(worker, plan, frontier, settings.limits.lease_seconds):
-            # Not awaited: being cancelled itself and running's being cancelled are told apart.
-            await asyncio.wait([running])
+            # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
+            # prints goes where it goes in a process of its own: standard output is for data.
+            with contextlib.redirect_stdout(sys.stderr):
+                await asyncio.wait([running])
         if not (stop.forced and running.cancelled()):
             running.result()
     finally:

@@ -25,7 +25,11 @@ COMMANDS = {
     "stop": "let what is in flight end, then stop",
     "drain": "write out items that no running crawl will write",
     "why": "what became of one URL, and why",
+    "jobs": "which jobs there are, and how they stand",
+    "drop": "remove a job and everything of it",
 }
+MODULES = {"jobs": "jobs_command"}
+"""Where a command's module is not called as the command is."""
 INTERRUPTED = 130
 
 
@@ -67,7 +71,7 @@ def _dispatch(arguments: list[str]) -> int:
 
         from skitter.cli.arguments import Parser
 
-        module = import_module(f"skitter.cli.{name}")
+        module = import_module(f"skitter.cli.{MODULES.get(name, name)}")
         parser = Parser(prog=f"skitter {name}", description=COMMANDS[name])
         module.configure(parser)
         code: int = module.run(parser.parse(arguments[1:]))

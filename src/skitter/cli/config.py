@@ -6,54 +6,17 @@ defaults < the spider's custom_settings < skitter.toml or [tool.skitter] < SKITT
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skitter.cli.arguments import Override, did_you_mean
 from skitter.errors import SettingsError
 from skitter.settings import Run, Settings
+from skitter.spiders.foreign import Layer, translated
 from skitter.spiders.loading import DEFAULT_PLACES
 
 PREFIX = "SKITTER_"
-Layer = tuple[str, dict[str, Any]]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _plus_one(value: Any) -> Any:
-    """They count the attempts after the first; skitter counts them all."""
-    return int(value) + 1
-
-
-def _zero_is_none(value: Any) -> Any:
-    return None if int(value) == 0 else value
-
-
-def _zero_is_boundless(value: Any) -> Any:
-    return 1 << 62 if int(value) == 0 else value
-
-
-FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
-    "CONCURRENCY": ("concurrency", _same),
-    "CONCURRENT_REQUESTS": ("concurrency", _same),
-    "CONCURRENT_REQUESTS_PER_DOMAIN": ("per_host", _same),
-    "COOKIES_ENABLED": ("cookies", _same),
-    "DEPTH_LIMIT": ("max_depth", _zero_is_none),
-    "DOWNLOAD_DELAY": ("delay_seconds", _same),
-    "DOWNLOAD_MAXSIZE": ("max_body_bytes", _zero_is_boundless),
-    "DOWNLOAD_TIMEOUT": ("timeout_seconds", _same),
-    "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
-    "REDIRECT_MAX_TIMES": ("max_redirects", _same),
-    "RETRY_TIMES": ("max_attempts", _plus_one),
-    "ROBOTSTXT_OBEY": ("obey_robots", _same),
-    "USER_AGENT": ("user_agent", _same),
-    "VERIFY_SSL": ("verify_tls", _same),
-}
-"""The one table: upper-case names of Scrapy and Crawlo, the setting each means, and how its value is read."""
 
 
 class Project(NamedTuple):
@@ -103,9 +66,9 @@ def collect(
 ) -> Collected:
     """All layers joined; what a foreign settings module has and skitter has not is named in ``warnings``."""
     warnings: list[str] = []
-    layers = [_translated(*spider, warnings), project.layer, *_from_environment(environment)]
+    layers = [translated(*spider, warnings), project.layer, *_from_environment(environment)]
     if config is not None:
-        layers.append(_translated(config, _run_module(config), warnings))
+        layers.append(translated(config, _run_module(config), warnings))
     layers += _from_command_line(overrides)
     return Collected(Settings.from_layers(layers), warnings)
 
@@ -165,25 +128,3 @@ def _run_module(config: str) -> dict[str, Any]:
             hint="run with -v for the traceback",
         ) from error
     return {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
-
-
-def _translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> Layer:
-    """Upper-case names by the table; names of skitter's own stay as they are."""
-    known: dict[str, Any] = {}
-    ignored = []
-    for name, value in values.items():
-        if not name.isupper():
-            known[name] = value
-        elif name in FOREIGN:
-            setting, convert = FOREIGN[name]
-            try:
-                known[setting] = convert(value)
-            except (TypeError, ValueError) as error:
-                raise SettingsError(
-                    f"bad value in {origin}: {name}={value!r}", hint=f"not a number: {error}"
-                ) from error
-        else:
-            ignored.append(name)
-    if ignored:
-        warnings.append(f"{origin}: ignored, skitter has nothing of the kind: {', '.join(sorted(ignored))}")
-    return origin, known

@@ -84,6 +84,11 @@ def _the_only_one() -> Place:
     return Place(default_frontier(names[0]), names[0])
 
 
+def local_frontiers() -> list[str]:
+    """Every frontier that lies in .skitter."""
+    return [f"sqlite:{file}" for file in sorted(FOLDER.glob("*.db"))]
+
+
 def _names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.db"))
 

@@ -43,7 +43,7 @@ def as_json(summary: Summary, place: Place) -> dict[str, Any]:
 def as_text(summary: Summary) -> list[str]:
     """What the crawl came to, in a few lines."""
     # The counts are those of the run; time and speed are this command's own.
-    joint = " in all; this time" if summary.begun == "resumed" else " in"
+    joint = " in all; this time" if summary.begun in ("resumed", "joined") else " in"
     pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
     lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
     parts = [

@@ -70,7 +70,7 @@ async def _look(frontier: Frontier, url: str) -> Known:
 
     report = await frontier.report(0)
     key = host_key(url)
-    trace = await frontier.trace(Fingerprinter(report.job.secret).fingerprint("GET", url))
+    trace = await frontier.trace(Fingerprinter(report.job.secret).fingerprint("GET", url), key)
     return Known(report, trace, (await frontier.robots([key])).get(key))
 
 
@@ -92,8 +92,11 @@ def seen_reasons(trace: Trace, report: Report, place: Place) -> list[str]:
         "dead": _dead,
         "excluded": _excluded,
     }.get(trace.state, _ended)(trace, report, place)
+    if trace.state == "ended":
+        return reasons
     origin = f"found on {trace.referrer}" if trace.referrer else "a seed"
-    return [*reasons, f"{origin}, added {instant(trace.added_at)}, depth {trace.depth}, priority {trace.priority}"]
+    added = f", added {instant(trace.added_at)}" if trace.added_at else ""
+    return [*reasons, f"{origin}{added}, depth {trace.depth}, priority {trace.priority}"]
 
 
 def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
@@ -148,6 +151,8 @@ def _excluded(trace: Trace, _report: Report, _place: Place) -> list[str]:
 def _ended(trace: Trace, _report: Report, _place: Place) -> list[str]:
     from skitter.cli.text import count, instant
 
+    if trace.state == "ended":
+        return ["done, or redirected to a request of its own; this frontier keeps no more of what has ended"]
     status = f"status {trace.status}, " if trace.status else ""
     if trace.state == "redirected":
         return [f"{status}{instant(trace.ended_at)}; where it led to is a request of its own"]

@@ -6,6 +6,7 @@ import argparse
 import os
 
 from skitter.cli.arguments import Parser, add_job_options, add_setting_options, add_voice_options
+from skitter.errors import UsageError
 
 
 def configure(parser: Parser) -> None:
@@ -34,6 +35,10 @@ def run(options: argparse.Namespace) -> int:
     folder = Path.cwd()
     # With --stay the job may not be there yet, and neither its file.
     place = locate(options, must_exist=not options.stay)
+    scheme, _, path = place.frontier.partition(":")
+    if scheme == "sqlite" and not options.stay and not Path(path).exists():
+        # For a worker that is a job which nobody has started yet, and no fault of the store.
+        raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
     project = config.read_project(folder)
     overrides, warnings = config.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides

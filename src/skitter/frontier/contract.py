@@ -140,8 +140,11 @@ class Frontier(WorkSource, Outbox, Protocol):
         """Pause, resume or stop; the job as it is after. Telling it twice changes nothing."""
         ...
 
-    async def trace(self, request_id: int) -> Trace | None:
-        """What the store knows of a request; None: never seen in this run."""
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
+        """What the store knows of a request; None: never seen in this run.
+
+        ``host_key`` is the request's: a store without an index by id finds a queued request only by it.
+        """
         ...
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:

@@ -425,7 +425,7 @@ class Ledger:
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
         """Where the request goes from here."""
-        row.status, row.error_class, row.error = outcome.status, outcome.error_class, _storable(outcome.error)
+        row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
         if outcome.ending is not Ending.RETRY:
             row.attempts += outcome.touched
             row.ended_at = self.now
@@ -505,7 +505,7 @@ class Ledger:
                 continue
             host = self._host(outcome.lease.host_key)
             if politeness.is_down(host, self.settings.retry):
-                self._give_up(host, outcome.error_class, _storable(outcome.error))
+                self._give_up(host, outcome.error_class, storable(outcome.error))
 
     def _give_up(self, host: Host, error_class: str, error: str) -> None:
         while rows := self.tables.waiting(host.key, BATCH):
@@ -645,7 +645,7 @@ class Ledger:
             job.state, job.ended_at = State.STOPPED, self.now
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """An error as every store can keep it: of bounded length, and without halves of surrogate pairs."""
     if len(text) > MAX_ERROR_CHARS:
         text = text[: MAX_ERROR_CHARS // 2] + "\n…\n" + text[-MAX_ERROR_CHARS // 2 :]

@@ -264,7 +264,7 @@ class LedgerFrontier:
     async def workers(self) -> list[WorkerSeen]:
         return await self._in_ledger(reading.workers, write=False)
 
-    async def trace(self, request_id: int) -> Trace | None:
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:  # noqa: ARG002 - rows are found by id
         return await self._in_ledger(lambda ledger: reading.trace(ledger, request_id), write=False)
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:

@@ -10,7 +10,7 @@ from skitter.model.lease import Work
 from skitter.model.request import decode
 from skitter.policy import politeness
 
-_STATE = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
+STATE_OF = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
 
 
 def is_dead(row: Row) -> bool:
@@ -64,7 +64,7 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
     waits = row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
     ready_at = max(row.not_before, politeness.due_at(host) if host else 0.0) if waits else 0.0
     return Trace(
-        state=_STATE[row.place],
+        state=STATE_OF[row.place],
         url=request.url,
         depth=request.depth,
         priority=row.priority,

@@ -91,6 +91,8 @@ class Begun(enum.StrEnum):
     NEW = "new"
     RESUMED = "resumed"
     """Unfinished, and goes on."""
+    JOINED = "joined"
+    """As resumed, while other workers are at it."""
     RERUN = "rerun"
     """It was finished, or was to be forgotten: a new run starts."""
 
@@ -149,7 +151,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of one request."""
 
     state: str
-    """queued, delayed, leased, done, redirected, dead, excluded."""
+    """queued, delayed, leased, done, redirected, dead, excluded.
+
+    A store that keeps no history says ``ended`` for done and redirected, and knows nothing else of the request; and
+    ``queued-or-ended`` where it was not told the host key.
+    """
     url: str
     depth: int
     priority: int
@@ -157,6 +163,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     referrer: str | None
     added_at: float
+    """0: not kept."""
     ended_at: float
     status: int
     error_class: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
@@ -23,6 +24,10 @@ class StdoutSink:
     exact = False
     target = "-"
 
+    def __init__(self) -> None:
+        # The one there is now: while a spider runs in this process, what it prints goes elsewhere.
+        self._stream = sys.stdout
+
     def take(self) -> None:
         """Nothing to do: every process has its own."""
 
@@ -33,7 +38,7 @@ class StdoutSink:
         lines = json_lines(items)
         try:
             with mapped("standard output"):
-                _print(lines)
+                _print(lines, self._stream)
         except SinkError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise SinkError(
@@ -50,14 +55,14 @@ class StdoutSink:
         """Standard output stays open: it is not ours."""
 
 
-def _print(lines: bytes) -> None:
-    sys.stdout.flush()
+def _print(lines: bytes, stream: TextIO) -> None:
+    stream.flush()
     try:
-        fd = sys.stdout.fileno()
+        fd = stream.fileno()
     except io.UnsupportedOperation:
         # A notebook, or a test: an object that only looks like a file.
-        sys.stdout.write(lines.decode())
-        sys.stdout.flush()
+        stream.write(lines.decode())
+        stream.flush()
         return
     # Past Python's buffer: what stays there when the reader goes would make trouble again at exit.
     write_all(fd, lines)

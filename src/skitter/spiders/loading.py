@@ -7,6 +7,7 @@ nothing: the files are only read. Every way in which it can go wrong is a Spider
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import importlib.util
 import sys
@@ -134,7 +135,9 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     sys.modules[name] = module
     before = LOADING.set(shown)
     try:
-        spec.loader.exec_module(module)
+        # Standard output is for data; whatever the file prints is not.
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):

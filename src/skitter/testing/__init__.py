@@ -6,6 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skitter.testing.clock import FakeClock as FakeClock
+    from skitter.testing.contract import ContractStore as ContractStore
+    from skitter.testing.contract import FrontierContract as FrontierContract
     from skitter.testing.web import SyntheticWeb as SyntheticWeb
     from skitter.testing.web import WebSpec as WebSpec
     from skitter.testing.web import expected as expected
@@ -13,6 +16,9 @@ if TYPE_CHECKING:
     from skitter.testing.web import served as served
 
 _HOME = {
+    "ContractStore": "skitter.testing.contract",
+    "FakeClock": "skitter.testing.clock",
+    "FrontierContract": "skitter.testing.contract",
     "SyntheticWeb": "skitter.testing.web",
     "WebSpec": "skitter.testing.web",
     "expected": "skitter.testing.web",
@@ -20,7 +26,16 @@ _HOME = {
     "served": "skitter.testing.web",
 }
 
-__all__ = ["SyntheticWeb", "WebSpec", "expected", "page", "served"]
+__all__ = [
+    "ContractStore",
+    "FakeClock",
+    "FrontierContract",
+    "SyntheticWeb",
+    "WebSpec",
+    "expected",
+    "page",
+    "served",
+]
 
 
 def __getattr__(name: str) -> Any:

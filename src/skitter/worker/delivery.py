@@ -50,7 +50,7 @@ class Delivery:
             await self._each(_Feed.take)
 
     async def open(self) -> None:
-        """Become the owner of every sink and bring each target back to what is committed. ``take`` comes first."""
+        """Become the owner of every sink and bring each target back to what is committed. Takes them if ``take`` has not."""
         async with self._closed_on_error():
             await self._each(_Feed.open)
 
@@ -141,6 +141,8 @@ class _Feed:
         await self._in_thread(self._sink.take)
 
     async def open(self) -> None:
+        if self._thread is None:
+            await self.take()
         # After the target: the ownership may be this machine's, and so another process's that is at work.
         progress = await self._outbox.open_sink(self._sink.target, self._owner)
         if progress is None:

@@ -1,7 +1,8 @@
 """URLs this worker knows to be in the frontier: a link that stands on every page never leaves the process.
 
 It learns from accepted commits only. Learnt earlier, a page that never commits would hide its links
-for good. Bounded: two generations, of which the older is forgotten when the younger is full.
+for good. Bounded: two generations, of which the older is forgotten when the younger is full. A new run of
+the job has a new worker, and with it an empty one.
 """
 
 from __future__ import annotations
@@ -31,10 +32,6 @@ class KnownUrls:
         """The frontier has these."""
         for url in urls:
             self._add(url)
-
-    def clear(self) -> None:
-        """The run changed: what was known says nothing any more."""
-        self._young, self._old = set(), set()
 
     def _add(self, url: str) -> None:
         if len(self._young) >= self._size:

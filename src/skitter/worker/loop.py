@@ -268,6 +268,11 @@ class Worker:
         elif self._flush_timer is None and waiting:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._wake.set)
 
+    def _ask_now(self) -> None:
+        """There is something to lease."""
+        self._ask_at = 0.0
+        self._wake.set()
+
     # ---- commits
 
     def _take_pending(self) -> list[Ended]:
@@ -294,6 +299,8 @@ class Worker:
         answer = await self._source.commit(self.id, [part])
         if answer.accepted[0]:
             self._known.learn(urls)
+            # The links of a part can be leased at once: seeds are not kept waiting while start() goes on.
+            self._ask_now()
         return answer.accepted[0]
 
     async def _release(self) -> None:
@@ -306,13 +313,14 @@ class Worker:
             back.clear()
             if leases:
                 await self._source.release(leases, late=late, touched=touched)
-                self._ask_at = 0.0
+                self._ask_now()
 
     def _tell_failure(self, outcome: Outcome) -> None:
         self._failed_callbacks += 1
         if self._failed_callbacks <= TOLD_FAILURES:
             reason = outcome.error.strip().rpartition("\n")[2]
-            log.error("%s: its callback failed: %s", _name_of(outcome.lease), reason)
+            what = "failed" if outcome.lease.work is Work.SEED else "failed in its callback"
+            log.error("%s %s: %s", _name_of(outcome.lease), what, reason)
         if self._failed_callbacks == TOLD_FAILURES:
             log.error("further failures are only counted; skitter failed shows them all")
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from skitter.cli.arguments import Override
-from skitter.cli.config import FOREIGN, Collected, collect, read_project
+from skitter.cli.config import Collected, collect, read_project
 from skitter.errors import SettingsError
 from skitter.settings import names
+from skitter.spiders.foreign import FOREIGN
 
 
 def collected(folder: Path, *, spider: dict[str, Any] | None = None, **given: Any) -> Collected:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 
-from skitter.errors import FetchError
 from skitter.extract.items import decode_item
 from skitter.fetch.contract import FetchRequest
 from skitter.frontier.ledgered import LedgerFrontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import Command, Dead, Job, JobSpec, State
-from skitter.model.lease import Lease
 from skitter.model.page import Page
-from skitter.model.request import Fingerprinter, Request, decode
+from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.testing.clock import FakeClock
@@ -147,6 +145,15 @@ class Crawl:
             assert time.monotonic() < deadline, "it never happened"
             await asyncio.sleep(0.001)
 
+    async def run_through(self, worker: Worker | None = None) -> State:
+        """To the end, with time passing whenever nothing is in flight."""
+        worker = worker or self.worker()
+        running = self.start(worker)
+        while not running.done():
+            await self.until(lambda: running.done() or not worker.held)
+            await self.elapse(5)
+        return running.result()
+
     async def command(self, command: Command) -> None:
         await self.frontier.command(command)
         await self.elapse(0)
@@ -182,12 +189,3 @@ async def crawl() -> Any:
     crawl = Crawl()
     yield crawl
     await crawl.close()
-
-
-def of_urls(leases: Sequence[Lease]) -> list[str]:
-    return [decode(lease.payload).url for lease in leases]
-
-
-@pytest.fixture
-def fetch_error() -> Callable[[str], FetchError]:
-    return lambda kind: FetchError(kind, f"a failure of class {kind}")

@@ -90,5 +90,4 @@ async def test_what_blocks_without_a_page_is_counted_and_not_named() -> None:
 
 
 def test_before_the_loop_runs_nothing_is_named() -> None:
-    watch = Watch()
-    assert watch.look(1.0) == (0.0, None) or watch.look(1.0)[1] is None
+    assert Watch().look(1.0) == (0.0, None)

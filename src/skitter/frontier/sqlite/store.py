@@ -41,10 +41,14 @@ def sqlite_frontier(
 ) -> LedgerFrontier:
     """The frontier of one job in a file. Without ``create`` the file must exist."""
     if not create and not path.exists():
-        raise FrontierError(
-            f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl"
-        )
+        raise missing_file(path)
     return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock()), job_name)
+
+
+def missing_file(path: Path) -> FrontierError:
+    return FrontierError(
+        f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl"
+    )
 
 
 def _schema() -> list[str]:

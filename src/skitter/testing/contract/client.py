@@ -101,7 +101,8 @@ class Client:
         self._seen.update(entry.id for entry in entries)
 
     async def trace(self, name: str) -> Trace:
-        trace = await self.frontier.trace(await self.id(name))
+        (entry,) = await self.entries([name])
+        trace = await self.frontier.trace(entry.id, entry.host_key)
         assert trace is not None
         return trace
 

@@ -173,6 +173,7 @@ class Killers:
         while (await client.counts()).unfinished:
             leases = await client.lease("w", 6)
             assert leases
+            assert deaths <= 4 * len(killers), "each dies within four losses"
             if killers & set(names_of(leases)):
                 await client.lose("w")
                 deaths += 1
@@ -181,7 +182,6 @@ class Killers:
         dead = {record.url.removeprefix("http://").replace(".example", "") for record in await client.frontier.dead()}
         assert dead == killers
         assert (await client.counts()).done == len(names) - len(killers)
-        assert deaths <= 4 * len(killers)
 
     async def test_a_suspect_that_ends_is_like_any_other(self, store: ContractStore) -> None:
         client = store.client()

@@ -73,10 +73,12 @@ class Seeding:
         await client.begin()
         await client.add("a/1")
         fates: list[list[str]] = []
-        while (await client.frontier.job()).seeding:
+        for _ in range(4):
+            assert (await client.frontier.job()).seeding
             leases = await client.lease("w")
             fates.append(names_of(leases))
             await client.lose("w")
+        assert not (await client.frontier.job()).seeding
         assert fates == [["seeding", "a/1"], ["seeding", "a/1"], ["seeding"], ["seeding"]]
         assert "start()" in (await client.frontier.job()).reason
         await client.end(await client.one("w"))

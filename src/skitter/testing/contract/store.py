@@ -18,10 +18,15 @@ class ContractStore:
 
     A server whose own clock decides sets ``controls_time`` to False and says why in ``time_reason``:
     short waits are then real, and tests that need longer ones are skipped with that reason.
+
+    A store that keeps nothing of a request that is done or redirected but its identity sets ``keeps_history``
+    to False and says why in ``history_reason``: the trace of such a request is then ``ended`` and tells no more.
     """
 
     controls_time = True
     time_reason = ""
+    keeps_history = True
+    history_reason = ""
 
     def __init__(self) -> None:
         self._open: list[Frontier] = []

@@ -1,0 +1,227 @@
+"""The frontier contract over the scripts: one call of a method is one script, and one round trip."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.errors import JobError
+from skitter.frontier.ledger import as_job
+from skitter.frontier.ledgered import SINK_OWNER_SECONDS
+from skitter.frontier.redis import reading, wire
+from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.jobs import JOBS_KEY, forget_runs, prefix_of
+from skitter.frontier.redis.server import RedisServer, flags
+from skitter.frontier.tables import JobRow
+from skitter.model.job import (
+    Begun,
+    Command,
+    Counts,
+    Dead,
+    Item,
+    Job,
+    JobSpec,
+    Report,
+    SinkProgress,
+    Trace,
+    WorkerSeen,
+)
+from skitter.model.lease import Grant, Lease
+from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.request import Entry
+
+BUCKET_MEAN = 200
+"""Of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
+_PACKED_SHARE = BUCKET_MEAN / 512
+_REVIVE_BATCH = 1000
+_decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
+
+
+def redis_frontier(url: str, job_name: str, *, clock: Callable[[], float] | None = None) -> RedisFrontier:
+    """The frontier of one job. ``clock`` is for tests: it stands in for the server's."""
+    return RedisFrontier(RedisServer(parse_address(url)), job_name, clock)
+
+
+class RedisFrontier:
+    """A Frontier in one Redis; one job, one process."""
+
+    def __init__(self, server: RedisServer, job_name: str, clock: Callable[[], float] | None = None) -> None:
+        self._server = server
+        self._name = job_name
+        self._prefix = prefix_of(job_name)
+        self._key = self._prefix + "job"
+        self._clock = clock
+        self._permits_known = (0, 0)
+
+    # ---- the job
+
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        settings = wire.settings_of(spec)
+        # Before the job: a job that is not listed could not be dropped.
+        await self._server.command("SADD", JOBS_KEY, self._name)
+        mean = await self._bucket_mean()
+        await self._server.warn_if_open()
+        while True:
+            found = await self._row()
+            version = wire.decode_record(found[0]).spec_version if found else 0
+            same = found is None or wire.job_row(*found).spec.same_work(spec)
+            secret = secrets.token_hex(16)
+            head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
+            word, over = await self._server.run("begin", self._key, self._time(), *head, *sinks)
+            if word == b"other":
+                raise JobError(
+                    f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
+                    hint="--fresh forgets the unfinished run; --job NAME keeps both",
+                )
+            if word != b"again":
+                if over:
+                    await forget_runs(self._server, self._name, keep=over + 1)
+                return Begun(word.decode())
+
+    async def _bucket_mean(self) -> int:
+        """Smaller where the server packs smaller sets only."""
+        packed = await self._server.config("set-max-intset-entries")
+        return min(BUCKET_MEAN, max(8, int(int(packed) * _PACKED_SHARE))) if packed else BUCKET_MEAN
+
+    async def job(self) -> Job:
+        return as_job(await self._job_row(), self._name)
+
+    async def command(self, command: Command) -> Job:
+        record, spec = await self._run("command", command)
+        return as_job(wire.job_row(record, spec), self._name)
+
+    # ---- work
+
+    async def add(self, entries: Sequence[Entry]) -> int:
+        arguments: list[Any] = []
+        wire.pack_entries(arguments, entries)
+        new: int = await self._run("add", *arguments)
+        return new
+
+    async def lease(self, worker: str, limit: int) -> Grant:
+        grant = wire.read_grant(await self._run("lease", worker, limit, *self._permits_known))
+        self._know_permits(grant)
+        return grant
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        arguments: list[Any] = [worker]
+        wire.pack_leases(arguments, leases)
+        return _flags(await self._run("renew", *arguments))
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        arguments: list[Any] = [worker, want, *self._permits_known]
+        wire.pack_outcomes(arguments, outcomes)
+        accepted, answer = await self._run("commit", *arguments)
+        grant = None
+        if answer is not None:
+            grant = wire.read_grant(answer)
+            self._know_permits(grant)
+        return Committed(_flags(accepted), grant)
+
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        arguments: list[Any] = flags([late, touched])
+        wire.pack_leases(arguments, leases)
+        await self._run("release", *arguments)
+
+    async def release_worker(self, worker: str) -> int:
+        lost: int = await self._run("release_worker", worker)
+        return lost
+
+    async def reap(self) -> int:
+        lost: int = await self._run("reap")
+        return lost
+
+    async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
+        if ids:
+            named: int = await self._run("revive", error_class, 0, *map(wire.raw_id, ids))
+            return named
+        # In batches, so that a million dead requests do not hold the server for seconds.
+        revived = 0
+        while True:
+            some: int = await self._run("revive", error_class, _REVIVE_BATCH)
+            revived += some
+            if some < _REVIVE_BATCH:
+                return revived
+
+    async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
+        if not host_keys:
+            return {}
+        found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
+        return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
+
+    def _know_permits(self, grant: Grant) -> None:
+        run, known = self._permits_known
+        self._permits_known = (grant.run, (known if run == grant.run else 0) + len(grant.permitted))
+
+    # ---- the outbox
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
+        answer = await self._run("open_sink", target, owner, SINK_OWNER_SECONDS)
+        return SinkProgress(answer[0], answer[1], answer[2] == 1) if answer else None
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
+        return wire.read_items(*answer) if answer else None
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
+        told = (progress.position, progress.mark, *flags([progress.closed]))
+        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told)
+        return done == 1
+
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        await self._run("close_sink", target, owner, *flags([forget]))
+
+    # ---- reading
+
+    async def counts(self) -> Counts:
+        return reading.counts(await self._job_row())
+
+    async def report(self, hosts: int = 5) -> Report:
+        return reading.report(await self._run("report"), hosts)
+
+    async def workers(self) -> list[WorkerSeen]:
+        return (await self.report(0)).workers
+
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
+        place, looked = 1, 0
+        while True:
+            head = (wire.raw_id(request_id), request_id, host_key)
+            answer = await self._run("trace", *head, place, looked, reading.PIECE)
+            if answer[0] != b"more":
+                return reading.trace(answer, host_key)
+            place, looked = answer[1:]
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        return [reading.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    # ---- how a call is made
+
+    def _time(self) -> str:
+        return "" if self._clock is None else repr(self._clock())
+
+    async def _run(self, name: str, *arguments: Any) -> Any:
+        answer = await self._server.run(name, self._key, self._time(), *arguments)
+        if answer is None:
+            as_job(None, self._name)
+        return answer
+
+    async def _row(self) -> tuple[bytes, bytes] | None:
+        record, spec = await self._server.command("MGET", self._key, self._prefix + "spec")
+        return (record, spec) if record is not None else None
+
+    async def _job_row(self) -> JobRow:
+        found = await self._row()
+        if found is None:
+            as_job(None, self._name)
+            raise AssertionError("as_job raises for a job that does not exist")
+        return wire.job_row(*found)
+
+
+def _flags(text: bytes) -> list[bool]:
+    return [mark == 49 for mark in text]

@@ -1,0 +1,158 @@
+-- The beginning of every script: the job's record, the clock, and the legend of all keys.
+--
+-- Every key begins with skitter:{JOB:SHARD}: so that a Redis Cluster keeps a shard's keys together, and jobs in one
+-- Redis never meet. Scripts build the names of their keys from KEYS[1]; all of them share its hash tag.
+--
+--   job           string  msgpack map: state, run, counters, sequences, clock, settings (the fields are in begin.lua)
+--   spec          string  msgpack: the JobSpec as the client wrote it
+--   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
+--   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
+--   workers       zset    worker id by the time it was last heard from
+--
+-- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
+-- and what an old one left can be removed at leisure:
+--
+--   seen:N        set     request ids, packed integers: bucket N of a table that grows by linear hashing
+--   q:P:HOST      list    queued requests of a host with priority P: 5 bytes sequence, 8 bytes id, payload
+--   returned:HOST zset    queued requests that were leased before: sequence + id, by -priority
+--   requests      hash    id -> its row, packed (3_requests.lua): every request that is returned, delayed, suspect,
+--                         dead or excluded
+--   delayed       zset    id by the time it may be queued again
+--   suspects      zset    id by sequence: queued, and to be leased alone
+--   dead          zset    id by sequence
+--   dead:CLASS    zset    the same of one class of error
+--   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
+--   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
+--   waiting       zset    host keys by due time
+--   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
+--                         the id for a page, "g" + host key for a gate, "s" for the seeding
+--   deadlines     zset    workers, by a time before which none of their leases ends
+--   held:WORKER   set     lease keys
+--   alone         set     workers that hold a lease which nothing may stand beside
+--   staged:EPOCH  list    items of a page that is committed in parts
+--   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
+--   sinks         hash    target -> msgpack array: position, closed, owner, owned until
+--   marks         hash    target -> the sink's own mark
+--   permits       list    permitted host keys, in the order they came
+--   tally         hash    counters of accepted commits
+--   errors        hash    class -> how many are dead of it
+--   notable       zset    a few slow and troubled hosts, by how much so
+--
+-- A host stands in ready:P, in waiting, or in neither. A request is in seen:N, and unless it is done or
+-- redirected in exactly one of q:P:HOST, requests, holds.
+--
+-- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,
+-- read-only or refusing writes says so at the first one.
+--
+-- ARGV[1] is the time, for tests only; empty: the server's clock decides.
+
+local call = redis.call
+local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
+local format = string.format
+local BASE = string.sub(KEYS[1], 1, -4)
+local BATCH = 1000
+local POLL_SECONDS = 1.0
+local J, RUN, S, now
+
+-- Time never goes back, and does not stand still when the server's clock was set back.
+local function read_clock()
+  local wall
+  if ARGV[1] ~= '' then
+    wall = tonumber(ARGV[1])
+  else
+    local time = call('TIME')
+    wall = time[1] + time[2] / 1000000
+  end
+  if wall >= J.clock then
+    now = wall
+  else
+    now = J.clock + math.max(0, wall - J.wall)
+  end
+  J.clock, J.wall = now, wall
+end
+
+local function use_job(job)
+  J, S = job, job.settings
+  RUN = BASE .. format('%d', job.run) .. ':'
+end
+
+local function load_job()
+  local stored = call('GET', KEYS[1])
+  if not stored then return false end
+  use_job(unpacked(stored))
+  read_clock()
+  return true
+end
+
+local function save_job()
+  call('SET', KEYS[1], pack(J))
+end
+
+-- Times travel as text: a number in a reply would lose its fraction.
+local function text(number)
+  return format('%.17g', number)
+end
+
+-- Priorities may be larger than what Lua writes in full by itself; and a negated 0 would be written as "-0".
+local function level(priority)
+  if priority == 0 then return '0' end
+  return format('%.0f', priority + 0)
+end
+
+-- One command for many arguments, in pieces that Lua can unpack.
+local function bulk(command, key, arguments)
+  local total = #arguments
+  if total <= BATCH then
+    if total > 0 then call(command, key, unpack(arguments)) end
+    return
+  end
+  for first = 1, total, BATCH do
+    call(command, key, unpack(arguments, first, math.min(first + BATCH - 1, total)))
+  end
+end
+
+-- Values of a hash, in the order of the fields; false for what is not there.
+local function fetch(key, fields)
+  local total = #fields
+  if total == 0 then return {} end
+  if total <= BATCH then return call('HMGET', key, unpack(fields)) end
+  local found = {}
+  for first = 1, total, BATCH do
+    for _, value in ipairs(call('HMGET', key, unpack(fields, first, math.min(first + BATCH - 1, total)))) do
+      found[#found + 1] = value
+    end
+  end
+  return found
+end
+
+local tallies = {}
+
+local function bump(name, amount)
+  tallies[name] = (tallies[name] or 0) + amount
+end
+
+local function save_tallies()
+  for name, amount in pairs(tallies) do call('HINCRBY', RUN .. 'tally', name, amount) end
+  tallies = {}
+end
+
+local function reopen()
+  if J.state == 'finished' then J.state, J.ended_at = 'running', 0 end
+end
+
+local function seeding_over(problem)
+  J.seeding = false
+  if problem ~= '' then J.reason = problem end
+end
+
+-- Promise 6, and the ends of a drain and of a limit.
+local function settle()
+  if J.state == 'finished' then return end
+  if not J.seeding and J.queued + J.delayed + J.leased == 0 then
+    J.state, J.ended_at = 'finished', now
+  elseif J.state == 'running' and S.max_pages and J.done >= S.max_pages then
+    J.state, J.ended_at, J.reason = 'stopped', now, 'max_pages'
+  elseif J.state == 'draining' and call('HLEN', RUN .. 'holds') == 0 then
+    J.state, J.ended_at = 'stopped', now
+  end
+end

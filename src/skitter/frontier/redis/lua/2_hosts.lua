@@ -1,0 +1,316 @@
+-- Hosts: their records, where they stand, and the rules of politeness (policy/politeness.py has the reasons).
+--
+--   hosts, ready:P, tops, waiting, q:P:HOST, notable: see 1_job.lua
+--
+-- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
+-- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack.
+
+local RUN_OF, QUEUED, IN_FLIGHT, TOP, SERVED, DUE, BLOCKED_UNTIL, STRUCK_AT = 1, 2, 3, 4, 5, 6, 7, 8
+local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 11, 12, 13, 14
+local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 17, 18, 19, 20, 21
+-- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
+local LEVELS, AWAY = 22, 23
+local IDLE, READY, WAITING, FULL = 0, 1, 2, 3
+
+local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
+local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
+local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS = 8, 0.2, 16
+
+local hosts, stood, touched, is_touched = {}, {}, {}, {}
+
+local function due_at(h)
+  return math.max(h[DUE], h[BLOCKED_UNTIL])
+end
+
+local function delay_of(h)
+  if not S.obey_robots then return S.delay_seconds end
+  return math.max(S.delay_seconds, h[CRAWL_DELAY])
+end
+
+local function start_seconds(h)
+  return math.min(FIRST_START_SECONDS * 2 ^ h[LATE], MAX_START_SECONDS)
+end
+
+local function has_room(h)
+  return h[GATE] == 0 and h[IN_FLIGHT] < S.per_host
+end
+
+local function needs_gate(h)
+  return S.obey_robots and h[ROBOTS_UNTIL] <= now
+end
+
+local function phase_of(h)
+  if h[QUEUED] == 0 then return IDLE end
+  if not has_room(h) then return FULL end
+  return due_at(h) <= now and READY or WAITING
+end
+
+local ready_names = {}
+
+local function ready_name(top)
+  local name = ready_names[top]
+  if not name then
+    name = RUN .. 'ready:' .. level(top)
+    ready_names[top] = name
+  end
+  return name
+end
+
+-- The sorted set that a host stands in, and its score there.
+local function stand_of(h)
+  local phase = h[PHASE]
+  if phase == READY then return ready_name(h[TOP]), h[SERVED] end
+  if phase == WAITING then return RUN .. 'waiting', due_at(h) end
+  return false, 0
+end
+
+-- form, run, queued, top, served, phase, trusted
+local SHORT_FORM = '<BI4I4dI6BB'
+-- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
+-- robots until, latency, priority and length of the first list, address, rare fields
+local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I2c0'
+
+local function pack_host(h)
+  local levels = h[LEVELS]
+  if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
+    and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
+    and h[BLOCKED_UNTIL] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
+  end
+  local rare = ''
+  if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or (levels and levels[3]) then
+    rare = pack({h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels})
+  end
+  return struct.pack(
+    LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
+    h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
+    levels and levels[2] or 0, #h[ADDRESS], h[ADDRESS], #rare, rare
+  )
+end
+
+local function unpack_host(stored)
+  if string.byte(stored) == 1 then
+    local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
+    return {
+      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0,
+    }
+  end
+  local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
+    robots_until, latency, priority, listed, address, rare = struct.unpack(LONG_FORM, stored)
+  local h = {
+    run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
+    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0,
+  }
+  if rare ~= '' then
+    rare = unpacked(rare)
+    h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
+    h[HOST_ERROR], h[AWAY], h[LEVELS] = rare[6], rare[7], rare[8]
+  end
+  return h
+end
+
+-- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
+local function read_host(stored)
+  if not stored then
+    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0}
+  end
+  local h = unpack_host(stored)
+  if h[RUN_OF] ~= J.run then
+    h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
+    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY] = 0, IDLE, false, 0
+  end
+  return h
+end
+
+local function load_hosts(keys)
+  local missing, named = {}, {}
+  for _, key in ipairs(keys) do
+    if not hosts[key] and not named[key] then
+      named[key] = true
+      missing[#missing + 1] = key
+    end
+  end
+  for place, stored in ipairs(fetch(BASE .. 'hosts', missing)) do
+    local h = read_host(stored)
+    hosts[missing[place]] = h
+    stood[missing[place]] = {stand_of(h)}
+  end
+end
+
+-- A host's record, to be changed: it will be written back.
+local function host_of(key)
+  if not is_touched[key] then
+    if not hosts[key] then load_hosts({key}) end
+    is_touched[key] = true
+    touched[#touched + 1] = key
+  end
+  return hosts[key]
+end
+
+-- Each host to where it stands now: written once per step, not once per change.
+local function save_hosts()
+  if #touched == 0 then return end
+  local fields, joins, leaves, tops = {}, {}, {}, {}
+  for _, key in ipairs(touched) do
+    local h, old = hosts[key], stood[key]
+    h[PHASE] = phase_of(h)
+    local set, score = stand_of(h)
+    if old[1] and old[1] ~= set then
+      local list = leaves[old[1]] or {}
+      leaves[old[1]] = list
+      list[#list + 1] = key
+    end
+    if set and (old[1] ~= set or old[2] ~= score) then
+      local list = joins[set] or {}
+      joins[set] = list
+      list[#list + 1] = score
+      list[#list + 1] = key
+      if h[PHASE] == READY then tops[h[TOP]] = true end
+    end
+    old[1], old[2] = set, score
+    fields[#fields + 1] = key
+    fields[#fields + 1] = pack_host(h)
+    is_touched[key] = nil
+  end
+  touched = {}
+  for set, list in pairs(leaves) do bulk('ZREM', set, list) end
+  for set, list in pairs(joins) do bulk('ZADD', set, list) end
+  for top in pairs(tops) do call('ZADD', RUN .. 'tops', -top, level(top)) end
+  bulk('HSET', BASE .. 'hosts', fields)
+end
+
+-- ---- the queue of a host
+
+local function queue_of(key, priority)
+  return RUN .. 'q:' .. level(priority) .. ':' .. key
+end
+
+local function joined_queue(h, priority)
+  if h[QUEUED] == 0 or priority > h[TOP] then h[TOP] = priority end
+  h[QUEUED] = h[QUEUED] + 1
+end
+
+local function count_level(h, priority, step)
+  local levels = h[LEVELS] or {}
+  local place = 1
+  while levels[place] and levels[place] > priority do place = place + 2 end
+  if levels[place] == priority then
+    levels[place + 1] = levels[place + 1] + step
+    if levels[place + 1] == 0 then
+      table.remove(levels, place)
+      table.remove(levels, place)
+    end
+  else
+    table.insert(levels, place, step)
+    table.insert(levels, place, priority)
+  end
+  h[LEVELS] = #levels > 0 and levels
+end
+
+local function count_listed(h)
+  local listed, levels = 0, h[LEVELS]
+  if levels then
+    for place = 2, #levels, 2 do listed = listed + levels[place] end
+  end
+  return listed
+end
+
+-- ---- politeness
+
+-- Book one grant; the start window that goes with it, or false when there is no delay.
+local function granted(h, epoch)
+  h[IN_FLIGHT] = h[IN_FLIGHT] + 1
+  h[SERVED] = epoch
+  local delay = delay_of(h)
+  if delay == 0 then return false end
+  h[DUE] = now + delay + start_seconds(h)
+  return start_seconds(h)
+end
+
+local function given_back(h, epoch)
+  if h[SERVED] == epoch then h[DUE] = math.min(h[DUE], now) end
+end
+
+local function came_late(h)
+  if start_seconds(h) < MAX_START_SECONDS then h[LATE] = h[LATE] + 1 end
+end
+
+local function answered(h, latency)
+  h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
+  if latency then
+    local old = h[LATENCY] ~= 0 and h[LATENCY] or latency
+    h[LATENCY] = old + LATENCY_WEIGHT * (latency - old)
+  end
+end
+
+-- Only a request that was leased after the last strike tells something new.
+local function strike(h, leased_at, pause)
+  if leased_at <= h[STRUCK_AT] then return false end
+  h[STRUCK_AT] = now
+  h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
+  return true
+end
+
+local function blocked(h, leased_at, retry_after)
+  h[STRIKES] = 0
+  local pause
+  if retry_after and retry_after ~= 0 then
+    pause = math.min(retry_after, MAX_PAUSE_SECONDS)
+    h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
+  else
+    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BLOCKS], 40), MAX_PAUSE_SECONDS)
+  end
+  if not strike(h, leased_at, pause) then return false end
+  h[BLOCKS] = h[BLOCKS] + 1
+  return true
+end
+
+local function unreachable(h, leased_at)
+  local pause = math.min(S.retry_delay_seconds * 2 ^ math.min(h[STRIKES], 40), MAX_RECONNECT_SECONDS)
+  if not strike(h, leased_at, pause) then return false end
+  h[STRIKES] = h[STRIKES] + 1
+  return true
+end
+
+local function is_down(h)
+  return h[STRIKES] >= S.max_attempts or h[BLOCKS] >= BLOCK_LIMIT
+end
+
+-- A few slow and troubled hosts, for people. Only what changes is written: most commits change nothing.
+local notable = {}
+
+local function save_notable()
+  if not next(notable) then return end
+  local members, count, least = {}, 0, math.huge
+  local found = call('ZRANGE', RUN .. 'notable', 0, -1, 'WITHSCORES')
+  for place = 1, #found, 2 do
+    members[found[place]] = tonumber(found[place + 1])
+    count = count + 1
+    least = math.min(least, members[found[place]])
+  end
+  local scores = {}
+  for key in pairs(notable) do
+    local h = hosts[key]
+    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY]
+    if members[key] ~= score and (members[key] or count < NOTABLE_HOSTS or score > least) then
+      scores[#scores + 1] = score
+      scores[#scores + 1] = key
+    end
+  end
+  notable = {}
+  if #scores > 0 then
+    bulk('ZADD', RUN .. 'notable', scores)
+    call('ZREMRANGEBYRANK', RUN .. 'notable', 0, -NOTABLE_HOSTS - 1)
+  end
+end
+
+-- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error.
+local function tell_host(key)
+  local stored = call('HGET', BASE .. 'hosts', key)
+  if not stored then return false end
+  local h = unpack_host(stored)
+  return {
+    h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
+    h[HOST_ERROR],
+  }
+end

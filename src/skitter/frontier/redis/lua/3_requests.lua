@@ -1,0 +1,249 @@
+-- Requests: dedup, the queue, and where a request goes when its lease has ended.
+--
+--   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, dead, dead:CLASS, errors, permits: see 1_job.lua
+
+local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
+local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD = 9, 10, 11, 12, 13, 14
+-- As frontier/tables.py numbers them.
+local AT_QUEUED, AT_DELAYED, AT_LEASED, AT_DONE, AT_REDIRECTED = 0, 1, 2, 3, 4
+local AT_DEAD, AT_EXCLUDED, AT_SUSPECT = 5, 6, 7
+local COUNTER = {
+  [0] = 'queued', 'delayed', 'leased', 'done', 'redirected', 'dead', 'excluded', 'queued',
+}
+local LOSSES_BEFORE_ALONE, LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 2, 2, 4
+-- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
+local ENTRY = 4
+
+-- ---- dedup: buckets of packed integers, one more of them each time their mean passes job.bucket_mean
+
+local function bucket_of(id)
+  -- The last nine digits: Lua's numbers cannot hold the whole id.
+  local address = math.abs(tonumber(string.sub(id, -9)))
+  local bucket = address % (J.bucket_round * 2)
+  if bucket >= J.buckets then bucket = address % J.bucket_round end
+  return bucket
+end
+
+local function seen_key(bucket)
+  return RUN .. 'seen:' .. bucket
+end
+
+local function split_bucket()
+  local old, new = seen_key(J.buckets - J.bucket_round), J.buckets
+  J.buckets = J.buckets + 1
+  local moved = {}
+  for _, id in ipairs(call('SMEMBERS', old)) do
+    if bucket_of(id) == new then moved[#moved + 1] = id end
+  end
+  bulk('SREM', old, moved)
+  bulk('SADD', seen_key(new), moved)
+  if J.buckets == J.bucket_round * 2 then J.bucket_round = J.buckets end
+end
+
+local function grow_seen()
+  local seen = J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
+  while seen > J.buckets * J.bucket_mean do split_bucket() end
+end
+
+-- ---- adding
+
+local function permit(key)
+  local h = host_of(key)
+  if h[TRUSTED] == 0 then
+    h[TRUSTED] = 1
+    call('RPUSH', RUN .. 'permits', key)
+  end
+end
+
+-- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3).
+-- A priority that begins with "!" comes with a permit for its host.
+local function add(places)
+  local fresh, keys = {}, {}
+  local permits = {}
+  for _, place in ipairs(places) do
+    local id, key = ARGV[place], ARGV[place + 1]
+    if string.byte(ARGV[place + 2]) == 33 then permits[#permits + 1] = key end
+    if call('SADD', seen_key(bucket_of(id)), id) == 1 then
+      fresh[#fresh + 1] = place
+      keys[#keys + 1] = key
+    end
+  end
+  load_hosts(keys)
+  for _, key in ipairs(permits) do permit(key) end
+  local lists = {}
+  for _, place in ipairs(fresh) do
+    local key, priority = ARGV[place + 1], ARGV[place + 2]
+    priority = tonumber(string.byte(priority) == 33 and string.sub(priority, 2) or priority)
+    local h = host_of(key)
+    joined_queue(h, priority)
+    count_level(h, priority, 1)
+    local queue = queue_of(key, priority)
+    local list = lists[queue] or {}
+    lists[queue] = list
+    list[#list + 1] = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
+    J.next_seq = J.next_seq + 1
+  end
+  for queue, list in pairs(lists) do bulk('RPUSH', queue, list) end
+  J.queued = J.queued + #fresh
+  grow_seen()
+  return #fresh
+end
+
+-- ---- where a request is
+
+-- sequence, priority, place, attempts, losses, losses alone, blocks, host key, what the last failure left, payload
+local ROW_FORM = '<I6dBHHHHI2c0I4c0I4c0'
+
+local function pack_row(row)
+  local failure = ''
+  if row[STATUS] ~= 0 or row[ENDED_AT] ~= 0 or row[NOT_BEFORE] ~= 0 or row[ERROR_CLASS] ~= '' or row[ERROR] ~= '' then
+    failure = pack({row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR], row[ENDED_AT]})
+  end
+  return struct.pack(
+    ROW_FORM, row[SEQ], row[PRIORITY], row[PLACE], row[ATTEMPTS], row[LOSSES], row[LOSSES_ALONE], row[ROW_BLOCKS],
+    #row[HOST], row[HOST], #failure, failure, #row[PAYLOAD], row[PAYLOAD]
+  )
+end
+
+-- The row that begins at this place of a text.
+local function unpack_row(stored, first)
+  local seq, priority, place, attempts, losses, losses_alone, blocks, host, failure, payload =
+    struct.unpack(ROW_FORM, stored, first)
+  local row = {
+    seq, host, priority, place, attempts, losses, losses_alone, blocks, 0, 0, '', '', 0, payload,
+  }
+  if failure ~= '' then
+    failure = unpacked(failure)
+    row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR] = failure[1], failure[2], failure[3], failure[4]
+    row[ENDED_AT] = failure[5]
+  end
+  return row
+end
+
+local function move(row, place)
+  local from, to = COUNTER[row[PLACE]], COUNTER[place]
+  J[from] = J[from] - 1
+  J[to] = J[to] + 1
+  row[PLACE] = place
+end
+
+local function load_rows(ids)
+  local rows = {}
+  for place, stored in ipairs(fetch(RUN .. 'requests', ids)) do rows[place] = stored and unpack_row(stored, 1) end
+  return rows
+end
+
+local function save_row(id, row)
+  call('HSET', RUN .. 'requests', id, pack_row(row))
+end
+
+local function returned_member(id, row)
+  return struct.pack('>I6', row[SEQ]) .. id
+end
+
+-- Back to its old place in the queue: its sequence does not change, and all that were never leased come after it.
+local function requeue(id, row)
+  local h = host_of(row[HOST])
+  if row[LOSSES] >= LOSSES_BEFORE_ALONE then
+    move(row, AT_SUSPECT)
+    h[AWAY] = h[AWAY] + 1
+    call('ZADD', RUN .. 'suspects', row[SEQ], id)
+  else
+    move(row, AT_QUEUED)
+    joined_queue(h, row[PRIORITY])
+    call('ZADD', RUN .. 'returned:' .. row[HOST], -row[PRIORITY], returned_member(id, row))
+  end
+  save_row(id, row)
+end
+
+local function delay_row(id, row, seconds)
+  row[NOT_BEFORE] = now + seconds
+  move(row, AT_DELAYED)
+  local h = host_of(row[HOST])
+  h[AWAY] = h[AWAY] + 1
+  call('ZADD', RUN .. 'delayed', row[NOT_BEFORE], id)
+  save_row(id, row)
+end
+
+local function count_error(class, step)
+  if call('HINCRBY', RUN .. 'errors', class, step) == 0 then call('HDEL', RUN .. 'errors', class) end
+end
+
+local function bury(id, row)
+  row[ENDED_AT] = now
+  count_error(row[ERROR_CLASS], 1)
+  move(row, AT_DEAD)
+  call('ZADD', RUN .. 'dead', row[SEQ], id)
+  call('ZADD', RUN .. 'dead:' .. row[ERROR_CLASS], row[SEQ], id)
+  save_row(id, row)
+end
+
+local function die(id, row, class, reason)
+  row[ERROR_CLASS], row[ERROR] = class, reason
+  bury(id, row)
+end
+
+-- The first of a host's queue, out of it: its id and its row.
+local function take_head(key, h)
+  local levels = h[LEVELS]
+  if h[QUEUED] > count_listed(h) then
+    local returned = RUN .. 'returned:' .. key
+    local head = call('ZRANGE', returned, 0, 0, 'WITHSCORES')
+    if not levels or -tonumber(head[2]) >= levels[1] then
+      local id = string.sub(head[1], -8)
+      local row = unpack_row(call('HGET', RUN .. 'requests', id), 1)
+      call('ZREM', returned, head[1])
+      call('HDEL', RUN .. 'requests', id)
+      h[QUEUED] = h[QUEUED] - 1
+      return id, row
+    end
+  end
+  local element = call('LPOP', queue_of(key, levels[1]))
+  local row = {
+    struct.unpack('>I5', element), key, levels[1], AT_QUEUED, 0, 0, 0, 0, 0, 0, '', '', 0, string.sub(element, 14),
+  }
+  -- struct.unpack also tells where it stopped; the constructor above keeps only its first value.
+  h[QUEUED] = h[QUEUED] - 1
+  count_level(h, levels[1], -1)
+  return string.sub(element, 6, 13), row
+end
+
+-- The priority of what waits next.
+local function find_top(key, h)
+  if h[QUEUED] == 0 then return end
+  local levels = h[LEVELS]
+  local top = levels and levels[1]
+  if h[QUEUED] > count_listed(h) then
+    local head = call('ZRANGE', RUN .. 'returned:' .. key, 0, 0, 'WITHSCORES')
+    local priority = -tonumber(head[2])
+    if not top or priority > top then top = priority end
+  end
+  h[TOP] = top
+end
+
+-- Everything of a host that waits, out of its place: {id, row} each.
+local function take_waiting(key, h)
+  local taken = {}
+  while h[QUEUED] > 0 do
+    local id, row = take_head(key, h)
+    taken[#taken + 1] = {id, row}
+  end
+  for _, name in ipairs({'delayed', 'suspects'}) do
+    if h[AWAY] == 0 then break end
+    local ids = call('ZRANGE', RUN .. name, 0, -1)
+    for place, row in ipairs(load_rows(ids)) do
+      if row[HOST] == key then
+        call('ZREM', RUN .. name, ids[place])
+        h[AWAY] = h[AWAY] - 1
+        taken[#taken + 1] = {ids[place], row}
+      end
+    end
+  end
+  return taken
+end
+
+-- A host that is given up takes its queue with it.
+local function give_up(key, class, reason)
+  local h = host_of(key)
+  for _, pair in ipairs(take_waiting(key, h)) do die(pair[1], pair[2], class, 'the host is down: ' .. reason) end
+end

@@ -1,0 +1,377 @@
+-- Leases: granting, ending, losing, and the answer to a worker that asks for work.
+--
+--   holds, deadlines, held:WORKER, alone, staged:EPOCH, workers, tops, ready:P, waiting, sinks, permits: see 1_job.lua
+
+-- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
+local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local POSITION, CLOSED, OWNER, OWNED_UNTIL = 1, 2, 3, 4
+local PAGE, ROBOTS, SEED = 0, 1, 2
+local SEED_KEY = 's'
+
+local ended, ended_of = {}, {}
+local leases, new_fields, new_keys = {}, {}, {}
+
+local function work_of(lease_key)
+  if lease_key == SEED_KEY then return SEED end
+  return #lease_key == 8 and PAGE or ROBOTS
+end
+
+-- epoch, leased at, deadline, alone, staged, worker, host key; then the row, if it is a page's
+local HOLD_FORM = '<I6ddBBI2c0I2c0'
+
+local function unpack_hold(stored)
+  local epoch, leased_at, deadline, alone, staged, worker, host, rest = struct.unpack(HOLD_FORM, stored)
+  return {epoch, worker, host, leased_at, alone == 1, staged == 1, deadline, stored, rest}
+end
+
+-- Read only when it is needed: most requests end done, and then it is not.
+local function row_of(hold)
+  return unpack_row(hold[STORED], hold[ROW_AT])
+end
+
+local function load_holds(keys)
+  local holds = {}
+  for place, stored in ipairs(fetch(RUN .. 'holds', keys)) do holds[place] = stored and unpack_hold(stored) end
+  return holds
+end
+
+-- After a change of its deadline or of what it has staged: the row stays as it is.
+local function save_hold(lease_key, hold)
+  local head = struct.pack(
+    HOLD_FORM, hold[EPOCH], hold[LEASED_AT], hold[DEADLINE], hold[ALONE] and 1 or 0, hold[STAGED] and 1 or 0,
+    #hold[WORKER], hold[WORKER], #hold[HOLD_HOST], hold[HOLD_HOST]
+  )
+  call('HSET', RUN .. 'holds', lease_key, head .. string.sub(hold[STORED], hold[ROW_AT]))
+end
+
+local function end_hold(lease_key, hold)
+  ended[#ended + 1] = lease_key
+  local of_worker = ended_of[hold[WORKER]] or {}
+  ended_of[hold[WORKER]] = of_worker
+  of_worker[#of_worker + 1] = lease_key
+  if hold[ALONE] then call('SREM', RUN .. 'alone', hold[WORKER]) end
+  -- What a lost or released lease has staged was never seen by anyone.
+  if hold[STAGED] then call('DEL', RUN .. 'staged:' .. format('%d', hold[EPOCH])) end
+  if lease_key ~= SEED_KEY then
+    local h = host_of(hold[HOLD_HOST])
+    h[IN_FLIGHT] = h[IN_FLIGHT] - 1
+    if work_of(lease_key) == ROBOTS then h[GATE] = 0 end
+  end
+end
+
+local function save_holds()
+  if #ended == 0 then return end
+  bulk('HDEL', RUN .. 'holds', ended)
+  for worker, keys in pairs(ended_of) do bulk('SREM', RUN .. 'held:' .. worker, keys) end
+  ended, ended_of = {}, {}
+end
+
+-- The end of every script that writes.
+local function close()
+  save_hosts()
+  save_holds()
+  save_notable()
+  save_tallies()
+  settle()
+  save_job()
+end
+
+-- ---- losses
+
+local function lose(keys, holds)
+  local given_up = {}
+  for place, key in ipairs(keys) do
+    local hold = holds[place]
+    end_hold(key, hold)
+    local work = work_of(key)
+    if work == SEED then
+      J.seed_losses = J.seed_losses + 1
+      if J.seed_losses >= LOSSES_IN_ALL then seeding_over('start() lost its worker every time') end
+    elseif work == ROBOTS then
+      -- A robots.txt that kills its reader must not do so for ever.
+      local h = host_of(hold[HOLD_HOST])
+      h[GATE_LOSSES] = h[GATE_LOSSES] + 1
+      if h[GATE_LOSSES] >= LOSSES_IN_ALL then given_up[#given_up + 1] = hold[HOLD_HOST] end
+    else
+      local row = row_of(hold)
+      row[LOSSES] = row[LOSSES] + 1
+      if hold[ALONE] then row[LOSSES_ALONE] = row[LOSSES_ALONE] + 1 end
+      if row[LOSSES_ALONE] >= LOSSES_WHILE_ALONE then
+        local reason = format('lost its worker %d times, the last ones with this page alone', row[LOSSES])
+        die(key, row, 'lost', reason)
+      else
+        requeue(key, row)
+      end
+    end
+  end
+  for _, host in ipairs(given_up) do give_up(host, 'lost', 'its robots.txt lost the worker every time') end
+  return #keys
+end
+
+-- Leases are looked for by their workers: an index of all would be written twice for each page, and is read so
+-- rarely. A worker that renews is looked at about once in the length of a lease.
+local function reap()
+  local keys, holds = {}, {}
+  for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, 'LIMIT', 0, BATCH)) do
+    if #keys >= BATCH then break end
+    local held, first = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge
+    for place, hold in ipairs(load_holds(held)) do
+      if hold[DEADLINE] <= now then
+        keys[#keys + 1] = held[place]
+        holds[#holds + 1] = hold
+      else
+        first = math.min(first, hold[DEADLINE])
+      end
+    end
+    if first == math.huge then
+      call('ZREM', RUN .. 'deadlines', worker)
+    else
+      call('ZADD', RUN .. 'deadlines', first, worker)
+    end
+  end
+  return lose(keys, holds)
+end
+
+-- ---- granting
+
+-- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted.
+local function hold_for(worker, lease_key, host_key, row, alone)
+  local epoch = J.next_epoch
+  J.next_epoch = epoch + 1
+  new_fields[#new_fields + 1] = lease_key
+  new_fields[#new_fields + 1] = struct.pack(
+    HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
+  ) .. (row and pack_row(row) or '')
+  new_keys[#new_keys + 1] = lease_key
+  if alone then call('SADD', RUN .. 'alone', worker) end
+  local window, robots, trusted = false, 0, 0
+  if host_key ~= '' then
+    local h = host_of(host_key)
+    window = granted(h, epoch)
+    -- An earlier run may have read a file that this one was told to ignore.
+    robots, trusted = S.obey_robots and h[ROBOTS_VERSION] or 0, h[TRUSTED]
+  end
+  local place = #leases
+  leases[place + 1] = work_of(lease_key)
+  leases[place + 2] = row and lease_key or ''
+  leases[place + 3] = epoch
+  leases[place + 4] = host_key
+  leases[place + 5] = row and row[PAYLOAD] or ''
+  leases[place + 6] = row and row[ATTEMPTS] or 0
+  leases[place + 7] = window and text(window) or ''
+  leases[place + 8] = robots
+  leases[place + 9] = trusted
+end
+
+local function save_leases(worker)
+  if #new_keys == 0 then return end
+  bulk('HSET', RUN .. 'holds', new_fields)
+  bulk('SADD', RUN .. 'held:' .. worker, new_keys)
+  call('ZADD', RUN .. 'deadlines', 'LT', now + S.lease_seconds, worker)
+  new_fields, new_keys = {}, {}
+end
+
+local function grant_row(worker, key, id, row, alone)
+  move(row, AT_LEASED)
+  hold_for(worker, id, key, row, alone)
+end
+
+local function grant_gate(worker, key, alone)
+  hold_for(worker, 'g' .. key, key, nil, alone)
+  host_of(key)[GATE] = 1
+end
+
+-- Delayed requests and waiting hosts whose time has come.
+local function wake()
+  local ids = call('ZRANGEBYSCORE', RUN .. 'delayed', '-inf', now, 'LIMIT', 0, BATCH)
+  if #ids > 0 then
+    bulk('ZREM', RUN .. 'delayed', ids)
+    for place, row in ipairs(load_rows(ids)) do
+      local h = host_of(row[HOST])
+      h[AWAY] = h[AWAY] - 1
+      requeue(ids[place], row)
+    end
+  end
+  local due = call('ZRANGEBYSCORE', RUN .. 'waiting', '-inf', now, 'LIMIT', 0, BATCH)
+  load_hosts(due)
+  for _, key in ipairs(due) do host_of(key) end
+  save_hosts()
+  save_holds()
+end
+
+-- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
+-- served again goes to the end of its queue: its epoch is the newest of all.
+local function ready_hosts(limit)
+  local queues, order, found = {}, {}, 0
+  local first = 0
+  while found < limit do
+    local tops = call('ZRANGE', RUN .. 'tops', first, first + 15)
+    if #tops == 0 then break end
+    for _, top in ipairs(tops) do
+      local keys = call('ZRANGE', RUN .. 'ready:' .. top, 0, limit - found - 1)
+      if #keys == 0 then
+        call('ZREM', RUN .. 'tops', top)
+      else
+        first = first + 1
+        load_hosts(keys)
+        local queue = {at = 1}
+        for _, key in ipairs(keys) do
+          -- The limits may have been lowered since the host was put down as ready.
+          if phase_of(hosts[key]) == READY then
+            queue[#queue + 1] = key
+          else
+            host_of(key)
+          end
+        end
+        queues[tonumber(top)] = queue
+        order[#order + 1] = tonumber(top)
+        found = found + #keys
+        if found >= limit then break end
+      end
+    end
+  end
+  return queues, order
+end
+
+local function serve_again(queues, order, key, top)
+  local queue = queues[top]
+  if not queue then
+    queue = {at = 1}
+    queues[top] = queue
+    local place = 1
+    while order[place] and order[place] > top do place = place + 1 end
+    table.insert(order, place, top)
+  end
+  queue[#queue + 1] = key
+end
+
+-- The next host of the highest priority, out of its queue; nil when there is none.
+local function next_host(queues, order)
+  for _, top in ipairs(order) do
+    local queue = queues[top]
+    local key = queue[queue.at]
+    if key then
+      queue[queue.at] = false
+      queue.at = queue.at + 1
+      return key
+    end
+  end
+end
+
+-- Promise 5. `held` is what the worker has already; nil: it shall get nothing that is to be leased alone.
+local function grant_hosts(worker, limit, held)
+  save_hosts()
+  if limit <= 0 then return end
+  local queues, order = ready_hosts(limit)
+  local count = 0
+  while count < limit do
+    local key = next_host(queues, order)
+    if not key then break end
+    local h = host_of(key)
+    if needs_gate(h) then
+      if h[GATE_LOSSES] < LOSSES_BEFORE_ALONE then
+        grant_gate(worker, key)
+        count = count + 1
+      elseif held then
+        if held == 0 and #leases == 0 then grant_gate(worker, key, true) end
+        break
+      end
+    else
+      local id, row = take_head(key, h)
+      grant_row(worker, key, id, row)
+      count = count + 1
+      find_top(key, h)
+      if phase_of(h) == READY then serve_again(queues, order, key, h[TOP]) end
+    end
+  end
+end
+
+-- The first suspect that could start now.
+local function find_suspect()
+  local ids = call('ZRANGE', RUN .. 'suspects', 0, 31)
+  for place, row in ipairs(load_rows(ids)) do
+    local h = host_of(row[HOST])
+    if has_room(h) and due_at(h) <= now then return ids[place], row end
+  end
+end
+
+local function grant_suspect(worker, id, row)
+  local key = row[HOST]
+  local h = host_of(key)
+  if needs_gate(h) then
+    return grant_gate(worker, key, h[GATE_LOSSES] >= LOSSES_BEFORE_ALONE)
+  end
+  call('ZREM', RUN .. 'suspects', id)
+  call('HDEL', RUN .. 'requests', id)
+  h[AWAY] = h[AWAY] - 1
+  grant_row(worker, key, id, row, true)
+end
+
+local function grant(worker, limit)
+  if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
+  local held = call('SCARD', RUN .. 'held:' .. worker)
+  if J.seeding then
+    local seeder = load_holds({SEED_KEY})[1]
+    if not seeder then
+      -- What is to be leased alone waits until a worker holds nothing; until then it gets nothing more.
+      if J.seed_losses >= LOSSES_BEFORE_ALONE then
+        if held == 0 then hold_for(worker, SEED_KEY, '', nil, true) end
+        return
+      end
+      hold_for(worker, SEED_KEY, '', nil)
+      return grant_hosts(worker, limit - 1, nil)
+    end
+    if seeder[WORKER] == worker then
+      -- A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
+      return grant_hosts(worker, limit, nil)
+    end
+  end
+  local id, row = find_suspect()
+  if id then
+    if held == 0 then grant_suspect(worker, id, row) end
+    return
+  end
+  grant_hosts(worker, limit, held)
+end
+
+local function load_sinks()
+  local sinks, stored = {}, call('HGETALL', RUN .. 'sinks')
+  for place = 1, #stored, 2 do sinks[stored[place]] = unpacked(stored[place + 1]) end
+  return sinks
+end
+
+local function outbox_is_full()
+  for _, sink in pairs(load_sinks()) do
+    if J.position - sink[POSITION] >= S.max_outbox_items then return true end
+  end
+  return false
+end
+
+local function first_score(name)
+  local first = call('ZRANGE', RUN .. name, 0, 0, 'WITHSCORES')
+  return first[2] and math.max(0, tonumber(first[2]) - now) or POLL_SECONDS
+end
+
+-- What may start now, and the state of the job. `known`: permits that this client was told of in run `run`.
+local function lease(worker, limit, run, known)
+  call('ZADD', BASE .. 'workers', now, worker)
+  reap()
+  wake()
+  settle()
+  local blocked_by = ''
+  if J.state == 'running' then
+    if outbox_is_full() then
+      blocked_by = 'sink'
+    else
+      if S.max_pages then limit = math.min(limit, S.max_pages - J.done - J.leased) end
+      grant(worker, limit)
+    end
+  end
+  save_hosts()
+  save_leases(worker)
+  if run ~= J.run then known = 0 end
+  return {
+    J.state, J.run, text(math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))), blocked_by,
+    text(now), text(now + S.lease_seconds), call('LRANGE', RUN .. 'permits', known, -1), leases,
+  }
+end

@@ -1,0 +1,14 @@
+-- The outbox.
+--
+--   RUN:items, RUN:sinks: see 1_job.lua
+
+-- Forget the items that every target holds; all of them when there is no target.
+local function drop_items()
+  local held = J.position
+  for _, sink in pairs(load_sinks()) do held = math.min(held, sink[POSITION]) end
+  local count = math.min(held - J.first_item + 1, call('LLEN', RUN .. 'items'))
+  if count > 0 then
+    call('LTRIM', RUN .. 'items', count, -1)
+    J.first_item = J.first_item + count
+  end
+end

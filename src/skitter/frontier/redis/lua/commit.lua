@@ -1,0 +1,207 @@
+-- commit: ack, links, items and host news in one step, from the current epoch only (promise 2).
+--
+--   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
+--
+-- ARGV: time, worker, want, run and number of the permits that the client knows, heads, and then for each outcome its
+-- lease key, its robots record if it brings one, its items, its links as in add.lua.
+-- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
+-- touched, more, error class, error, retry seconds}; for an outcome that is nothing special they end with the news.
+-- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
+-- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text.
+-- Answers a text of 1 and 0, and a grant when some were wanted.
+
+if not load_job() then return false end
+
+local heads, at = unpacked(ARGV[6]), 7
+local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
+local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY = 8, 9, 10, 11, 12
+local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
+local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
+local SPECIAL = 12
+local keep_items = call('HLEN', RUN .. 'sinks') > 0
+local outbox = {}
+
+local function did(news, what)
+  return news ~= nil and bit.band(news[N_DID], what) ~= 0
+end
+
+-- An outcome that is nothing special.
+for _, head in ipairs(heads) do
+  if not head[SPECIAL] then
+    head[H_TOUCHED], head[H_MORE], head[H_CLASS], head[H_ERROR], head[H_RETRY] = true, false, '', '', 0
+  end
+end
+
+local function learn_robots(key, h, epoch, news, record)
+  h[CRAWL_DELAY] = news[N_CRAWL_DELAY]
+  h[ROBOTS_UNTIL] = now + S.robots_seconds
+  h[GATE_LOSSES] = 0
+  local has_text = did(news, WITH_TEXT)
+  -- An empty one is written only over an older one: most hosts have none.
+  if has_text or h[ROBOTS_VERSION] ~= 0 then call('HSET', BASE .. 'robots', key, record) end
+  h[ROBOTS_VERSION] = has_text and epoch or 0
+  -- The gate itself was a request to the host: its first page waits for the delay just learnt.
+  local delay = delay_of(h)
+  if delay > 0 then h[DUE] = math.max(h[DUE], now + delay) end
+end
+
+-- Take in the host news; true if it was a strike.
+local function hear(key, h, hold, head, record)
+  local news = head[H_NEWS]
+  if not news then return false end
+  notable[key] = true
+  if news[N_ADDRESS] ~= '' then h[ADDRESS] = news[N_ADDRESS] end
+  if did(news, WITH_ROBOTS) then learn_robots(key, h, hold[EPOCH], news, record) end
+  if did(news, ANSWERED) then answered(h, news[N_LATENCY]) end
+  if did(news, BLOCKED) then
+    h[HOST_ERROR] = head[H_CLASS]
+    return blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
+  end
+  if did(news, UNREACHABLE) then
+    h[HOST_ERROR] = head[H_CLASS]
+    return unreachable(h, hold[LEASED_AT])
+  end
+  return false
+end
+
+-- Where the request goes from here.
+local function end_page(id, hold, h, head, struck)
+  local ending = head[H_ENDING]
+  if ending == 'done' or ending == 'redirected' then
+    -- Nothing is kept of it but that it was seen.
+    J.leased = J.leased - 1
+    J[ending] = J[ending] + 1
+    return
+  end
+  local row = row_of(hold)
+  row[STATUS], row[ERROR_CLASS], row[ERROR] = head[H_STATUS], head[H_CLASS], head[H_ERROR]
+  if ending ~= 'retry' then
+    if head[H_TOUCHED] then row[ATTEMPTS] = row[ATTEMPTS] + 1 end
+    if ending == 'dead' then
+      bury(id, row)
+    else
+      row[ENDED_AT] = now
+      move(row, AT_EXCLUDED)
+      save_row(id, row)
+    end
+    return
+  end
+  local news = head[H_NEWS]
+  local of_the_host = did(news, BLOCKED + UNREACHABLE)
+  if did(news, BLOCKED) then
+    if struck then row[ROW_BLOCKS] = row[ROW_BLOCKS] + 1 end
+  elseif struck or not of_the_host then
+    row[ATTEMPTS] = row[ATTEMPTS] + 1
+  end
+  local hopeless = row[ROW_BLOCKS] >= BLOCK_LIMIT or row[ATTEMPTS] >= S.max_attempts
+  if hopeless or (of_the_host and is_down(h)) then
+    bury(id, row)
+  elseif of_the_host then
+    requeue(id, row)
+  else
+    delay_row(id, row, head[H_RETRY])
+  end
+end
+
+local function keep(id, place, record)
+  outbox[#outbox + 1] = id .. struct.pack('>I4', place) .. record
+end
+
+local function publish(lease_key, hold, head, first)
+  local id = work_of(lease_key) == PAGE and lease_key or string.rep('\0', 8)
+  local staged, shown = 0, head[H_ENDING] == 'done'
+  if hold[STAGED] and shown then
+    -- A page that fails in its last part takes the items of the earlier ones with it.
+    for place, record in ipairs(call('LRANGE', RUN .. 'staged:' .. format('%d', hold[EPOCH]), 0, -1)) do
+      if keep_items then keep(id, place - 1, record) end
+      staged = place
+    end
+  end
+  for place = 0, head[H_ITEMS] - 1 do
+    if keep_items then keep(id, staged + place, ARGV[first + place]) end
+  end
+  if staged + head[H_ITEMS] > 0 then bump('items', staged + head[H_ITEMS]) end
+end
+
+local places = {}
+for place, head in ipairs(heads) do
+  places[place] = at
+  local news = head[H_NEWS]
+  at = at + 1 + (did(news, WITH_ROBOTS) and 1 or 0) + head[H_ITEMS] + head[H_LINKS] * ENTRY
+end
+local keys, of_hosts = {}, {}
+for place, first in ipairs(places) do keys[place] = ARGV[first] end
+local holds, over, accepted, links, downed = load_holds(keys), {}, {}, {}, {}
+-- A lease may stand in a batch twice: its parts and its end share one record.
+local shared = {}
+for place, hold in ipairs(holds) do
+  if hold then
+    if shared[keys[place]] then
+      holds[place] = shared[keys[place]]
+    else
+      shared[keys[place]] = hold
+      if hold[HOLD_HOST] ~= '' then of_hosts[#of_hosts + 1] = hold[HOLD_HOST] end
+    end
+  end
+end
+load_hosts(of_hosts)
+
+for place, head in ipairs(heads) do
+  local key, hold, first = keys[place], holds[place], places[place] + 1
+  local record, news = false, head[H_NEWS]
+  if did(news, WITH_ROBOTS) then
+    record = ARGV[first]
+    first = first + 1
+  end
+  if not hold or hold[EPOCH] ~= head[H_EPOCH] or over[key] then
+    accepted[place] = '0'
+  else
+    accepted[place] = '1'
+    for link = 0, head[H_LINKS] - 1 do links[#links + 1] = first + head[H_ITEMS] + link * ENTRY end
+    local tally = head[H_TALLY] or {}
+    for name = 1, #tally, 2 do bump(tally[name], tally[name + 1]) end
+    if head[H_MORE] then
+      if head[H_ITEMS] > 0 then
+        local staged = {}
+        for item = 0, head[H_ITEMS] - 1 do staged[#staged + 1] = ARGV[first + item] end
+        bulk('RPUSH', RUN .. 'staged:' .. format('%d', hold[EPOCH]), staged)
+        hold[STAGED] = true
+        save_hold(key, hold)
+      end
+    else
+      over[key] = true
+      publish(key, hold, head, first)
+      end_hold(key, hold)
+      if key == SEED_KEY then
+        seeding_over(head[H_ENDING] == 'dead' and head[H_ERROR] or '')
+      else
+        local host_key = hold[HOLD_HOST]
+        local h = host_of(host_key)
+        if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
+        local struck = hear(host_key, h, hold, head, record)
+        if work_of(key) == PAGE then end_page(key, hold, h, head, struck) end
+      end
+    end
+    if did(news, BLOCKED + UNREACHABLE) and hold[HOLD_HOST] ~= '' then
+      downed[#downed + 1] = {hold[HOLD_HOST], head}
+    end
+  end
+end
+if #outbox > 0 then
+  bulk('RPUSH', RUN .. 'items', outbox)
+  J.position = J.position + #outbox
+end
+for _, pair in ipairs(downed) do
+  if is_down(host_of(pair[1])) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
+end
+local new = add(links)
+if #links > new then bump('duplicates', #links - new) end
+save_hosts()
+save_holds()
+
+local answer = {table.concat(accepted), false}
+if tonumber(ARGV[3]) > 0 then
+  answer[2] = lease(ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
+end
+close()
+return answer

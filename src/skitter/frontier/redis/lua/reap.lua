@@ -1,0 +1,10 @@
+-- reap: expired leases go back, each with a loss.
+--
+--   job, hosts, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:requests and its indexes (written)
+--
+-- ARGV: time. Answers how many.
+
+if not load_job() then return false end
+local lost = reap()
+close()
+return lost

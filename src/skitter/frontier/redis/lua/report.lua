@@ -1,0 +1,24 @@
+-- report: everything that status shows, from one instant.
+--
+--   job, spec, hosts, workers, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:notable (read)
+--
+-- ARGV: time, number of hosts.
+-- Answers job, spec, now, tally, errors, sinks, workers {id, heard at, leased, ...}, hosts {key, score, told, ...}.
+
+if not load_job() then return false end
+local workers, told = call('ZRANGE', BASE .. 'workers', 0, -1, 'WITHSCORES'), {}
+for place = 1, #workers, 2 do
+  told[#told + 1] = workers[place]
+  told[#told + 1] = workers[place + 1]
+  told[#told + 1] = call('SCARD', RUN .. 'held:' .. workers[place])
+end
+local hosts_told = {}
+for _, key in ipairs(call('ZRANGE', RUN .. 'notable', 0, -1)) do
+  hosts_told[#hosts_told + 1] = key
+  hosts_told[#hosts_told + 1] = call('ZSCORE', RUN .. 'notable', key)
+  hosts_told[#hosts_told + 1] = tell_host(key)
+end
+return {
+  call('GET', KEYS[1]), call('GET', BASE .. 'spec'), text(now), call('HGETALL', RUN .. 'tally'),
+  call('HGETALL', RUN .. 'errors'), call('HGETALL', RUN .. 'sinks'), told, hosts_told,
+}

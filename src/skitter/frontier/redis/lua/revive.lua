@@ -1,0 +1,33 @@
+-- revive: dead requests are queued again with a clean slate: all, one class, or the ones named.
+--
+--   job, hosts, RUN:requests, RUN:dead, RUN:dead:CLASS, RUN:errors, RUN:returned:HOST (written)
+--
+-- ARGV: time, class or nothing, limit, ids... Answers how many; the client asks again while it is the limit.
+
+if not load_job() then return false end
+local class, ids = ARGV[2], {}
+if #ARGV > 3 then
+  for place = 4, #ARGV do ids[#ids + 1] = ARGV[place] end
+else
+  ids = call('ZRANGE', RUN .. (class == '' and 'dead' or 'dead:' .. class), 0, tonumber(ARGV[3]) - 1)
+end
+local revived, done = 0, {}
+for place, row in ipairs(load_rows(ids)) do
+  local id = ids[place]
+  if row and row[PLACE] == AT_DEAD and not done[id] and (class == '' or class == row[ERROR_CLASS]) then
+    done[id] = true
+    revived = revived + 1
+    call('ZREM', RUN .. 'dead', id)
+    call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)
+    count_error(row[ERROR_CLASS], -1)
+    row[ATTEMPTS], row[LOSSES], row[LOSSES_ALONE], row[ROW_BLOCKS], row[STATUS] = 0, 0, 0, 0, 0
+    row[ENDED_AT], row[NOT_BEFORE], row[ERROR_CLASS], row[ERROR] = 0, 0, '', ''
+    -- A new chance for the host too. A pause that it asked for still holds.
+    local h = host_of(row[HOST])
+    h[STRIKES], h[BLOCKS], h[GATE_LOSSES] = 0, 0, 0
+    requeue(id, row)
+  end
+end
+if revived > 0 then reopen() end
+close()
+return revived

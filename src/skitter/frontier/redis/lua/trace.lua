@@ -1,0 +1,45 @@
+-- trace: what the store knows of one request.
+--
+--   job, hosts, RUN:holds, RUN:requests, RUN:seen:N, RUN:q:P:HOST (read)
+--
+-- A request that was never leased is found by looking through the queue of its host, a piece at each call and from the
+-- end: what is added or leased meanwhile cannot push it out of sight.
+--
+-- ARGV: time, id, id in decimal, host key or nothing, level and number of requests already looked through, piece.
+-- Answers {"none"}, {"more", level, looked through}, {"seen"} (ended, or queued when no host key was given), or
+-- {"row", now, worker, what is told of its host, sequence, host, priority, place, ...}.
+
+if not load_job() then return false end
+local id, key = ARGV[2], ARGV[4]
+
+local function answer(row, worker)
+  row[NOT_BEFORE], row[ENDED_AT], row[PRIORITY] = text(row[NOT_BEFORE]), text(row[ENDED_AT]), level(row[PRIORITY])
+  return {'row', text(now), worker, tell_host(row[HOST]), unpack(row)}
+end
+
+if call('SISMEMBER', seen_key(bucket_of(ARGV[3])), ARGV[3]) == 0 then return {'none'} end
+local stored = call('HGET', RUN .. 'holds', id)
+if stored then
+  local hold = unpack_hold(stored)
+  return answer(row_of(hold), hold[WORKER])
+end
+stored = call('HGET', RUN .. 'requests', id)
+if stored then return answer(unpack_row(stored, 1), '') end
+if key == '' then return {'seen'} end
+
+load_hosts({key})
+local place, looked, piece = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local levels = hosts[key][LEVELS] or {}
+while levels[place] do
+  local elements = call('LRANGE', queue_of(key, levels[place]), -looked - piece, -looked - 1)
+  for _, element in ipairs(elements) do
+    if string.sub(element, 6, 13) == id then
+      local seq = struct.unpack('>I5', element)
+      local row = {seq, key, levels[place], AT_QUEUED, 0, 0, 0, 0, 0, 0, '', '', 0, string.sub(element, 14)}
+      return answer(row, '')
+    end
+  end
+  if #elements == piece then return {'more', place, looked + piece} end
+  place, looked = place + 2, 0
+end
+return {'seen'}

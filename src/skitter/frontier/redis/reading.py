@@ -1,0 +1,147 @@
+"""What people are told about a job in Redis, from what its scripts answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from skitter.frontier.ledger import as_job
+from skitter.frontier.reading import STATE_OF
+from skitter.frontier.redis import wire
+from skitter.frontier.tables import JobRow, Place
+from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.request import decode
+
+PIECE = 2000
+"""Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
+ENDED = "ended"
+"""Done or redirected: nothing is kept of such a request but that it was seen."""
+QUEUED_OR_ENDED = "queued-or-ended"
+
+
+def counts(job: JobRow) -> Counts:
+    return Counts(
+        queued=job.queued,
+        delayed=job.delayed,
+        leased=job.leased,
+        done=job.done,
+        redirected=job.redirected,
+        dead=job.dead,
+        excluded=job.excluded,
+    )
+
+
+def report(answer: Sequence[Any], limit: int) -> Report:
+    record, spec, time, tally, errors, sinks, workers, hosts = answer
+    job, now = wire.job_row(record, spec), float(time)
+    bound = wire.decode_record(record).settings["max_outbox_items"]
+    seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
+    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(hosts, 3))
+    return Report(
+        job=as_job(job, job.spec.name),
+        counts=counts(job),
+        tally={name.decode(): int(amount) for name, amount in _tuples(tally, 2)},
+        errors={name.decode(): int(amount) for name, amount in _tuples(errors, 2)},
+        undelivered=max((sink.undelivered for sink in seen), default=0),
+        sinks=seen,
+        workers=sorted(
+            (WorkerSeen(name.decode(), leased, max(0.0, now - float(at))) for name, at, leased in _tuples(workers, 3)),
+            key=lambda worker: worker.id,
+        ),
+        hosts=[_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]],
+    )
+
+
+def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:
+    delivered, _, owner, owned_until = sink
+    return SinkSeen(
+        target=target.decode(),
+        undelivered=position - delivered,
+        owner=owner if owned_until > now else "",
+        blocking=position - delivered >= bound,
+    )
+
+
+def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
+    if answer[0] == b"none":
+        return None
+    if answer[0] == b"seen":
+        return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
+    _, time, worker, told, *fields = answer
+    row, now = wire.read_row(fields), float(time)
+    request = decode(row.payload)
+    host = _host_seen(row.host_key, told, now)
+    waits = row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
+    return Trace(
+        state=STATE_OF[row.place],
+        url=request.url,
+        depth=request.depth,
+        priority=request.priority,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        added_at=0.0,
+        ended_at=row.ended_at,
+        status=row.status,
+        error_class=row.error_class,
+        error=row.error,
+        ready_in_seconds=max(row.not_before - now, host.due_seconds) if waits else 0.0,
+        worker=worker.decode(),
+        host=host,
+    )
+
+
+def forgotten(state: str) -> Trace:
+    return Trace(
+        state=state,
+        url="",
+        depth=0,
+        priority=0,
+        attempts=0,
+        losses=0,
+        referrer=None,
+        added_at=0.0,
+        ended_at=0.0,
+        status=0,
+        error_class="",
+        error="",
+        ready_in_seconds=0.0,
+        worker="",
+        host=None,
+    )
+
+
+def dead(fields: Sequence[Any]) -> Dead:
+    row = wire.read_row(fields[1:])
+    request = decode(row.payload)
+    return Dead(
+        id=wire.read_id(fields[0]),
+        url=request.url,
+        error_class=row.error_class,
+        error=row.error,
+        status=row.status,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        ended_at=row.ended_at,
+    )
+
+
+def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
+    queued, in_flight, due, blocked_until, strikes, latency, error_class = told
+    blocked_seconds = max(0.0, float(blocked_until) - now)
+    return HostSeen(
+        key=key,
+        queued=queued,
+        in_flight=in_flight,
+        due_seconds=max(blocked_seconds, float(due) - now),
+        blocked_seconds=blocked_seconds,
+        latency_seconds=float(latency),
+        strikes=strikes,
+        error_class=error_class.decode(),
+    )
+
+
+def _tuples(flat: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
+    """A flat answer in groups."""
+    return zip(*[iter(flat)] * size, strict=True)

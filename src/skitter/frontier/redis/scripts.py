@@ -1,0 +1,35 @@
+"""The scripts, as the server gets them: a method's own file after the five that all of them share."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+
+SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox")
+_CONSTANTS = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ([0-9.]+(?:, [0-9.]+)*)$", re.MULTILINE)
+_WORD = re.compile(r"(?<![\w'.])[A-Z][A-Z_]+(?![\w'])")
+
+
+@cache
+def script(name: str) -> tuple[bytes, str]:
+    """A script and its hash."""
+    folder = resources.files(__package__).joinpath("lua")
+    source = "\n".join(folder.joinpath(f"{part}.lua").read_text() for part in (*SHARED, name))
+    final = _inlined(source).encode()
+    return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
+
+
+def _inlined(source: str) -> str:
+    """With names for numbers replaced by the numbers: Lua has room for 200 locals, and a number is faster than one.
+
+    Lines keep their places, so that an error's line number means something.
+    """
+    values: dict[str, str] = {}
+
+    def take(found: re.Match[str]) -> str:
+        values.update(zip(found[1].split(", "), found[2].split(", "), strict=True))
+        return ""
+
+    return _WORD.sub(lambda found: values.get(found[0], found[0]), _CONSTANTS.sub(take, source))

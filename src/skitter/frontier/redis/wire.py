@@ -1,0 +1,246 @@
+"""Values on their way to the scripts and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.frontier.ledger import SEED_ID, gate_id, storable
+from skitter.frontier.redis.payload import slim, whole
+from skitter.frontier.tables import JobRow, Place, Row
+from skitter.model.job import Item, JobSpec, State
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import HostNews, Outcome, RobotsRecord
+from skitter.model.request import Entry
+from skitter.settings import Settings
+
+LEASE_FIELDS = 9
+MAX_PRIORITY = 2**53
+"""Lua's numbers are exact up to here; priorities beyond count as this one."""
+_NO_SUCH_KEY = b"?"
+_WORKS = list(Work)
+_encode = msgspec.msgpack.encode
+_decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
+
+
+class JobRecord(msgspec.Struct):
+    """The key ``job`` (begin.lua), as far as clients read it."""
+
+    state: str
+    run: int
+    seeding: bool
+    started_at: float
+    ended_at: float
+    reason: str
+    queued: int
+    delayed: int
+    leased: int
+    done: int
+    redirected: int
+    dead: int
+    excluded: int
+    position: int
+    secret: str
+    spec_version: int
+    settings: dict[str, Any]
+
+
+decode_record = msgspec.msgpack.Decoder(JobRecord).decode
+decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
+
+
+def job_row(record: bytes, spec: bytes) -> JobRow:
+    """What the ledger has as one record."""
+    job = decode_record(record)
+    return JobRow(
+        spec=_decode_spec(spec),
+        secret=bytes.fromhex(job.secret),
+        state=State(job.state),
+        run=job.run,
+        seeding=job.seeding,
+        started_at=float(job.started_at),
+        ended_at=float(job.ended_at),
+        reason=job.reason,
+        queued=job.queued,
+        delayed=job.delayed,
+        leased=job.leased,
+        done=job.done,
+        redirected=job.redirected,
+        dead=job.dead,
+        excluded=job.excluded,
+        position=job.position,
+    )
+
+
+def settings_of(spec: JobSpec) -> bytes:
+    """The settings that the scripts apply."""
+    settings = Settings.from_layers([("the job", spec.settings)])
+    politeness, retry, limits = settings.politeness, settings.retry, settings.limits
+    return _encode(
+        {
+            "delay_seconds": politeness.delay_seconds,
+            "per_host": politeness.per_host,
+            "obey_robots": politeness.obey_robots,
+            "robots_seconds": politeness.robots_seconds,
+            "host_backoff_seconds": politeness.host_backoff_seconds,
+            "max_attempts": retry.max_attempts,
+            "retry_delay_seconds": retry.retry_delay_seconds,
+            "max_pages": limits.max_pages,
+            "lease_seconds": limits.lease_seconds,
+            "max_outbox_items": limits.max_outbox_items,
+        }
+    )
+
+
+# ---- requests
+
+
+def raw_id(request_id: int) -> bytes:
+    return request_id.to_bytes(8, "big", signed=True)
+
+
+def read_id(raw: bytes) -> int:
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
+    """Four arguments each (add.lua)."""
+    for entry in entries:
+        priority, host_key = entry.priority, entry.host_key.encode()
+        if priority:
+            priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
+        arguments += (
+            b"%d" % entry.id,
+            host_key,
+            b"!%d" % priority if entry.permits else b"%d" % priority,
+            entry.id.to_bytes(8, "big", signed=True) + slim(entry.payload, host_key),
+        )
+
+
+def read_row(fields: Sequence[Any]) -> Row:
+    """A row of the hash ``requests`` (3_requests.lua), without its id."""
+    seq, host, priority, place, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
+        fields
+    )
+    return Row(
+        seq=seq,
+        id=0,
+        host_key=host.decode(),
+        priority=int(priority),
+        payload=whole(load, host),
+        place=Place(place),
+        attempts=attempts,
+        losses=losses,
+        losses_alone=alone,
+        blocks=blocks,
+        not_before=float(not_before),
+        status=status,
+        error_class=error_class.decode(),
+        error=error.decode(),
+        ended_at=float(ended),
+    )
+
+
+# ---- leases
+
+
+def lease_key(lease: Lease) -> bytes:
+    """What a lease is called in the store; a name that nothing has for a lease that was never granted."""
+    if lease.work is Work.PAGE:
+        return raw_id(lease.id)
+    if lease.work is Work.ROBOTS:
+        return b"g" + lease.host_key.encode() if lease.id == gate_id(lease.host_key) else _NO_SUCH_KEY
+    return b"s" if lease.id == SEED_ID else _NO_SUCH_KEY
+
+
+def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
+    for lease in leases:
+        arguments += (lease_key(lease), lease.epoch)
+
+
+def read_grant(answer: Sequence[Any]) -> Grant:
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat = answer
+    leased_at, ends_at = float(now), float(deadline)
+    leases = []
+    for place in range(0, len(flat), LEASE_FIELDS):
+        number, raw, epoch, host, payload, attempts, window, robots, trusted = flat[place : place + LEASE_FIELDS]
+        work, host_key = _WORKS[number], host.decode()
+        if work is Work.PAGE:
+            request_id = int.from_bytes(raw, "big", signed=True)
+        else:
+            request_id = gate_id(host_key) if work is Work.ROBOTS else SEED_ID
+        leases.append(
+            Lease(
+                work=work,
+                id=request_id,
+                epoch=epoch,
+                host_key=host_key,
+                payload=whole(payload, host),
+                attempts=attempts,
+                leased_at=leased_at,
+                deadline=ends_at,
+                start_seconds=float(window) if window else None,
+                robots_version=robots,
+                trusted=trusted == 1,
+            )
+        )
+    return Grant(
+        leases=leases,
+        state=State(state.decode()),
+        run=run,
+        ask_again_seconds=float(ask_again),
+        blocked_by=blocked_by.decode(),
+        permitted=[key.decode() for key in permitted],
+    )
+
+
+# ---- outcomes
+
+
+def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
+    """One argument with everything small, then what is large or binary (commit.lua)."""
+    place = len(arguments)
+    arguments.append(b"")
+    heads: list[tuple[Any, ...]] = []
+    for outcome in outcomes:
+        tally, error_class = outcome.tally, outcome.error_class
+        head: tuple[Any, ...] = (
+            outcome.lease.epoch,
+            outcome.ending,
+            len(outcome.items),
+            len(outcome.links),
+            outcome.status,
+            [part for pair in tally.items() for part in pair] if tally else None,
+            None if outcome.news is None else _news(outcome.news),
+        )
+        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds:
+            error = storable(outcome.error)
+            head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds)
+        heads.append(head)
+        arguments.append(lease_key(outcome.lease))
+        if outcome.news is not None and outcome.news.robots is not None:
+            record = outcome.news.robots
+            arguments.append(_encode(RobotsRecord(record.text, record.crawl_delay_seconds, outcome.lease.epoch)))
+        arguments += outcome.items
+        if outcome.links:
+            pack_entries(arguments, outcome.links)
+    arguments[place] = _encode(heads)
+
+
+def _news(news: HostNews) -> tuple[Any, ...]:
+    did = news.answered + 2 * news.unreachable + 4 * news.blocked
+    if news.robots is not None:
+        did += 24 if news.robots.text else 8
+    elif news.retry_after_seconds is None:
+        return did, news.latency_seconds, news.address
+    crawl_delay = 0 if news.robots is None else news.robots.crawl_delay_seconds
+    return did, news.latency_seconds, news.address, news.retry_after_seconds, crawl_delay
+
+
+def read_items(first: int, elements: Sequence[bytes]) -> list[Item]:
+    return [
+        Item(first + n, read_id(element[:8]), int.from_bytes(element[8:12], "big"), element[12:])
+        for n, element in enumerate(elements)
+    ]

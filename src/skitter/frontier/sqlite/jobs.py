@@ -1,0 +1,55 @@
+"""The jobs in one file: their list, and how one is removed."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from skitter.frontier.clock import StoreClock
+from skitter.frontier.sqlite.store import SqliteStore, missing_file
+
+_TABLES = "requests hosts robots permits holds workers staged outbox sinks jobs".split()
+
+
+def list_jobs(path: Path) -> list[str]:
+    """The names of the jobs in a file."""
+    with closing(_open(path)) as store:
+        return store.names()
+
+
+def drop_job(path: Path, job_name: str) -> bool:
+    """Remove a job, and the file when it was the last one; False: there was none of this name."""
+    with closing(_open(path)) as store:
+        dropped = store.drop(job_name)
+        empty = not store.names()
+    if dropped and empty:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return dropped
+
+
+def _open(path: Path) -> _JobsStore:
+    if not path.exists():
+        raise missing_file(path)
+    return _JobsStore(path, "", StoreClock())
+
+
+class _JobsStore(SqliteStore):
+    """The file without any one job in view, in the thread of the caller."""
+
+    def names(self) -> list[str]:
+        with self._errors():
+            return [name for (name,) in self._connection.execute("SELECT name FROM jobs ORDER BY name")]
+
+    def drop(self, job_name: str) -> bool:
+        with self.transaction():
+            found = self._connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
+            if found is None:
+                return False
+            for table in _TABLES:
+                self._connection.execute(f"DELETE FROM {table} WHERE job = ?", found)
+        return True
+
+    def close(self) -> None:  # type: ignore[override]
+        self._connection.close()
+        self._thread.shutdown()

@@ -1,0 +1,64 @@
+"""What a grant must be: the same for both inside each host, and fair among the hosts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from skitter.model.job import Trace
+from skitter.model.lease import Grant, Lease, Work
+from skitter.policy.losses import LOSSES_BEFORE_ALONE
+
+Ready = dict[str, tuple[list[int], int]]
+"""Hosts that could be served now: the priorities that wait there, highest first, and the room in flight."""
+
+
+def comparable(lease: Lease) -> Lease:
+    """Epochs and versions are a backend's own numbers."""
+    return msgspec.structs.replace(lease, epoch=0, robots_version=min(lease.robots_version, 1))
+
+
+def by_host(grant: Grant) -> dict[str, list[Lease]]:
+    hosts: defaultdict[str, list[Lease]] = defaultdict(list)
+    for lease in grant.leases:
+        hosts[lease.host_key].append(comparable(lease))
+    return dict(hosts)
+
+
+def rest_of(grant: Grant) -> Grant:
+    """All that a grant says besides its leases."""
+    return msgspec.structs.replace(grant, leases=[])
+
+
+def ready_hosts(traces: Iterable[Trace], gates: set[str], per_host: int) -> Ready:
+    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+    waiting: defaultdict[str, list[int]] = defaultdict(list)
+    room: dict[str, int] = {}
+    for trace in traces:
+        host = trace.host
+        if host is None or host.key in gates or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
+            continue
+        if trace.losses >= LOSSES_BEFORE_ALONE:
+            return {}  # Suspects go first, and alone.
+        waiting[host.key].append(trace.priority)
+        room[host.key] = per_host - host.in_flight
+    return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
+
+
+def check_order(grant: Grant, ready: Mapping[str, tuple[list[int], int]], served: dict[str, int]) -> None:
+    """Promise 5: the highest waiting priority, then the least recently served. ``served``: epochs, kept up to date."""
+    waiting = dict(ready)
+    for lease in grant.leases:
+        host = lease.host_key
+        if host in waiting:
+            places: dict[str, Any] = {
+                key: (-priorities[0], served.get(key, 0)) for key, (priorities, _) in waiting.items()
+            }
+            assert places[host] == min(places.values()), f"{host} was not the next"
+            priorities, room = waiting.pop(host)
+            if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
+                waiting[host] = (priorities[1:], room - 1)
+        served[host] = lease.epoch

@@ -1,0 +1,67 @@
+"""What the steps are made of: a few hosts, a few requests, settings, and every way a lease can end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis.strategies as st
+
+from skitter.model.outcome import Ending, HostNews
+from skitter.model.request import Entry, Fingerprinter, Request
+
+HOSTS = "abcde"
+PATHS = range(5)
+WORKERS = ["w1", "w2", "w3"]
+OWNERS = ["o1", "o2"]
+LEASE_SECONDS = 10.0
+FINGERPRINTER = Fingerprinter(b"the same in both")
+
+names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
+job_settings = st.fixed_dictionaries(
+    {
+        "delay_seconds": st.sampled_from([0.0, 0.0, 0.5]),
+        "per_host": st.sampled_from([1, 2, 8]),
+        "obey_robots": st.booleans(),
+        "robots_seconds": st.sampled_from([20.0, 1000.0]),
+        "max_attempts": st.sampled_from([1, 2, 3]),
+        "retry_delay_seconds": st.sampled_from([0.5, 2.0]),
+        "host_backoff_seconds": st.just(3.0),
+        "lease_seconds": st.just(LEASE_SECONDS),
+        "max_pages": st.sampled_from([None, None, 5]),
+        "max_outbox_items": st.sampled_from([4, 1000]),
+    }
+)
+
+
+def entry(name: str, priority: int = 0, *, seed: bool = False) -> Entry:
+    host, _, path = name.partition("/")
+    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed))
+
+
+IDS: dict[str, int] = {f"{host}/{path}": entry(f"{host}/{path}").id for host in HOSTS for path in PATHS}
+HOST_OF: dict[int, str] = {id_: entry(name).host_key for name, id_ in IDS.items()}
+
+
+def _all_endings() -> Iterator[dict[str, Any]]:
+    """Outcomes without their lease."""
+    found = HostNews(answered=True, latency_seconds=0.4, address="192.0.2.1")
+    for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
+        for items in ([], [b"0", b"1"]):
+            fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
+            yield {**fields, "ending": Ending.DONE, "news": found, "status": 200, "tally": {"bytes": 10}}
+            yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
+        yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
+    yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [b"errback"]}
+    for touched in (True, False):
+        yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}
+    for seconds in (0.0, 1.0, 4.0):
+        yield {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "retry_seconds": seconds}
+    for pause in (None, 0.0, 2.0):
+        news = HostNews(blocked=True, retry_after_seconds=pause)
+        yield {"ending": Ending.RETRY, "error_class": "http_4xx", "status": 429, "news": news}
+    for _ in range(2):
+        yield {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
+
+
+endings = st.sampled_from(list(_all_endings()))

@@ -1,0 +1,103 @@
+"""Workers on real frontiers, fetching from a synthetic web over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.extract.items import decode_item
+from skitter.fetch.engine import CurlFetcher
+from skitter.frontier.contract import Frontier
+from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import Dead, JobSpec, State
+from skitter.model.url import canonical
+from skitter.settings import Settings
+from skitter.spiders.base import Spider
+from skitter.spiders.site import SiteSpider
+from skitter.worker.loop import Worker
+from skitter.worker.renewal import renew_while_running
+
+SINK = "out.jsonl"
+QUICK = {"retry_delay_seconds": 0.05, "host_backoff_seconds": 0.2, "per_host": 32}
+
+
+class Site:
+    """A job on a frontier, with as many workers as a test wants."""
+
+    def __init__(self, frontier: Frontier, reopen: Any) -> None:
+        self.frontier = frontier
+        self.reopen = reopen
+        """Another client of the same job, as another process would have."""
+
+    async def begin(self, seeds: Iterable[str], spider: Spider | None = None, **values: Any) -> None:
+        self.spider = spider or SiteSpider()
+        self._by_seeds = spider is None
+        self.spider.start_urls = list(seeds)
+        self.settings = Settings.from_layers([("test", QUICK | values)])
+        spec = JobSpec(name="job", spider="", settings=self.settings.job_wide())
+        await self.frontier.begin(spec, sinks=[SINK])
+        self.job = await self.frontier.job()
+
+    @contextlib.asynccontextmanager
+    async def worker(self, name: str = "w1") -> AsyncIterator[Worker]:
+        """With a frontier client and a fetcher of its own."""
+        source, fetcher = self.reopen(), CurlFetcher(self.settings.fetch)
+        worker = Worker(
+            name,
+            source=source,
+            fetcher=fetcher,
+            spider=self.spider,
+            job=self.job,
+            settings=self.settings,
+            by_seeds=self._by_seeds,
+        )
+        lease_seconds = self.settings.limits.lease_seconds
+        renewing = asyncio.create_task(renew_while_running(worker, source, lease_seconds, worker.lost))
+        try:
+            yield worker
+        finally:
+            renewing.cancel()
+            await asyncio.wait([renewing])
+            await fetcher.close()
+            await source.close()
+
+    async def crawl(self, *names: str) -> set[State]:
+        """With these workers, to the end."""
+
+        async def run(name: str) -> State:
+            async with self.worker(name) as worker:
+                return await worker.run()
+
+        async with asyncio.timeout(60):
+            return set(await asyncio.gather(*map(run, names or ("w1",))))
+
+    async def records(self) -> list[dict[str, Any]]:
+        assert await self.frontier.open_sink(SINK, "test") is not None
+        return [decode_item(item.record) for item in await self.frontier.items(SINK, "test", 100_000) or []]
+
+    async def done(self) -> list[str]:
+        """The URLs of all records, in canonical form."""
+        return [canonical(record["url"]) for record in await self.records()]
+
+    async def dead(self) -> dict[str, Dead]:
+        return {canonical(dead.url): dead for dead in await self.frontier.dead(limit=10_000)}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def site(request: Any, tmp_path: Path) -> AsyncIterator[Site]:
+    if request.param == "memory":
+        store = MemoryStore()
+        frontier: Frontier = memory_frontier("job", store)
+        site = Site(frontier, lambda: memory_frontier("job", store))
+    else:
+        path = tmp_path / "job.db"
+        frontier = sqlite_frontier(path, "job")
+        site = Site(frontier, lambda: sqlite_frontier(path, "job", create=False))
+    yield site
+    await frontier.close()

@@ -1,0 +1,152 @@
+"""What a worker process says to its supervisor: whole lines, without ever waiting, until nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import select
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skitter.app import child as child_module
+from skitter.app.voice import Voice, VoiceHandler
+from skitter.model.lease import Lease, Work
+
+
+class Pipe:
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Everything said so far."""
+        os.set_blocking(self.reading, False)
+        data = b""
+        while True:
+            try:
+                chunk = os.read(self.reading, 1 << 16)
+            except BlockingIOError:
+                break
+            if not chunk:
+                break
+            data += chunk
+        return [json.loads(line) for line in data.splitlines()]
+
+    def close(self, *ends: int) -> None:
+        for end in ends or (self.reading, self.writing):
+            if end in (self.reading, self.writing):
+                os.close(end)
+            self.reading = -1 if end == self.reading else self.reading
+            self.writing = -1 if end == self.writing else self.writing
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.close(*(end for end in (pipe.reading, pipe.writing) if end >= 0))
+
+
+def test_what_is_said_arrives(pipe: Pipe) -> None:
+    voice = Voice(pipe.writing)
+    voice.say(hello="w1")
+    voice.say(beat=0.5, lease=[0, -5, 7])
+    assert pipe.lines() == [{"hello": "w1"}, {"beat": 0.5, "lease": [0, -5, 7]}]
+
+
+def test_a_full_pipe_does_not_make_it_wait(pipe: Pipe) -> None:
+    voice = Voice(pipe.writing)
+    for number in range(100_000):
+        voice.say(beat=float(number), lease=None)
+    assert not voice.is_broken
+    assert pipe.lines()[0] == {"beat": 0.0, "lease": None}
+    voice.say(hello="again")
+    assert pipe.lines() == [{"hello": "again"}]
+
+
+def test_there_is_time_for_the_last_words(pipe: Pipe) -> None:
+    voice = Voice(pipe.writing)
+    for _ in range(100_000):
+        voice.say(log="x" * 100)
+    speaking = threading.Thread(target=lambda: voice.say_at_last(end=False))
+    speaking.start()
+    heard: list[dict[str, Any]] = []
+    while {"end": False} not in heard:
+        heard += pipe.lines()
+    speaking.join()
+
+
+def test_nobody_listens(pipe: Pipe) -> None:
+    voice = Voice(pipe.writing)
+    pipe.close(pipe.reading)
+    voice.say(beat=0.0, lease=None)
+    assert voice.is_broken
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "ü" * 100_000, "😀" * 100_000, '"\n' * 50_000])
+def test_a_long_line_loses_its_middle_so_that_it_is_written_in_one_piece(pipe: Pipe, text: str) -> None:
+    Voice(pipe.writing).say(error="what happened: " + text + " the end", hint="do this", code=2)
+    (line,) = pipe.lines()
+    assert line["error"].startswith("what happened: ")
+    assert line["error"].endswith(" the end")
+    assert (line["hint"], line["code"]) == ("do this", 2)
+    assert len(json.dumps(line)) < select.PIPE_BUF
+
+
+def test_what_a_spider_starts_does_not_inherit_it(pipe: Pipe) -> None:
+    os.set_inheritable(pipe.writing, True)
+    Voice(pipe.writing)
+    assert not os.get_inheritable(pipe.writing)
+
+
+def test_log_lines_are_told(pipe: Pipe) -> None:
+    handler = VoiceHandler(Voice(pipe.writing))
+    handler.emit(logging.makeLogRecord({"name": "skitter.test", "levelname": "WARNING", "msg": "the disk is full"}))
+    assert pipe.lines() == [{"log": "WARNING skitter.test: the disk is full"}]
+
+
+class Stand:
+    """Of a worker, what the heart needs."""
+
+    def __init__(self) -> None:
+        self.stopped = 0
+        self.seen: tuple[float, Lease | None] = (0.0, None)
+        self.watch = SimpleNamespace(look=lambda seconds: self.seen)
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+async def test_the_heart_tells_what_holds_the_loop(pipe: Pipe) -> None:
+    worker = Stand()
+    heart = child_module._Heart(worker, Voice(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heart.beat()
+    worker.seen = (3.0, Lease(work=Work.PAGE, id=-5, epoch=7))
+    heart.beat()
+    assert pipe.lines() == [{"beat": 0.0, "lease": None}, {"beat": 3.0, "lease": [0, -5, 7]}]
+    assert worker.stopped == 0
+
+
+async def test_a_worker_whose_supervisor_is_gone_stops_and_if_it_cannot_it_ends(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, ended = Stand(), []
+    now = 100.0
+    monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(child_module.os, "_exit", ended.append)
+    heart = child_module._Heart(worker, Voice(pipe.writing), 10.0)  # type: ignore[arg-type]
+    pipe.close(pipe.reading)
+    heart.beat()
+    await asyncio.sleep(0)
+    assert worker.stopped == 1
+    now += 14.0
+    heart.beat()
+    assert ended == []
+    now += 2.0
+    heart.beat()
+    assert ended == [1]

@@ -1,0 +1,314 @@
+"""A worker's life: it works until the job ends, pauses, drains, stops, stays, and starts over with a new run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from skitter.model.job import Command, State
+from skitter.model.request import Request
+from skitter.spiders.base import Spider
+from skitter.worker import loop as module
+
+BASE = "http://a.example"
+
+
+class Follow(Spider):
+    """Follows every link, one record a page."""
+
+    start_urls = (BASE + "/0",)
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+        yield from map(Request, response.links())
+
+
+def tree(size: int) -> dict[str, Any]:
+    """Pages 0 to size - 1; page n links to 2n + 1 and 2n + 2, and to the root."""
+    return {
+        f"/{n}": (
+            200,
+            {},
+            "".join(f"<a href=/{m}>x</a>" for m in (0, 2 * n + 1, 2 * n + 2) if m < size).encode(),
+        )
+        for n in range(size)
+    }
+
+
+class Slow:
+    """An answer that waits until it is told."""
+
+    def __init__(self, answer: Any = 200) -> None:
+        self.go_on = asyncio.Event()
+        self.asked = asyncio.Event()
+        self._answer = answer
+
+    async def __call__(self, request: Any) -> Any:
+        self.asked.set()
+        await self.go_on.wait()
+        return self._answer
+
+
+async def test_a_crawl_fetches_every_page_once_and_ends(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    crawl.fetcher.answers |= tree(300)
+    assert await crawl.run() is State.FINISHED
+    assert sorted(crawl.fetcher.paths) == sorted(f"/{n}" for n in range(300))
+    assert len(await crawl.items()) == 300
+    assert await crawl.places() == {"done": 300}
+    assert crawl.workers[0].held == {}
+
+
+async def test_two_workers_share_the_work(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    crawl.fetcher.answers |= tree(300)
+    states = await asyncio.gather(crawl.run(crawl.worker("w1")), crawl.run(crawl.worker("w2")))
+    assert states == [State.FINISHED, State.FINISHED]
+    assert sorted(crawl.fetcher.paths) == sorted(f"/{n}" for n in range(300))
+
+
+async def test_there_are_never_more_in_flight_than_slots(crawl: Any) -> None:
+    seen = []
+
+    async def answer(request: Any) -> Any:
+        await asyncio.sleep(0)
+        seen.append(crawl.fetcher.in_flight)
+        return pages[request.url.removeprefix(BASE)]
+
+    pages = tree(200)
+    await crawl.begin(Follow(), concurrency=7)
+    crawl.fetcher.answers |= dict.fromkeys(pages, answer)
+    await crawl.run()
+    assert max(seen) == 7
+
+
+async def test_an_idle_worker_does_not_spin(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    asked = []
+    lease = crawl.frontier.lease
+
+    async def counting(*arguments: Any) -> Any:
+        asked.append(True)
+        return await lease(*arguments)
+
+    crawl.frontier.lease = counting
+    running = crawl.start(crawl.worker())
+    await slow.asked.wait()
+    before = len(asked)
+    await asyncio.sleep(0.2)
+    assert len(asked) - before <= 1
+    slow.go_on.set()
+    assert await running is State.FINISHED
+
+
+async def test_paused_work_ends_and_nothing_new_begins_until_resume(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = Slow(tree(3)["/0"])
+    crawl.fetcher.answers |= tree(3) | {"/0": slow}
+    running = crawl.start(crawl.worker())
+    await slow.asked.wait()
+    await crawl.command(Command.PAUSE)
+    slow.go_on.set()
+    await crawl.until(lambda: not crawl.workers[0].held)
+    await crawl.elapse(10)
+    assert await crawl.places() == {"done": 1, "queued": 2}
+    assert not running.done()
+    await crawl.command(Command.RESUME)
+    assert await running is State.FINISHED
+    assert await crawl.places() == {"done": 3}
+
+
+async def test_a_drained_job_is_stopped_with_its_queue_kept(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = Slow(tree(3)["/0"])
+    crawl.fetcher.answers |= tree(3) | {"/0": slow}
+    running = crawl.start(crawl.worker())
+    await slow.asked.wait()
+    await crawl.command(Command.STOP)
+    slow.go_on.set()
+    assert await running is State.STOPPED
+    assert await crawl.places() == {"done": 1, "queued": 2}
+    assert len(await crawl.items()) == 1
+
+
+async def test_a_worker_that_is_asked_to_stop_finishes_what_is_in_flight(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await slow.asked.wait()
+    await crawl.add("/more")
+    worker.stop()
+    await asyncio.sleep(0)
+    slow.go_on.set()
+    assert await running is State.RUNNING
+    assert await crawl.places() == {"done": 1, "queued": 1}
+    assert worker.held == {}
+
+
+async def test_what_does_not_end_in_time_is_released_without_a_loss(crawl: Any) -> None:
+    await crawl.begin(Follow(), shutdown_seconds=0.01)
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await slow.asked.wait()
+    worker.stop()
+    await running
+    assert await crawl.places() == {"queued": 1}
+    assert crawl.fetcher.in_flight == 0
+    (lease,) = (await crawl.frontier.lease("w2", 5)).leases
+    trace = await crawl.frontier.trace(lease.id)
+    assert (trace.attempts, trace.losses) == (0, 0)
+
+
+async def test_what_was_broken_off_has_touched_its_host(crawl: Any) -> None:
+    await crawl.begin(Follow(), shutdown_seconds=0, delay_seconds=60)
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await slow.asked.wait()
+    worker.stop()
+    await running
+    assert (await crawl.frontier.lease("w2", 5)).leases == [], "its delay has not passed"
+    crawl.clock.advance(61)
+    assert len((await crawl.frontier.lease("w2", 5)).leases) == 1
+
+
+async def test_stop_before_run_leases_nothing(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    worker = crawl.worker()
+    worker.stop()
+    await crawl.run(worker)
+    assert crawl.fetcher.requests == []
+    assert await crawl.places() == {}
+
+
+async def test_what_is_granted_to_a_worker_that_stops_goes_back_at_once(crawl: Any) -> None:
+    await crawl.begin(Spider())
+    await crawl.add("/1", "/2")
+
+    class Stopping:
+        """The signal comes while the worker waits for its leases."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(crawl.frontier, name)
+
+        async def lease(self, *arguments: Any) -> Any:
+            grant = await crawl.frontier.lease(*arguments)
+            worker.stop()
+            return grant
+
+    worker = crawl.worker(source=Stopping())
+    await crawl.run(worker)
+    assert crawl.fetcher.requests == []
+    assert await crawl.places() == {"queued": 2}
+
+
+async def test_a_callback_that_cannot_be_cancelled_is_left_behind(
+    crawl: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "CANCEL_SECONDS", 0.05)
+    entered, freed = asyncio.Event(), asyncio.Event()
+
+    class Stubborn(Follow):
+        async def parse(self, response: Any) -> Any:
+            entered.set()
+            while not freed.is_set():
+                try:
+                    await freed.wait()
+                except asyncio.CancelledError:
+                    continue
+            yield {"too": "late"}
+
+    await crawl.begin(Stubborn(), shutdown_seconds=0)
+    crawl.fetcher.answers["/0"] = 200
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await entered.wait()
+    worker.stop()
+    await running
+    assert await crawl.places() == {"queued": 1}
+    assert "does not let itself be cancelled" in caplog.text
+    freed.set()
+    await crawl.until(lambda: not worker.watch.tasks)
+    assert await crawl.items() == []
+
+
+async def test_a_worker_that_stays_waits_for_more(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    crawl.fetcher.answers |= {"/0": 200, "/more": 200}
+    worker = crawl.worker(stay=True)
+    running = crawl.start(worker)
+    await crawl.until(lambda: crawl.fetcher.paths == ["/0"] and not worker.held)
+    await crawl.until(lambda: worker._state is State.FINISHED)
+    await crawl.add("/more")
+    await crawl.elapse(0)
+    await crawl.until(lambda: crawl.fetcher.paths == ["/0", "/more"])
+    assert not running.done()
+    worker.stop()
+    await running
+    assert await crawl.places() == {"done": 2}
+
+
+async def test_a_new_run_is_not_the_old_workers_business(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    crawl.fetcher.answers["/0"] = 200
+    worker = crawl.worker(stay=True)
+    running = crawl.start(worker)
+    await crawl.until(lambda: worker._state is State.FINISHED)
+    other = Spider()
+    other.start_urls = [BASE + "/other"]
+    await crawl.begin(other, fresh=True)
+    await crawl.elapse(0)
+    await running
+    assert worker.superseded
+    assert crawl.fetcher.paths == ["/0"], "it would have seeded what the old run was about"
+    assert await crawl.run() is State.FINISHED
+    assert crawl.fetcher.paths == ["/0", "/other"]
+
+
+async def test_work_of_an_older_run_is_dropped(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await slow.asked.wait()
+    await crawl.begin(Follow(), fresh=True)
+    await crawl.elapse(0)
+    await running
+    assert worker.superseded
+    assert crawl.fetcher.in_flight == 0
+    assert await crawl.places() == {}
+
+
+async def test_a_worker_that_is_cancelled_leaves_no_task_behind(crawl: Any) -> None:
+    await crawl.begin(Follow())
+    slow = crawl.fetcher.answers["/0"] = Slow()
+    running = crawl.start(crawl.worker())
+    await slow.asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert crawl.fetcher.in_flight == 0
+
+
+async def test_failing_callbacks_are_named_but_do_not_flood_the_log(
+    crawl: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Follow):
+        start_urls = tuple(f"{BASE}/{n}" for n in range(50))
+
+        def parse(self, response: Any) -> Any:
+            raise ValueError("no title")
+
+    await crawl.begin(Broken())
+    crawl.fetcher.answers |= {f"/{n}": 200 for n in range(50)}
+    with caplog.at_level(logging.ERROR):
+        assert await crawl.run() is State.FINISHED
+    assert f"{BASE}/0 failed in its callback: ValueError: no title" in caplog.text
+    assert len(caplog.records) == module.TOLD_FAILURES + 1
+    assert {dead.error_class for dead in (await crawl.dead()).values()} == {"callback"}
