@@ -102,3 +102,11 @@ def services() -> Iterator[Services]:
     services = Services()
     yield services
     services.stop()
+
+
+@pytest.fixture
+def own_services() -> Iterator[Services]:
+    """For a test that kills servers."""
+    services = Services()
+    yield services
+    services.stop()

@@ -1,4 +1,4 @@
-"""The Redis frontier keeps the contract, on a real server."""
+"""The Redis frontier keeps the contract, on real servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.server import RedisServer
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, FrontierContract
@@ -33,20 +33,45 @@ class RedisContractStore(ContractStore):
         self._clock.advance(seconds)
 
 
-@pytest_asyncio.fixture
-async def store(services: Any) -> AsyncIterator[ContractStore]:
-    url = services.need("redis")["url"]
+async def emptied(url: str) -> None:
+    """Every node of it."""
+    address = parse_address(url)
+    places = address.places if address.cluster else [None]
+    for place in places:
+        server = RedisServer(Address(places=(place,)) if place else address)
+        await server.command("FLUSHALL")
+        await server.close()
+
+
+async def stored_in(url: str) -> AsyncIterator[ContractStore]:
     await emptied(url)
     store = RedisContractStore(url)
     yield store
     await store.close()
 
 
-async def emptied(url: str) -> None:
-    server = RedisServer(parse_address(url))
-    await server.command("FLUSHALL")
-    await server.close()
-
-
 class TestRedisFrontier(FrontierContract):
     """All of it."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis")["url"]):
+            yield store
+
+
+class TestRedisClusterFrontier(FrontierContract):
+    """All of it, on three masters."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis-cluster")["url"]):
+            yield store
+
+
+class TestRedisSentinelFrontier(FrontierContract):
+    """All of it, on the master that sentinels name."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis-sentinel")["url"]):
+            yield store

@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 
 from skitter.errors import JobError
 from skitter.frontier import reading
-from skitter.frontier.ledger import Ledger, as_job
+from skitter.frontier.books import as_job
+from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import JobRow, Row, SinkRow, Tables
 from skitter.model.job import (
     Begun,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -118,8 +118,11 @@ class MemoryTables:
             self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
             self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
 
-    def head(self, host_key: str, limit: int) -> list[Row]:
-        return [self._rows[key[-1]] for key in self._queues[host_key].keys[:limit]]
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
+        return {
+            host_key: deque(self._rows[key[-1]] for key in self._queues[host_key].keys[:limit])
+            for host_key in host_keys
+        }
 
     def suspects(self, limit: int) -> list[Row]:
         return [self._rows[key[-1]] for key in self._suspects.keys[:limit]]
@@ -152,11 +155,11 @@ class MemoryTables:
             self._ready.put(host.key, (-host.top, host.served, host.key) if phase is Phase.READY else None)
             self._waiting.put(host.key, (due_at(host), host.key) if phase is Phase.WAITING else None)
 
-    def ready_hosts(self, limit: int) -> list[Host]:
-        return [self._hosts[key[-1]] for key in self._ready.keys[:limit]]
+    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
+        return [(-top, served, key) for top, served, key in self._ready.keys[:limit]]
 
-    def due_hosts(self, now: float, limit: int) -> list[Host]:
-        return [self._hosts[key[-1]] for key in self._waiting.keys[:limit] if key[0] <= now]
+    def due_hosts(self, now: float, limit: int) -> list[str]:
+        return [key for due, key in self._waiting.keys[:limit] if due <= now]
 
     def next_host_due(self) -> float | None:
         return self._waiting.keys[0][0] if self._waiting.keys else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skitter.frontier.ledger import Ledger, as_job
+from skitter.frontier.books import as_job
+from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
 from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen

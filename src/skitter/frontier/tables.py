@@ -7,6 +7,7 @@ contract from ``ledger``; a backend with its own engine (Redis and Lua) implemen
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -129,8 +130,8 @@ class Tables(Protocol):
         """Everything but seq, id, host, priority and payload, which never change."""
         ...
 
-    def head(self, host_key: str, limit: int) -> list[Row]:
-        """Queued rows of a host: highest priority first, then lowest seq."""
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
+        """The first queued rows of each host: highest priority first, then lowest seq."""
         ...
 
     def suspects(self, limit: int) -> list[Row]:
@@ -153,12 +154,12 @@ class Tables(Protocol):
     # Hosts
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]: ...
     def save_hosts(self, hosts: Sequence[Host]) -> None: ...
-    def ready_hosts(self, limit: int) -> list[Host]:
-        """Phase READY: highest top, then lowest served."""
+    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
+        """(top, served, key) of hosts in phase READY: highest top, then lowest served."""
         ...
 
-    def due_hosts(self, now: float, limit: int) -> list[Host]:
-        """Phase WAITING and due."""
+    def due_hosts(self, now: float, limit: int) -> list[str]:
+        """Keys of hosts in phase WAITING that are due."""
         ...
 
     def next_host_due(self) -> float | None: ...

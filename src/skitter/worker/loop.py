@@ -27,6 +27,7 @@ from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
+from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
@@ -37,13 +38,9 @@ FLUSH_OUTCOMES: Final = 64
 FLUSH_SECONDS: Final = 0.05
 CANCEL_SECONDS: Final = 2.0
 """A callback that was cancelled has this long to clean up; then it is left behind."""
-TOLD_FAILURES: Final = 5
-"""So many failed callbacks are named in the log; a spider that fails on every page shall not flood it."""
 _ENDED = (State.FINISHED, State.STOPPED)
 
 log = logging.getLogger("skitter.worker")
-Ended = tuple[Outcome, list[str]]
-"""An outcome, and the URLs to remember once it is accepted."""
 
 
 class Worker:
@@ -64,34 +61,29 @@ class Worker:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end."""
         self.id = worker_id
         self.watch = Watch()
-        self.held: dict[int, Lease] = {}
-        """Every lease that is not committed or released yet, by its epoch."""
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
         self._settings = settings
         self._stay = stay
         self._run = job.run
-        self._known = KnownUrls(settings.limits.max_known_urls)
+        known = KnownUrls(settings.limits.max_known_urls)
+        self._handover = Handover(worker_id, source, known)
+        self.held = self._handover.held
+        """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
-        rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=self._known)
+        rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=known)
         callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
-        self._pending: list[Ended] = []
-        # On their way back: granted too late to start, never started, broken off.
-        self._late: list[Lease] = []
-        self._unstarted: list[Lease] = []
-        self._broken_off: list[Lease] = []
         self._wake = asyncio.Event()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._ask_at = 0.0
         self._state = job.state
         self._stopping = False
         self._failure: Exception | None = None
-        self._failed_callbacks = 0
 
     # ---- from outside; each may be called again, and before run()
 
@@ -110,8 +102,7 @@ class Worker:
         epochs = {lease.epoch for lease in leases}
         # What has no task is being handed in or given back, and the answer to that will tell.
         for task, lease in self._tasks.items():
-            if lease.epoch in epochs and self.held.pop(lease.epoch, None) is not None:
-                log.warning("lost the lease of %s", _name_of(lease))
+            if lease.epoch in epochs and self._handover.drop(lease):
                 task.cancel()
 
     # ---- the loop
@@ -139,13 +130,12 @@ class Worker:
         """One exchange with the frontier: hand in what is done, take what is free."""
         if self._failure is not None:
             raise self._failure
-        batch = self._take_pending()
-        await self._release()
+        batch = await self._collect()
         want = max(0, self._settings.run.concurrency - len(self._tasks))
         asked_at = time.monotonic()
         grant: Grant | None = None
         if batch:
-            grant = await self._commit(batch, want)
+            grant = await self._handover.commit(batch, want)
         elif want and asked_at >= self._ask_at:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
@@ -178,16 +168,32 @@ class Worker:
             await asyncio.wait(list(self._tasks), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             await self._hand_in()
         await self._cancel_tasks()
-        self._broken_off.extend(self._tasks.values())
+        self._handover.broken_off.extend(self._tasks.values())
         await self._hand_in()
 
     async def _hand_in(self) -> None:
         if self._failure is not None:
             raise self._failure
-        batch = self._take_pending()
-        await self._release()
+        batch = await self._collect()
         if batch:
-            await self._commit(batch, 0)
+            await self._handover.commit(batch, 0)
+
+    async def _collect(self) -> list[Ended]:
+        """What is to be committed now; what is not to be worked on goes back first."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        batch = self._handover.take_outcomes()
+        if await self._handover.release():
+            self._ask_now()
+        return batch
+
+    async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
+        accepted = await self._handover.commit_part(part, urls)
+        if accepted:
+            # The links of a part can be leased at once: seeds are not kept waiting while start() goes on.
+            self._ask_now()
+        return accepted
 
     async def _cancel_tasks(self) -> None:
         for task in self._tasks:
@@ -195,7 +201,7 @@ class Worker:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=CANCEL_SECONDS)
         for lease in self._tasks.values():
-            log.warning("a callback does not let itself be cancelled: %s", _name_of(lease))
+            log.warning("a callback does not let itself be cancelled: %s", name_of(lease))
 
     def _give_up_seeding(self) -> None:
         for task, lease in self._tasks.items():
@@ -209,7 +215,7 @@ class Worker:
             self.held[lease.epoch] = lease
         self.superseded = grant.run != self._run
         if self._stopping or self.superseded:
-            self._unstarted.extend(grant.leases)
+            self._handover.unstarted.extend(grant.leases)
             return
         self._scope.permit(grant.permitted)
         await self._gatekeeper.load(grant.leases)
@@ -239,30 +245,30 @@ class Worker:
         """A task is over: an outcome, a release, or nothing (lost)."""
         lease = self._tasks.pop(task)
         if task.cancelled():
-            self._broken_off.append(lease)
+            self._handover.broken_off.append(lease)
         elif (error := task.exception()) is not None:
             self._failed(lease, error)
         elif (result := task.result()) is not None:
-            self._pending.append(result)
+            self._handover.outcomes.append(result)
         else:
-            self._late.append(lease)
+            self._handover.late.append(lease)
         self._nudge()
 
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
-            log.warning("lost the lease of %s", _name_of(lease))
-            self.held.pop(lease.epoch, None)
+            self._handover.drop(lease)
         elif isinstance(error, FrontierError):
             # The store's fault, not the page's: it will be fetched again.
             self.fail(error)
         else:
             text = "".join(traceback.format_exception(error))
-            log.error("a defect of skitter's own at %s:\n%s", _name_of(lease), text)
-            self._pending.append((Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text), []))
+            log.error("a defect of skitter's own at %s:\n%s", name_of(lease), text)
+            outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text)
+            self._handover.outcomes.append((outcome, []))
 
     def _nudge(self) -> None:
         """Wake the loop when as much is waiting as is under way, or soon."""
-        waiting = len(self._pending) + len(self._late) + len(self._broken_off)
+        waiting = self._handover.waiting
         if waiting >= FLUSH_OUTCOMES or waiting >= len(self._tasks):
             self._wake.set()
         elif self._flush_timer is None and waiting:
@@ -272,61 +278,3 @@ class Worker:
         """There is something to lease."""
         self._ask_at = 0.0
         self._wake.set()
-
-    # ---- commits
-
-    def _take_pending(self) -> list[Ended]:
-        """What is to be committed now; what became of a lost lease is dropped."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        batch, self._pending = self._pending, []
-        return [pair for pair in batch if pair[0].lease.epoch in self.held]
-
-    async def _commit(self, batch: list[Ended], want: int) -> Grant | None:
-        answer = await self._source.commit(self.id, [outcome for outcome, _ in batch], want)
-        for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
-            self.held.pop(outcome.lease.epoch, None)
-            if not accepted:
-                log.warning("a commit came too late and was refused: %s", _name_of(outcome.lease))
-                continue
-            self._known.learn(urls)
-            if outcome.error_class == "callback":
-                self._tell_failure(outcome)
-        return answer.grant
-
-    async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
-        answer = await self._source.commit(self.id, [part])
-        if answer.accepted[0]:
-            self._known.learn(urls)
-            # The links of a part can be leased at once: seeds are not kept waiting while start() goes on.
-            self._ask_now()
-        return answer.accepted[0]
-
-    async def _release(self) -> None:
-        for back, late, touched in (
-            (self._late, True, False),
-            (self._unstarted, False, False),
-            (self._broken_off, False, True),
-        ):
-            leases = [lease for lease in back if self.held.pop(lease.epoch, None) is not None]
-            back.clear()
-            if leases:
-                await self._source.release(leases, late=late, touched=touched)
-                self._ask_now()
-
-    def _tell_failure(self, outcome: Outcome) -> None:
-        self._failed_callbacks += 1
-        if self._failed_callbacks <= TOLD_FAILURES:
-            reason = outcome.error.strip().rpartition("\n")[2]
-            what = "failed" if outcome.lease.work is Work.SEED else "failed in its callback"
-            log.error("%s %s: %s", _name_of(outcome.lease), what, reason)
-        if self._failed_callbacks == TOLD_FAILURES:
-            log.error("further failures are only counted; skitter failed shows them all")
-
-
-def _name_of(lease: Lease) -> str:
-    """For messages."""
-    if lease.work is Work.PAGE:
-        return lease.request.url
-    return f"{lease.host_key}/robots.txt" if lease.work is Work.ROBOTS else "start()"

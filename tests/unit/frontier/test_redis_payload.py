@@ -18,7 +18,9 @@ requests = st.builds(
     referrer=st.none() | urls | others,
     depth=st.integers(0, 300),
     body=st.binary(max_size=5) | st.just(b"\xc1\x00"),
-    meta=st.dictionaries(st.sampled_from(["referrer", "url", "x"]), st.binary(max_size=3) | st.just("http://a.example/")),
+    meta=st.dictionaries(
+        st.sampled_from(["referrer", "url", "x"]), st.binary(max_size=3) | st.just("http://a.example/")
+    ),
 )
 
 

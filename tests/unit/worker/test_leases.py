@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter.errors import FetchError, FormatError, FrontierError
@@ -365,6 +366,13 @@ async def test_a_request_of_a_newer_skitter_ends_the_worker_and_is_not_lost(craw
     with pytest.raises(FormatError, match="unknown version"):
         await crawl.run()
     assert await crawl.places() == {"leased": 1}
+
+
+async def test_a_request_that_cannot_be_read_is_dead(crawl: Any) -> None:
+    await seeded(crawl, "/1")
+    await crawl.frontier.add([Entry(1, BASE, 0, b"\x01" + msgspec.msgpack.encode({"url": 7}))])
+    assert await crawl.run() is State.FINISHED
+    assert await crawl.places() == {"done": 1, "dead": 1}
 
 
 async def test_a_defect_of_our_own_costs_one_page(crawl: Any, caplog: pytest.LogCaptureFixture) -> None:

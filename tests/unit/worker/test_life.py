@@ -12,6 +12,7 @@ from skitter.model.job import Command, State
 from skitter.model.request import Request
 from skitter.spiders.base import Spider
 from skitter.worker import loop as module
+from skitter.worker.handover import TOLD_FAILURES
 
 BASE = "http://a.example"
 
@@ -310,5 +311,5 @@ async def test_failing_callbacks_are_named_but_do_not_flood_the_log(
     with caplog.at_level(logging.ERROR):
         assert await crawl.run() is State.FINISHED
     assert f"{BASE}/0 failed in its callback: ValueError: no title" in caplog.text
-    assert len(caplog.records) == module.TOLD_FAILURES + 1
+    assert len(caplog.records) == TOLD_FAILURES + 1
     assert {dead.error_class for dead in (await crawl.dead()).values()} == {"callback"}

@@ -8,20 +8,29 @@ import msgspec
 
 from skitter.errors import UsageError
 
-SCHEMES = ("redis", "rediss", "unix")
-LATER = ("redis+cluster", "redis+sentinel")
-"""Known, and refused by name until they keep every promise."""
 DEFAULT_PORT = 6379
-_FORMS = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… for TLS (?ca=FILE for an own CA), or unix:///PATH[?db=N]"
+SENTINEL_PORT = 26379
+_FORMS = {
+    "unix": "unix:///PATH[?db=N]",
+    "redis+sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
+    "redis+cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…",
+}
+_PLAIN_FORM = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for an own CA)"
+
+Place = tuple[str, int]
+"""Host and port."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one Redis is."""
+    """Where a Redis is, or who knows where it is."""
 
-    host: str = ""
-    port: int = DEFAULT_PORT
+    places: tuple[Place, ...] = ()
+    """The server; or the sentinels, or some nodes of a cluster."""
     path: str = ""
-    """Of a socket file; then host and port mean nothing."""
+    """Of a socket file; then there are no places."""
+    master: str = ""
+    """What the sentinels call the server."""
+    cluster: bool = False
     db: int = 0
     username: str | None = None
     password: str | None = None
@@ -33,37 +42,76 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         """For messages: never the password."""
         if self.path:
             return f"unix://{self.path}" + (f"?db={self.db}" if self.db else "")
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.db}"
+        hosts = ",".join(shown(place) for place in self.places)
+        if self.cluster:
+            return f"redis+cluster://{hosts}"
+        if self.master:
+            return f"redis+sentinel://{hosts}/{self.master}" + (f"/{self.db}" if self.db else "")
+        return f"{'rediss' if self.tls else 'redis'}://{hosts}/{self.db}"
+
+
+def shown(place: Place) -> str:
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(url: str) -> Address:
     """UsageError, with a hint and without the password, for what is no address."""
     scheme = url.partition("://")[0].lower()
-    if scheme in LATER:
-        raise UsageError(f"not supported yet: {scheme}://", hint="give the address of one server: redis://HOST:PORT")
     try:
         parts = urlsplit(url)
-        port = parts.port or DEFAULT_PORT
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
-        db = int(options.pop("db", "0")) if scheme == "unix" else int(parts.path.strip("/") or "0")
+        credentials, _, hosts = parts.netloc.rpartition("@")
+        places = _places(hosts, SENTINEL_PORT if scheme == "redis+sentinel" else DEFAULT_PORT)
+        address = _address(scheme, places, parts.path, options)
     except ValueError as error:
         raise _wrong(scheme) from error
-    ca = options.pop("ca", None) if scheme == "rediss" else None
-    if options or db < 0 or scheme not in SCHEMES or parts.fragment:
+    if options or parts.fragment:
         raise _wrong(scheme)
-    username = unquote(parts.username) if parts.username else None
-    password = unquote(parts.password) if parts.password else None
+    username, _, password = credentials.partition(":")
+    return msgspec.structs.replace(
+        address, username=unquote(username) or None, password=unquote(password) or None if password else None
+    )
+
+
+def _address(scheme: str, places: tuple[Place, ...], path: str, options: dict[str, str]) -> Address:
     if scheme == "unix":
-        if not parts.path.strip("/"):
-            raise _wrong(scheme)
-        return Address(path=unquote(parts.path), db=db, username=username, password=password)
-    if not parts.hostname:
-        raise _wrong(scheme)
+        if places or not path.strip("/"):
+            raise ValueError("a socket file has a path and no host")
+        return Address(path=unquote(path), db=_db(options.pop("db", "0")))
+    if not places:
+        raise ValueError("no host")
+    if scheme == "redis+sentinel":
+        master, _, db = path.strip("/").partition("/")
+        if not master:
+            raise ValueError("no master")
+        return Address(places=places, master=unquote(master), db=_db(db or "0"))
+    if scheme == "redis+cluster":
+        if path.strip("/"):
+            raise ValueError("a cluster has one database")
+        return Address(places=places, cluster=True)
+    if len(places) > 1 or scheme not in ("redis", "rediss"):
+        raise ValueError("one host")
     tls = scheme == "rediss"
-    return Address(host=parts.hostname, port=port, db=db, username=username, password=password, tls=tls, ca=ca)
+    return Address(places=places, db=_db(path.strip("/") or "0"), tls=tls, ca=options.pop("ca", None) if tls else None)
+
+
+def _places(hosts: str, default_port: int) -> tuple[Place, ...]:
+    places = []
+    for host in hosts.split(",") if hosts else []:
+        parts = urlsplit(f"//{host}")
+        if not parts.hostname:
+            raise ValueError("an empty host")
+        places.append((parts.hostname, parts.port or default_port))
+    return tuple(places)
+
+
+def _db(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("not a number of a database")
+    return int(text)
 
 
 def _wrong(scheme: str) -> UsageError:
     # The address itself is not repeated: it may hold a password.
-    return UsageError(f"not an address of a Redis: {scheme}://…", hint=_FORMS)
+    return UsageError(f"not an address of a Redis: {scheme}://…", hint=f"it reads {_FORMS.get(scheme, _PLAIN_FORM)}")

@@ -35,8 +35,10 @@ _BY_WORD: dict[str, tuple[str, str, bool]] = {
     "TRYAGAIN": ("is moving these keys", "wait", True),
     "NOREPLICAS": ("has too few replicas to take writes", "see min-replicas-to-write there", True),
     "BUSY": ("is busy with a script", "wait, or look at SCRIPT KILL there", True),
-    "MOVED": ("is a node of a Redis Cluster", "give the address of a single server", False),
-    "ASK": ("is a node of a Redis Cluster", "give the address of a single server", False),
+    "MOVED": ("is a node of a Redis Cluster", "name some of its nodes: redis+cluster://HOST,HOST", False),
+    "ASK": ("is moving these keys to another node", "wait", True),
+    "CROSSSLOT": ("is a node of a Redis Cluster", "name some of its nodes: redis+cluster://HOST,HOST", False),
+    "NOMASTER": ("has sentinels that know no such master", "check redis+sentinel://HOST,HOST/MASTER", False),
 }
 
 
@@ -61,7 +63,7 @@ def _reply(error: Exception, where: str) -> Failure:
         return Failure(
             FrontierError(
                 f"a server without what skitter needs: {where}: {text}",
-                hint="Redis 6.2 or newer, or Valkey; a Sentinel is not a Redis",
+                hint="Redis 6.2 or newer, or Valkey; of sentinels, redis+sentinel://HOST,HOST/MASTER",
             ),
             False,
         )

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from skitter.errors import JobError
-from skitter.frontier.ledger import as_job
+from skitter.frontier.books import as_job
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
 from skitter.frontier.redis import reading, wire
 from skitter.frontier.redis.address import parse_address
-from skitter.frontier.redis.jobs import JOBS_KEY, forget_runs, prefix_of
+from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.server import RedisServer, flags
 from skitter.frontier.tables import JobRow
 from skitter.model.job import (
@@ -46,7 +46,7 @@ def redis_frontier(url: str, job_name: str, *, clock: Callable[[], float] | None
 
 
 class RedisFrontier:
-    """A Frontier in one Redis; one job, one process."""
+    """A Frontier in a Redis; one job, one process. All keys of the job are on one server."""
 
     def __init__(self, server: RedisServer, job_name: str, clock: Callable[[], float] | None = None) -> None:
         self._server = server
@@ -61,7 +61,7 @@ class RedisFrontier:
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         settings = wire.settings_of(spec)
         # Before the job: a job that is not listed could not be dropped.
-        await self._server.command("SADD", JOBS_KEY, self._name)
+        await register(self._server.address, self._name)
         mean = await self._bucket_mean()
         await self._server.warn_if_open()
         while True:

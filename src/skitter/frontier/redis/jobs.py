@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.server import RedisServer
 
 JOBS_KEY = "skitter:jobs"
@@ -34,8 +34,22 @@ async def drop_job(url: str, job_name: str) -> bool:
         # Its record first: whoever is still at the job is told that it is gone, and writes nothing more.
         existed: int = await server.command("UNLINK", prefix + "job")
         await _unlink(server, prefix, "")
-        await server.command("SREM", JOBS_KEY, job_name)
-        return existed == 1
+    finally:
+        await server.close()
+    await _at_list(server.address, "SREM", job_name)
+    return existed == 1
+
+
+async def register(address: Address, job_name: str) -> None:
+    """Put a job on the list."""
+    await _at_list(address, "SADD", job_name)
+
+
+async def _at_list(address: Address, command: str, job_name: str) -> None:
+    # With connections of its own: in a cluster another node may have the list.
+    server = RedisServer(address)
+    try:
+        await server.command(command, JOBS_KEY, job_name)
     finally:
         await server.close()
 
@@ -47,6 +61,7 @@ async def forget_runs(server: RedisServer, job_name: str, *, keep: int) -> None:
 
 async def _unlink(server: RedisServer, prefix: str, keep: str) -> None:
     """All keys of a job, or those of its runs but one (whose keys go on with ``keep``)."""
+    # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
     pattern = _literal(prefix) + ("[0-9]*:*" if keep else "*")
     kept = (prefix + keep).encode()
     cursor = b"0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from skitter.frontier.ledger import as_job
+from skitter.frontier.books import as_job
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place

@@ -27,22 +27,25 @@ except ImportError as error:
     raise ExtraMissingError("a frontier in Redis", "redis") from error
 
 from skitter.frontier.redis.failures import explain
+from skitter.frontier.redis.routes import route_to
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
 """Longer than any script runs: a server that is silent for so long is away."""
+MAX_HOPS = 5
+"""Of one command, from node to node of a cluster."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
 _log = logging.getLogger("skitter.frontier")
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
 
 class RedisServer:
-    """One Redis. Calls may run side by side: each has a connection to itself while it lasts."""
+    """One Redis, wherever it is now. Calls may run side by side: each has a connection to itself while it lasts."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self._route = route_to(address)
         self._free: list[AbstractConnection] = []
-        self._closed = False
         self._reached = False
         self._away_since: float | None = None
 
@@ -85,31 +88,47 @@ class RedisServer:
         return answer[1].decode() if answer else None
 
     async def close(self) -> None:
-        self._closed = True
         while self._free:
             await self._free.pop().disconnect(nowait=True)
 
     # ---- one exchange
 
     async def _exchange(self, packed: bytes) -> Any:
-        connection = self._free.pop() if self._free else self._connect()
-        try:
-            await connection.send_packed_command(packed)
-            answer = await connection.read_response()
-        except exceptions.ResponseError:
-            self._give_back(connection)
-            raise
-        except BaseException:
-            # Also when cancelled: the answer of this call must not become that of the next.
-            await connection.disconnect(nowait=True)
-            raise
-        self._give_back(connection)
-        return answer
+        hops = 0
+        while True:
+            connection = self._free.pop() if self._free else await self._connect()
+            try:
+                await connection.send_packed_command(packed)
+                answer = await connection.read_response()
+            except exceptions.MovedError as error:
+                await self._leave(connection)
+                hops += 1
+                if not self.address.cluster or hops > MAX_HOPS:
+                    raise
+                self._route.moved((error.host, error.port))
+            except (exceptions.ReadOnlyError, exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+                # The master may be another one by now.
+                self._route.failed()
+                await self._leave(connection)
+                raise
+            except exceptions.ResponseError:
+                self._free.append(connection)
+                raise
+            except BaseException:
+                # Also when cancelled: the answer of this call must not become that of the next.
+                await connection.disconnect(nowait=True)
+                raise
+            else:
+                self._free.append(connection)
+                return answer
 
-    def _give_back(self, connection: AbstractConnection) -> None:
-        self._free.append(connection)
+    async def _leave(self, connection: AbstractConnection) -> None:
+        """The keys are no longer there, or the server is not: the other connections lead nowhere either."""
+        await connection.disconnect(nowait=True)
+        while self._free:
+            await self._free.pop().disconnect(nowait=True)
 
-    def _connect(self) -> AbstractConnection:
+    async def _connect(self) -> AbstractConnection:
         address = self.address
         shared: dict[str, Any] = {
             "db": address.db,
@@ -123,7 +142,8 @@ class RedisServer:
         }
         if address.path:
             return UnixDomainSocketConnection(path=address.path, **shared)
-        shared |= {"host": address.host, "port": address.port, "socket_keepalive": True}
+        host, port = await self._route.place()
+        shared |= {"host": host, "port": port, "socket_keepalive": True}
         if address.tls:
             return SSLConnection(ssl_ca_certs=address.ca, ssl_check_hostname=True, **shared)
         return Connection(**shared)
@@ -146,8 +166,9 @@ class RedisServer:
         address = self.address
         if address.path or address.password:
             return
+        host, port = await self._route.place()
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError:
             return
         if any(ipaddress.ip_address(place[4][0]).is_global for place in found):

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.ledger import SEED_ID, gate_id, storable
+from skitter.frontier.books import storable
+from skitter.frontier.granting import SEED_ID, gate_id
 from skitter.frontier.redis.payload import slim, whole
 from skitter.frontier.tables import JobRow, Place, Row
 from skitter.model.job import Item, JobSpec, State

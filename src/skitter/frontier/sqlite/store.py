@@ -46,9 +46,7 @@ def sqlite_frontier(
 
 
 def missing_file(path: Path) -> FrontierError:
-    return FrontierError(
-        f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl"
-    )
+    return FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
 
 
 def _schema() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,12 @@ _SAVE_HOST = (
     " DO UPDATE SET phase = excluded.phase, top = excluded.top, served = excluded.served, due = excluded.due,"
     " record = excluded.record"
 )
+# One statement for all hosts of a grant: a statement each would cost as much again in calls.
+_HEADS = (
+    f"SELECT {_ROW} FROM json_each(?2) AS wanted CROSS JOIN requests ON requests.job = ?1 AND requests.seq IN"
+    " (SELECT seq FROM requests INDEXED BY queue WHERE job = ?3 AND place = 0 AND host = wanted.value"
+    " ORDER BY priority DESC, seq LIMIT ?4)"
+).replace(" id,", " requests.id,")
 _HOLD = "work, id, epoch, worker, host, leased_at, deadline, alone, staged"
 _RUN_TABLES = ("requests", "permits", "holds", "staged", "outbox", "sinks")
 
@@ -133,8 +140,12 @@ class SqliteTables:
             [(r.place, r.not_before, r.error_class, _history(r), job, r.seq) for r in rows],
         )
 
-    def head(self, host_key: str, limit: int) -> list[Row]:
-        return self._rows("queue", "place = 0 AND host = ? ORDER BY priority DESC, seq LIMIT ?", host_key, limit)
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
+        found = self._execute(_HEADS, (self._job, json.dumps(host_keys), self._job, limit))
+        heads: dict[str, deque[Row]] = {key: deque() for key in host_keys}
+        for row in sorted((_row(*columns) for columns in found), key=lambda row: (-row.priority, row.seq)):
+            heads[row.host_key].append(row)
+        return heads
 
     def suspects(self, limit: int) -> list[Row]:
         return self._rows("suspect", "place = 7 ORDER BY seq LIMIT ?", limit)
@@ -179,11 +190,20 @@ class SqliteTables:
         job = self._job
         self._executemany(_SAVE_HOST, [(job, h.key, h.phase, h.top, h.served, due_at(h), _encode(h)) for h in hosts])
 
-    def ready_hosts(self, limit: int) -> list[Host]:
-        return self._hosts("phase = 1 ORDER BY top DESC, served, key LIMIT ?", limit)
+    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
+        return self._execute(
+            "SELECT top, served, key FROM hosts INDEXED BY ready WHERE job = ? AND phase = 1"
+            " ORDER BY top DESC, served, key LIMIT ?",
+            (self._job, limit),
+        ).fetchall()
 
-    def due_hosts(self, now: float, limit: int) -> list[Host]:
-        return self._hosts("phase = 2 AND due <= ? ORDER BY due, key LIMIT ?", now, limit)
+    def due_hosts(self, now: float, limit: int) -> list[str]:
+        found = self._execute(
+            "SELECT key FROM hosts INDEXED BY waiting WHERE job = ? AND phase = 2 AND due <= ?"
+            " ORDER BY due, key LIMIT ?",
+            (self._job, now, limit),
+        )
+        return [key for (key,) in found]
 
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")

@@ -40,9 +40,8 @@ local function split_bucket()
   if J.buckets == J.bucket_round * 2 then J.bucket_round = J.buckets end
 end
 
-local function grow_seen()
-  local seen = J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
-  while seen > J.buckets * J.bucket_mean do split_bucket() end
+local function count_seen()
+  return J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
 end
 
 -- ---- adding
@@ -58,14 +57,17 @@ end
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3).
 -- A priority that begins with "!" comes with a permit for its host.
 local function add(places)
-  local fresh, keys = {}, {}
-  local permits = {}
+  local fresh, keys, permits = {}, {}, {}
+  local seen = count_seen()
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
     if string.byte(ARGV[place + 2]) == 33 then permits[#permits + 1] = key end
     if call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
+      seen = seen + 1
+      -- At once, not after the batch: a set that has outgrown the packed form never returns to it.
+      if seen > J.buckets * J.bucket_mean then split_bucket() end
     end
   end
   load_hosts(keys)
@@ -85,7 +87,6 @@ local function add(places)
   end
   for queue, list in pairs(lists) do bulk('RPUSH', queue, list) end
   J.queued = J.queued + #fresh
-  grow_seen()
   return #fresh
 end
 

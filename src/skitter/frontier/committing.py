@@ -1,0 +1,187 @@
+"""Making outcomes true: promise 2, and what a commit tells about its host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from skitter.frontier.books import Books, storable
+from skitter.frontier.tables import Hold, Place, Row
+from skitter.model.host import Host
+from skitter.model.job import Item
+from skitter.model.lease import Work
+from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.request import Entry
+from skitter.policy import politeness
+
+NOTABLE_HOSTS = 16
+_ENDED = {
+    Ending.DONE: Place.DONE,
+    Ending.REDIRECTED: Place.REDIRECTED,
+    Ending.DEAD: Place.DEAD,
+    Ending.EXCLUDED: Place.EXCLUDED,
+}
+
+
+class Committing:
+    """Commits outcomes to the books of one transaction."""
+
+    def __init__(self, books: Books, add: Callable[[Iterable[Entry]], int]) -> None:
+        self._books = books
+        self._add = add
+
+    def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """Promise 2: each outcome takes effect as a whole, or not at all."""
+        holds = self._books.current(outcome.lease for outcome in outcomes)
+        rows = self._books.tables.rows([hold.id for hold in holds if hold is not None and hold.work is Work.PAGE])
+        keep_items = bool(self._books.tables.sinks())
+        self._books.load_hosts(hold.host_key for hold in holds if hold is not None and hold.host_key)
+        accepted: list[bool] = []
+        ended: set[tuple[Work, int]] = set()
+        links: list[Entry] = []
+        changed: list[Row] = []
+        for outcome, hold in zip(outcomes, holds, strict=True):
+            # The same lease may come twice in one batch (a repeated part): only the first end counts.
+            if hold is None or (hold.work, hold.id) in ended:
+                accepted.append(False)
+                continue
+            accepted.append(True)
+            links.extend(outcome.links)
+            self._tally(outcome)
+            if outcome.more:
+                self._stage(outcome, hold)
+                continue
+            ended.add((hold.work, hold.id))
+            self._publish(outcome, hold, keep_items)
+            self._books.end_hold(hold)
+            if hold.work is Work.SEED:
+                self._books.seeding_over(outcome.error if outcome.ending is Ending.DEAD else "")
+                continue
+            host = self._books.host(hold.host_key)
+            if not outcome.touched:
+                politeness.given_back(host, hold.epoch, self._books.now)
+            struck = self._hear(host, hold, outcome)
+            if hold.work is Work.PAGE:
+                row = rows[hold.id]
+                self._end(row, host, outcome, struck=struck)
+                changed.append(row)
+        self._books.tables.save_rows(changed)
+        self._drop_downed(outcomes, accepted)
+        new = self._add(links)
+        if len(links) > new:
+            self._books.bump("duplicates", len(links) - new)
+        # A lease may follow in this transaction, and its reaper must not find what has just ended.
+        self._books.flush()
+        return accepted
+
+    def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
+        """Where the request goes from here."""
+        row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
+        if outcome.ending is not Ending.RETRY:
+            row.attempts += outcome.touched
+            row.ended_at = self._books.now
+            if outcome.ending is Ending.DEAD:
+                self._books.count_error(outcome.error_class, 1)
+            self._books.move(row, _ENDED[outcome.ending])
+            return
+        news = outcome.news
+        of_the_host = news is not None and (news.blocked or news.unreachable)
+        if news is not None and news.blocked:
+            row.blocks += struck
+        else:
+            row.attempts += struck or not of_the_host
+        retry = self._books.settings.retry
+        hopeless = row.blocks >= politeness.BLOCK_LIMIT or row.attempts >= retry.max_attempts
+        if hopeless or (of_the_host and politeness.is_down(host, retry)):
+            self._books.die(row, row.error_class, row.error)
+        elif of_the_host:
+            self._books.requeue(row)
+        else:
+            row.not_before = self._books.now + outcome.retry_seconds
+            self._books.move(row, Place.DELAYED)
+
+    def _hear(self, host: Host, hold: Hold, outcome: Outcome) -> bool:
+        """Take in the host news; True if it was a strike."""
+        news = outcome.news
+        if news is None:
+            return False
+        struck = self._take_news(host, hold, outcome, news)
+        self._note(host)
+        return struck
+
+    def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:
+        if news.address:
+            host.address = news.address
+        if news.robots is not None:
+            self._learn_robots(host, hold, news)
+        if news.answered:
+            politeness.answered(host, news.latency_seconds)
+        if news.blocked:
+            host.error_class = outcome.error_class
+            first = self._books.politeness.host_backoff_seconds
+            return politeness.blocked(host, self._books.now, hold.leased_at, news.retry_after_seconds, first)
+        if news.unreachable:
+            host.error_class = outcome.error_class
+            return politeness.unreachable(host, self._books.now, hold.leased_at, self._books.settings.retry)
+        return False
+
+    def _note(self, host: Host) -> None:
+        """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
+        notable = self._books.job.notable
+        notable[host.key] = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        if len(notable) > NOTABLE_HOSTS:
+            del notable[min(notable, key=lambda key: notable[key])]
+
+    def _learn_robots(self, host: Host, hold: Hold, news: HostNews) -> None:
+        assert news.robots is not None
+        record = news.robots
+        host.crawl_delay_seconds = record.crawl_delay_seconds
+        host.robots_until = self._books.now + self._books.politeness.robots_seconds
+        host.gate_losses = 0
+        # An empty one is written only over an older one: most hosts have none.
+        if record.text or host.robots_version:
+            stored = type(record)(record.text, record.crawl_delay_seconds, hold.epoch)
+            self._books.tables.save_robots(host.key, stored)
+        host.robots_version = hold.epoch if record.text else 0
+        # The gate itself was a request to the host: its first page waits for the delay just learnt.
+        delay = politeness.delay_of(host, self._books.politeness)
+        if delay:
+            host.due = max(host.due, self._books.now + delay)
+
+    def _drop_downed(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """A host that is given up takes its queue with it."""
+        for outcome, was_accepted in zip(outcomes, accepted, strict=True):
+            news = outcome.news
+            if not was_accepted or news is None or not (news.blocked or news.unreachable):
+                continue
+            host = self._books.host(outcome.lease.host_key)
+            if politeness.is_down(host, self._books.settings.retry):
+                self._books.give_up(host, outcome.error_class, storable(outcome.error))
+
+    def _stage(self, outcome: Outcome, hold: Hold) -> None:
+        if outcome.items:
+            self._books.tables.stage(hold.id, hold.epoch, outcome.items)
+            hold.staged = True
+            self._books.new_holds.append(hold)
+
+    def _publish(self, outcome: Outcome, hold: Hold, keep: bool) -> None:
+        staged = 0
+        if hold.staged:
+            # A page that fails in its last part takes the items of the earlier ones with it.
+            shown = outcome.ending is Ending.DONE
+            staged = self._books.tables.publish(hold.id, hold.epoch, self._books.job.position, keep=keep and shown)
+            staged *= shown
+            hold.staged = False
+        total = staged + len(outcome.items)
+        if not total:
+            return
+        if keep:
+            first = self._books.job.position + staged + 1
+            self._books.tables.save_items(
+                [Item(first + n, hold.id, staged + n, record) for n, record in enumerate(outcome.items)]
+            )
+            self._books.job.position += total
+        self._books.bump("items", total)
+
+    def _tally(self, outcome: Outcome) -> None:
+        for name, amount in outcome.tally.items():
+            self._books.bump(name, amount)

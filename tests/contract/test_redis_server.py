@@ -1,0 +1,197 @@
+"""What only a server can do wrong: its scripts, its memory, its absence, its other users."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from skitter.errors import FrontierError
+from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
+from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.jobs import prefix_of
+from skitter.frontier.redis.server import RedisServer
+from skitter.model.job import Begun
+from skitter.testing.contract import Client
+
+
+@pytest_asyncio.fixture
+async def server(services: Any) -> AsyncIterator[RedisServer]:
+    server = RedisServer(parse_address(services.need("redis")["url"]))
+    await server.command("FLUSHALL")
+    yield server
+    await server.command("CONFIG", "SET", "maxmemory", "0")
+    await server.command("CONFIG", "SET", "set-max-intset-entries", "512")
+    await server.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(server: RedisServer, job: str = "job") -> AsyncIterator[Client]:
+    frontier = redis_frontier(str(server.address), job)
+    try:
+        yield Client(frontier, job, set())
+    finally:
+        await frontier.close()
+
+
+class TestScripts:
+    async def test_scripts_that_the_server_forgot_are_loaded_again(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1", "a/2")
+            await server.command("SCRIPT", "FLUSH")
+            assert await client.names() == ["a/1", "a/2"]
+
+    async def test_the_servers_own_clock_decides(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1", lease_seconds=0.2)
+            await client.one("w1")
+            assert await client.names("w2") == []
+            await asyncio.sleep(0.25)
+            assert await client.names("w2") == ["a/1"]
+
+
+class TestMemory:
+    async def test_what_was_seen_stays_packed_while_it_grows(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded()
+            await client.add(*(f"h{number % 9}/{number}" for number in range(3000)))
+            keys = await server.command("KEYS", prefix_of("job") + "1:seen:*")
+            assert len(keys) == 3000 // 200
+            assert {await server.command("OBJECT", "ENCODING", key) for key in keys} == {b"intset"}
+            assert await client.add(*(f"h{number % 9}/{number}" for number in range(3000))) == 0
+
+    async def test_buckets_are_smaller_where_the_server_packs_less(self, server: RedisServer) -> None:
+        await server.command("CONFIG", "SET", "set-max-intset-entries", "64")
+        async with opened(server) as client:
+            await client.seeded()
+            await client.add(*(f"h{number % 9}/{number}" for number in range(2000)))
+            keys = await server.command("KEYS", prefix_of("job") + "1:seen:*")
+            assert {await server.command("OBJECT", "ENCODING", key) for key in keys} == {b"intset"}
+
+    async def test_a_job_that_is_done_leaves_little(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded(*(f"h{number % 9}/{number}" for number in range(50)), per_host=64)
+            await client.end_all(await client.lease())
+            keys = await server.command("KEYS", prefix_of("job") + "1:*")
+            kinds = {key.decode().removeprefix(prefix_of("job") + "1:").partition(":")[0] for key in keys}
+            assert kinds <= {"seen", "tops", "tally", "notable", "deadlines"}
+
+    async def test_a_new_run_removes_what_the_old_one_left(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1", "b/1")
+            assert await client.begin(fresh=True) is Begun.RERUN
+            assert await server.command("KEYS", prefix_of("job") + "1:*") == []
+
+
+class TestJobs:
+    async def test_jobs_in_one_redis_do_not_touch_each_other(self, server: RedisServer) -> None:
+        async with opened(server, "one") as one, opened(server, "{two}:*") as two:
+            await one.seeded("a/1", "a/2", per_host=1)
+            await two.seeded("a/1", "a/9")
+            await one.one("w")
+            assert await two.names("w") == ["a/1", "a/9"]
+            assert await list_jobs(str(server.address)) == ["one", "{two}:*"]
+            assert await drop_job(str(server.address), "{two}:*")
+            assert not await drop_job(str(server.address), "{two}:*")
+            assert (await one.counts()).seen == 2
+            assert await list_jobs(str(server.address)) == ["one"]
+            assert await drop_job(str(server.address), "one")
+            assert await server.command("DBSIZE") == 0
+
+
+class TestAway:
+    async def test_a_server_that_cannot_be_reached_is_an_error_at_the_start(self) -> None:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            frontier = redis_frontier(f"redis://:secret@127.0.0.1:{closed.getsockname()[1]}", "job")
+            with pytest.raises(FrontierError, match="cannot be reached") as caught:
+                await frontier.counts()
+        assert caught.value.exit_code == 3
+        assert caught.value.hint
+        assert "secret" not in str(caught.value)
+
+    async def test_a_server_that_is_no_redis_is_named(self) -> None:
+        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        other = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = other.sockets[0].getsockname()[1]
+        frontier = redis_frontier(f"redis://127.0.0.1:{port}", "job")
+        with pytest.raises(FrontierError, match="not a Redis"):
+            await frontier.counts()
+        await frontier.close()
+        other.close()
+        await other.wait_closed()
+
+    async def test_a_wrong_password_is_named_and_not_repeated(self, server: RedisServer) -> None:
+        address = str(server.address).replace("redis://", "redis://nobody:secret@")
+        with pytest.raises(FrontierError, match="refuses the user or the password") as caught:
+            await redis_frontier(address, "job").counts()
+        assert "secret" not in str(caught.value) + caught.value.hint
+
+    async def test_connections_that_were_cut_are_made_again(
+        self, server: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1", "a/2")
+            for _ in range(3):
+                await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                assert (await client.counts()).queued == 2
+            assert await client.names() == ["a/1", "a/2"]
+
+    async def test_a_server_without_memory_is_waited_for_and_said_once(
+        self, server: RedisServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1")
+            entries = await client.entries(["a/2", "a/3"])
+            await server.command("CONFIG", "SET", "maxmemory", "1")
+            with caplog.at_level(logging.WARNING, "skitter.frontier"):
+                adding = asyncio.create_task(client.frontier.add(entries))
+                await asyncio.sleep(0.5)
+                assert not adding.done()
+                await server.command("CONFIG", "SET", "maxmemory", "0")
+                assert await adding == 2
+            said = [record.message for record in caplog.records]
+            assert ["out of memory" in said[0], "back after" in said[1], len(said)] == [True, True, 2]
+            client.remember(entries)
+            await client.check()
+
+    async def test_a_call_that_is_cancelled_leaves_no_answer_to_the_next(self, server: RedisServer) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1")
+            await server.command("CLIENT", "PAUSE", "200")
+            call = asyncio.create_task(client.frontier.reap())
+            await asyncio.sleep(0.05)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert (await client.counts()).queued == 1
+
+
+class TestAddresses:
+    async def test_a_socket_file_is_an_address(self, server: RedisServer, services: Any) -> None:
+        frontier = redis_frontier(services.need("redis")["unix"], "job")
+        assert await frontier.begin(Client(frontier, "job", set()).spec()) is Begun.NEW
+        await frontier.close()
+
+
+def test_a_missing_driver_is_named_with_the_line_that_installs_it() -> None:
+    code = (
+        "import sys; sys.modules['redis'] = None\n"
+        "from skitter.app import open_frontier\n"
+        "from skitter.errors import ExtraMissingError\n"
+        "try: open_frontier('redis://localhost', 'job', create=False)\n"
+        "except ExtraMissingError as error: print(error.hint)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "pip install 'skitter[redis]'"
