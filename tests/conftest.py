@@ -83,7 +83,8 @@ class Services:
             )
             assert process.stdout is not None
             line = process.stdout.readline()
-            self._started[name] = (process, json.loads(line or '{"%s": {"error": "it ended at once"}}' % name)[name])
+            told = json.loads(line)[name] if line else {"error": "it ended at once"}
+            self._started[name] = (process, told)
         told = self._started[name][1]
         if "error" in told:
             reason = f"{name}: {told['error']}"

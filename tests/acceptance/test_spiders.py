@@ -342,18 +342,17 @@ def test_errback_hears_of_what_failed_and_its_items_count(skitter, shop) -> None
     assert shop.paths().count("/500") == 2
 
 
-QUEUED = pytest.mark.xfail(
-    reason="its robots.txt is out of reach first, and the frontier gives up a queue without errbacks"
-)
-
-
-@pytest.mark.parametrize("options", [["--ignore-robots"], pytest.param([], marks=QUEUED)])
-def test_errback_hears_of_a_host_that_is_away(skitter, shop, make_site, options) -> None:
+@pytest.mark.parametrize("obey_robots", [False, True])
+def test_errback_hears_of_a_request_that_failed_itself(skitter, shop, make_site, obey_robots) -> None:
     away = make_site()
     away.close()
     spider(skitter, ERRBACK)
+    options = [] if obey_robots else ["--ignore-robots"]
     crawl(skitter, shop, "-a", f"urls={away.url('/x')} {shop.url('/a')}", "--set", "max_attempts=2", *options)
-    assert {"bad": away.url("/x"), "class": "connect", "status": None} in skitter.lines("out.jsonl")
+    heard = {"bad": away.url("/x"), "class": "connect", "status": None} in skitter.lines("out.jsonl")
+    # With robots.txt it is that file which cannot be had: the host is given up before the request was ever tried.
+    assert heard is not obey_robots
+    assert failed(skitter)[away.url("/x")]["error_class"] == "connect"
 
 
 def test_handle_statuses_brings_error_pages_to_the_callback(skitter, shop) -> None:

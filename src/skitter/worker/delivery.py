@@ -50,7 +50,7 @@ class Delivery:
             await self._each(_Feed.take)
 
     async def open(self) -> None:
-        """Become the owner of every sink and bring each target back to what is committed. Takes them if ``take`` has not."""
+        """Become the owner of every sink and bring each target back to what is committed; takes it if need be."""
         async with self._closed_on_error():
             await self._each(_Feed.open)
 
