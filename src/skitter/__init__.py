@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from skitter.app import crawl as crawl
+    from skitter.app.script import crawl as crawl
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response
     from skitter.model.request import Request as Request
@@ -26,7 +26,7 @@ _HOME = {
     "Response": "skitter.extract.response",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
-    "crawl": "skitter.app",
+    "crawl": "skitter.app.script",
 }
 
 

@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from skitter.app.plan import CrawlPlan as CrawlPlan
     from skitter.app.plan import Output as Output
     from skitter.app.plan import Summary as Summary
-    from skitter.app.script import crawl as crawl
 
 _HOME = {
     "CrawlPlan": "skitter.app.plan",
     "Output": "skitter.app.plan",
     "Summary": "skitter.app.plan",
-    "crawl": "skitter.app.script",
     "default_frontier": "skitter.app.backends",
     "drop_job": "skitter.app.backends",
     "list_jobs": "skitter.app.backends",

@@ -61,3 +61,6 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
     permitted: list[str] = []
     """Host keys that joined the scope since this client's last grant."""
+    store: str = ""
+    """Which life of the store answered. In another one (a restart, a failover) the newest commits may be missing:
+    what was remembered of them is worth nothing."""

@@ -36,6 +36,7 @@ class Handover:
         self._source = source
         self._known = known
         self._failed_callbacks = 0
+        self._store: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -48,6 +49,13 @@ class Handover:
             return False
         log.warning("lost the lease of %s", name_of(lease))
         return True
+
+    def meet(self, store: str) -> None:
+        """The store that has granted; what is known of an earlier life of it is forgotten."""
+        if self._store not in (None, store):
+            log.warning("the frontier was restarted or replaced: what it may have lost is asked for again")
+            self._known.forget()
+        self._store = store
 
     def take_outcomes(self) -> list[Ended]:
         """What is to be committed now."""

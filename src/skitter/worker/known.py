@@ -2,7 +2,8 @@
 
 It learns from accepted commits only. Learnt earlier, a page that never commits would hide its links
 for good. Bounded: two generations, of which the older is forgotten when the younger is full. A new run of
-the job has a new worker, and with it an empty one.
+the job has a new worker, and with it an empty one. A store that has begun another life may lack what was committed
+last: then everything is forgotten, or the links of a page that is fetched again would stay hidden.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class KnownUrls:
         """The frontier has these."""
         for url in urls:
             self._add(url)
+
+    def forget(self) -> None:
+        """The frontier may have lost some of them."""
+        self._young, self._old = set(), set()
 
     def _add(self, url: str) -> None:
         if len(self._young) >= self._size:

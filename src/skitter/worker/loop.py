@@ -141,6 +141,7 @@ class Worker:
         if grant is not None:
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
             self._state = State(grant.state)
+            self._handover.meet(grant.store)
             await self._start(grant, asked_at)
         if self._state in (State.DRAINING, State.STOPPED):
             # A start() may go on for hours; it will be run again.

@@ -55,6 +55,7 @@ class RedisFrontier:
         self._key = self._prefix + "job"
         self._clock = clock
         self._permits_known = (0, 0)
+        self._store = ""
 
     # ---- the job
 
@@ -102,9 +103,7 @@ class RedisFrontier:
         return new
 
     async def lease(self, worker: str, limit: int) -> Grant:
-        grant = wire.read_grant(await self._run("lease", worker, limit, *self._permits_known))
-        self._know_permits(grant)
-        return grant
+        return self._granted(await self._run("lease", worker, limit, *self._permits_known))
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         arguments: list[Any] = [worker]
@@ -115,11 +114,7 @@ class RedisFrontier:
         arguments: list[Any] = [worker, want, *self._permits_known]
         wire.pack_outcomes(arguments, outcomes)
         accepted, answer = await self._run("commit", *arguments)
-        grant = None
-        if answer is not None:
-            grant = wire.read_grant(answer)
-            self._know_permits(grant)
-        return Committed(_flags(accepted), grant)
+        return Committed(_flags(accepted), None if answer is None else self._granted(answer))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -152,9 +147,15 @@ class RedisFrontier:
         found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
 
-    def _know_permits(self, grant: Grant) -> None:
+    def _granted(self, answer: Sequence[Any]) -> Grant:
+        grant = wire.read_grant(answer, self._server.life)
         run, known = self._permits_known
         self._permits_known = (grant.run, (known if run == grant.run else 0) + len(grant.permitted))
+        if grant.store != self._store:
+            # A server that lost its newest writes has fewer permits than this client knows: count from the start.
+            self._permits_known = (0, 0) if self._store else self._permits_known
+            self._store = grant.store
+        return grant
 
     # ---- the outbox
 

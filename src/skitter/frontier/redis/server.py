@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import random
+import secrets
 import socket
 import time
 from collections.abc import Sequence
@@ -44,6 +45,8 @@ class RedisServer:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self.life = ""
+        """Of the server that was last connected to: another one may lack the newest writes."""
         self._route = route_to(address)
         self._free: list[AbstractConnection] = []
         self._reached = False
@@ -98,6 +101,8 @@ class RedisServer:
         while True:
             connection = self._free.pop() if self._free else await self._connect()
             try:
+                if not connection.is_connected:
+                    await self._meet(connection)
                 await connection.send_packed_command(packed)
                 answer = await connection.read_response()
             except exceptions.MovedError as error:
@@ -121,6 +126,17 @@ class RedisServer:
             else:
                 self._free.append(connection)
                 return answer
+
+    async def _meet(self, connection: AbstractConnection) -> None:
+        await connection.connect()
+        try:
+            await connection.send_packed_command(hiredis.pack_command(("INFO", "server")))
+            told: bytes = await connection.read_response()
+        except exceptions.NoPermissionError:
+            # Then each connection may be to another one.
+            self.life = secrets.token_hex(8)
+        else:
+            self.life = next((line for line in told.decode().splitlines() if line.startswith("run_id:")), "")
 
     async def _leave(self, connection: AbstractConnection) -> None:
         """The keys are no longer there, or the server is not: the other connections lead nowhere either."""

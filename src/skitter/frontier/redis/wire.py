@@ -161,7 +161,7 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
         arguments += (lease_key(lease), lease.epoch)
 
 
-def read_grant(answer: Sequence[Any]) -> Grant:
+def read_grant(answer: Sequence[Any], store: str) -> Grant:
     state, run, ask_again, blocked_by, now, deadline, permitted, flat = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
@@ -194,6 +194,7 @@ def read_grant(answer: Sequence[Any]) -> Grant:
         ask_again_seconds=float(ask_again),
         blocked_by=blocked_by.decode(),
         permitted=[key.decode() for key in permitted],
+        store=store,
     )
 
 

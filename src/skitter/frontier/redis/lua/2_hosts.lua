@@ -16,7 +16,9 @@ local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
 local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS = 8, 0.2, 16
 
-local hosts, stood, touched, is_touched = {}, {}, {}, {}
+-- Of each host: its record, and the set it stands in with its score there.
+local hosts, stood_in, stood_at = {}, {}, {}
+local touched, is_touched = {}, {}
 
 local function due_at(h)
   return math.max(h[DUE], h[BLOCKED_UNTIL])
@@ -131,9 +133,9 @@ local function load_hosts(keys)
     end
   end
   for place, stored in ipairs(fetch(BASE .. 'hosts', missing)) do
-    local h = read_host(stored)
-    hosts[missing[place]] = h
-    stood[missing[place]] = {stand_of(h)}
+    local key, h = missing[place], read_host(stored)
+    hosts[key] = h
+    stood_in[key], stood_at[key] = stand_of(h)
   end
 end
 
@@ -152,22 +154,22 @@ local function save_hosts()
   if #touched == 0 then return end
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
-    local h, old = hosts[key], stood[key]
+    local h, old = hosts[key], stood_in[key]
     h[PHASE] = phase_of(h)
     local set, score = stand_of(h)
-    if old[1] and old[1] ~= set then
-      local list = leaves[old[1]] or {}
-      leaves[old[1]] = list
+    if old and old ~= set then
+      local list = leaves[old] or {}
+      leaves[old] = list
       list[#list + 1] = key
     end
-    if set and (old[1] ~= set or old[2] ~= score) then
+    if set and (old ~= set or stood_at[key] ~= score) then
       local list = joins[set] or {}
       joins[set] = list
       list[#list + 1] = score
       list[#list + 1] = key
       if h[PHASE] == READY then tops[h[TOP]] = true end
     end
-    old[1], old[2] = set, score
+    stood_in[key], stood_at[key] = set, score
     fields[#fields + 1] = key
     fields[#fields + 1] = pack_host(h)
     is_touched[key] = nil

@@ -80,12 +80,25 @@ local function add(places)
     joined_queue(h, priority)
     count_level(h, priority, 1)
     local queue = queue_of(key, priority)
-    local list = lists[queue] or {}
-    lists[queue] = list
-    list[#list + 1] = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
+    local element = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
     J.next_seq = J.next_seq + 1
+    local list = lists[queue]
+    if not list then
+      -- Most queues get one.
+      lists[queue] = element
+    elseif type(list) == 'string' then
+      lists[queue] = {list, element}
+    else
+      list[#list + 1] = element
+    end
   end
-  for queue, list in pairs(lists) do bulk('RPUSH', queue, list) end
+  for queue, list in pairs(lists) do
+    if type(list) == 'string' then
+      call('RPUSH', queue, list)
+    else
+      bulk('RPUSH', queue, list)
+    end
+  end
   J.queued = J.queued + #fresh
   return #fresh
 end
