@@ -11,8 +11,11 @@ from skitter.sinks.contract import Sink
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 
 
-def open_frontier(url: str, job: str, *, create: bool) -> Frontier:
-    """The frontier of one job. Without ``create`` it must be there already."""
+def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) -> Frontier:
+    """The frontier of one job. Without ``create`` it must be there already.
+
+    ``patient``: the job runs already, so a server that is away now is waited for and not an error.
+    """
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "memory":
         from skitter.frontier.memory import memory_frontier
@@ -25,7 +28,7 @@ def open_frontier(url: str, job: str, *, create: bool) -> Frontier:
     if is_redis(url):
         from skitter.frontier.redis import redis_frontier
 
-        return redis_frontier(url, job)
+        return redis_frontier(url, job, patient=patient)
     raise _no_frontier(url)
 
 

@@ -80,7 +80,7 @@ def make_worker(
 
 async def _work(config: ChildConfig, voice: Voice) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
-    frontier = open_frontier(config.frontier, config.job, create=False)
+    frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
@@ -91,7 +91,7 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
         heart = _Heart(worker, voice, settings.run.shutdown_seconds)
         renewal = RenewalThread(
             worker,
-            lambda: open_frontier(config.frontier, config.job, create=False),
+            lambda: open_frontier(config.frontier, config.job, create=False, patient=True),
             settings.limits.lease_seconds,
             heart.beat,
         )

@@ -84,7 +84,9 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
 async def _renewed(worker: Worker, plan: CrawlPlan, frontier: Frontier, lease_seconds: float) -> AsyncIterator[None]:
     """Its leases are kept, beside the loop where another client of the store can be had."""
     if is_shared(plan.frontier):
-        with RenewalThread(worker, lambda: open_frontier(plan.frontier, plan.spec.name, create=False), lease_seconds):
+        with RenewalThread(
+            worker, lambda: open_frontier(plan.frontier, plan.spec.name, create=False, patient=True), lease_seconds
+        ):
             yield
         return
     renewing = asyncio.create_task(renew_while_running(worker, frontier, lease_seconds, worker.lost))

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         for warning in warnings:
             warn(warning)
-        note(f"job {plan.spec.name}, frontier {plan.frontier}")
+        note(f"job {plan.spec.name}, frontier {Place(plan.frontier, plan.spec.name).shown}")
     with choose_progress(quiet=options.quiet, prints_items=prints_items) as progress:
         summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=progress.event))
     return conclude(summary, Place(plan.frontier, plan.spec.name), options)

@@ -21,6 +21,7 @@ T = TypeVar("T")
 FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
 
 
 def job_name_of(text: str) -> str:
@@ -41,9 +42,14 @@ class Place(NamedTuple):
     frontier: str
     job: str
 
+    @property
+    def shown(self) -> str:
+        """The frontier without its password, which must not end up in a log."""
+        return _PASSWORD.sub(r"\1***@", self.frontier)
+
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""
-        return shlex.join(["skitter", name, *words, "--frontier", self.frontier, "--job", self.job])
+        return shlex.join(["skitter", name, *words, "--frontier", self.shown, "--job", self.job])
 
 
 def locate(options: argparse.Namespace, *, must_exist: bool = True) -> Place:

@@ -20,6 +20,7 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
+    from skitter.cli.jobs import Place
     from skitter.cli.output import note, print_json
 
     found = asyncio.run(_look(options.frontier))
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
             print_json(_as_json(place, report))
         return 0
     if not found:
-        note(f"no jobs in {options.frontier or '.skitter'}")
+        note(f"no jobs in {Place(options.frontier or '.skitter', '').shown}")
         return 0
     print("\n".join(_as_text(found, with_frontier=options.frontier is None)))
     return 0
@@ -55,7 +56,7 @@ async def _look(frontier: str | None) -> list[tuple[Place, Report | None]]:
 def _as_json(place: Place, report: Report | None) -> dict[str, Any]:
     from skitter.cli.jobs import live_workers
 
-    told: dict[str, Any] = {"job": place.job, "frontier": place.frontier, "state": "unknown"}
+    told: dict[str, Any] = {"job": place.job, "frontier": place.shown, "state": "unknown"}
     if report is None:
         return told
     counts = report.counts
@@ -79,5 +80,5 @@ def _as_text(found: list[tuple[Place, Report | None]], *, with_frontier: bool) -
     for place, report in found:
         told = _as_json(place, report)
         figures = [number(told[name]) if name in told else "-" for name in ("workers", "unfinished", "done", "dead")]
-        rows.append((clean(place.job), told["state"], *figures, place.frontier if with_frontier else ""))
+        rows.append((clean(place.job), told["state"], *figures, place.shown if with_frontier else ""))
     return table(rows, right=[2, 3, 4, 5])

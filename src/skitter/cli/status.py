@@ -54,7 +54,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
-        "frontier": place.frontier,
+        "frontier": place.shown,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
         "errors": {name: n for name, n in report.errors.items() if n},
@@ -74,7 +74,7 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False) 
     lines = [
         f"job       {place.job}, run {job.run}, {clean(job.spec.spider) or 'built-in spider'}",
         f"state     {state}, {clock((job.ended_at or now) - job.started_at)}",
-        f"frontier  {place.frontier}",
+        f"frontier  {place.shown}",
         f"workers   {live_workers(report)}",
     ]
     if job.seeding:

@@ -37,7 +37,7 @@ def as_json(summary: Summary, place: Place) -> dict[str, Any]:
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(summary)
-    return fields | {"frontier": place.frontier}
+    return fields | {"frontier": place.shown}
 
 
 def as_text(summary: Summary) -> list[str]:

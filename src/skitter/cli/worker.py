@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         for warning in warnings:
             warn(warning)
-        note(f"job {place.job}, frontier {place.frontier}")
+        note(f"job {place.job}, frontier {place.shown}")
     with choose_progress(quiet=options.quiet, prints_items=False) as progress:
         summary = run_loop(
             app.run_worker(

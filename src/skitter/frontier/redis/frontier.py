@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,14 +36,19 @@ from skitter.model.request import Entry
 
 BUCKET_MEAN = 200
 """Of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
-_PACKED_SHARE = BUCKET_MEAN / 512
+_DEVIATIONS = 5
 _REVIVE_BATCH = 1000
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 
 
-def redis_frontier(url: str, job_name: str, *, clock: Callable[[], float] | None = None) -> RedisFrontier:
-    """The frontier of one job. ``clock`` is for tests: it stands in for the server's."""
-    return RedisFrontier(RedisServer(parse_address(url)), job_name, clock)
+def redis_frontier(
+    url: str, job_name: str, *, patient: bool = False, clock: Callable[[], float] | None = None
+) -> RedisFrontier:
+    """The frontier of one job. ``patient``: wait for a server that is away already at the first call.
+
+    ``clock`` is for tests: it stands in for the server's.
+    """
+    return RedisFrontier(RedisServer(parse_address(url), patient=patient), job_name, clock)
 
 
 class RedisFrontier:
@@ -85,7 +91,11 @@ class RedisFrontier:
     async def _bucket_mean(self) -> int:
         """Smaller where the server packs smaller sets only."""
         packed = await self._server.config("set-max-intset-entries")
-        return min(BUCKET_MEAN, max(8, int(int(packed) * _PACKED_SHARE))) if packed else BUCKET_MEAN
+        if packed is None:
+            return BUCKET_MEAN
+        # A bucket that is not split yet has twice the mean, and some have a few deviations (its root) more.
+        root = (math.sqrt(_DEVIATIONS**2 + 4 * int(packed)) - _DEVIATIONS) / 2
+        return max(1, min(BUCKET_MEAN, int(root**2 / 2)))
 
     async def job(self) -> Job:
         return as_job(await self._job_row(), self._name)

@@ -1,8 +1,8 @@
 """Payloads as they lie in Redis: without what the key of their queue says already.
 
 A stored request (``model.request.encode``) is a version byte and a msgpack map that begins with its URL. The URL begins
-with the host key, and so does the referrer most of the time. Without them, and without the names of the two fields, a
-queued request takes about 40 bytes less. What does not look like that is stored as it is.
+with the host key, and so does the referrer most of the time. Both are left out, and the names of the two fields
+with them. What does not look like that is stored as it is.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ ANSWER_SECONDS = 15.0
 MAX_HOPS = 5
 """Of one command, from node to node of a cluster."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
+_WHO = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"
 _log = logging.getLogger("skitter.frontier")
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
@@ -43,13 +44,13 @@ _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 class RedisServer:
     """One Redis, wherever it is now. Calls may run side by side: each has a connection to itself while it lasts."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, patient: bool = False) -> None:
         self.address = address
         self.life = ""
         """Of the server that was last connected to: another one may lack the newest writes."""
         self._route = route_to(address)
         self._free: list[AbstractConnection] = []
-        self._reached = False
+        self._reached = patient
         self._away_since: float | None = None
 
     async def run(self, name: str, key: str, *arguments: Any) -> Any:
@@ -128,9 +129,8 @@ class RedisServer:
                 return answer
 
     async def _meet(self, connection: AbstractConnection) -> None:
-        await connection.connect()
         try:
-            await connection.send_packed_command(hiredis.pack_command(("INFO", "server")))
+            await connection.send_packed_command(_WHO)
             told: bytes = await connection.read_response()
         except exceptions.NoPermissionError:
             # Then each connection may be to another one.

@@ -29,8 +29,8 @@ def by_host(grant: Grant) -> dict[str, list[Lease]]:
 
 
 def rest_of(grant: Grant) -> Grant:
-    """All that a grant says besides its leases."""
-    return msgspec.structs.replace(grant, leases=[])
+    """All that a grant says besides its leases and the name of its store."""
+    return msgspec.structs.replace(grant, leases=[], store="")
 
 
 def ready_hosts(traces: Iterable[Trace], gates: set[str], per_host: int) -> Ready:

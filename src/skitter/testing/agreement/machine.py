@@ -199,7 +199,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
         def outcomes(which: int) -> list[Outcome]:
             return [
-                Outcome(lease=pair[which], **self.fitting(pair[which], some))
+                Outcome(lease=pair[which], **self.fitting(pair[0], some))
                 for pair, some in zip(leases, fields, strict=True)
             ]
 

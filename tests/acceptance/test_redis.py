@@ -1,0 +1,52 @@
+"""A job in Redis, by the real command line: what workers of several machines would do, and what an operator does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from skitter.model.url import canonical
+from skitter.testing.web import WebSpec, served
+
+QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")
+
+
+@pytest.mark.parametrize("kind", ["redis", "redis-cluster", "redis-sentinel"])
+def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, services, kind) -> None:
+    place = ("--frontier", services.need(kind)["url"], "--job", f"accepted-{kind}")
+    with served(WebSpec.demo()) as web:
+        crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--fresh", "--json", *place, *QUICK)
+        joined = skitter.start("worker", "--stay", *place)
+        crawl.communicate(timeout=60)
+        joined.terminate()
+        joined.communicate(timeout=30)
+        expected = web.expected()
+    assert crawl.returncode == 0
+    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+    status = skitter.json("status", *place)
+    assert (status["state"], status["dead"]) == ("finished", len(expected.dead))
+    assert skitter.json("why", web.urls[0], *place)["state"] in ("ended", "done")
+    assert place[3] in [record["job"] for record in skitter.records("jobs", *place[:2])]
+    assert skitter.json("drop", *place)["dropped"]
+    assert place[3] not in [record["job"] for record in skitter.records("jobs", *place[:2])]
+    assert "no such job" in skitter.run("drop", *place, code=2).stderr
+
+
+def test_jobs_and_drop_know_files_too(skitter, site) -> None:
+    site.page("/", "<a href='/one'>")
+    site.page("/one", "")
+    for job in ("first", "second"):
+        skitter.json("crawl", site.url(), "--job", job)
+    assert [(record["job"], record["done"]) for record in skitter.records("jobs")] == [("first", 2), ("second", 2)]
+    assert "which job" in skitter.run("drop", code=2).stderr
+    skitter.run("drop", "--job", "first")
+    assert [record["job"] for record in skitter.records("jobs")] == ["second"]
+    assert not (skitter.folder / ".skitter" / "first.db").exists()
+
+
+def test_a_redis_that_is_not_there_is_exit_code_3_and_keeps_its_password(skitter) -> None:
+    ended = skitter.run("crawl", "http://127.0.0.1:9/", "--frontier", "redis://:hunter2@127.0.0.1:1", code=3)
+    assert "error: the frontier cannot be reached: redis://127.0.0.1:1/0" in ended.stderr
+    assert "hint:" in ended.stderr
+    assert "hunter2" not in ended.stderr
