@@ -28,6 +28,7 @@ class Committing:
     def __init__(self, books: Books, add: Callable[[Iterable[Entry]], int]) -> None:
         self._books = books
         self._add = add
+        self._least_notable = min(books.job.notable.values(), default=0.0)
 
     def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -127,9 +128,13 @@ class Committing:
     def _note(self, host: Host) -> None:
         """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
         notable = self._books.job.notable
-        notable[host.key] = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
-        if len(notable) > NOTABLE_HOSTS:
+        score = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        if host.key not in notable and len(notable) >= NOTABLE_HOSTS:
+            if score <= self._least_notable:
+                return
             del notable[min(notable, key=lambda key: notable[key])]
+        notable[host.key] = score
+        self._least_notable = min(notable.values())
 
     def _learn_robots(self, host: Host, hold: Hold, news: HostNews) -> None:
         assert news.robots is not None

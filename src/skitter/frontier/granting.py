@@ -80,7 +80,7 @@ class Granting:
         changed: list[Row] = []
         ready = self._ready(limit)
         # Each host's queue is read in chunks of its fair share; one more row tells the priority that waits next.
-        chunk = limit // max(1, len(ready)) + 2
+        chunk = limit // max(1, len(ready)) + 1
         heads = self._books.tables.heads([key for _, _, key in ready], chunk)
         while ready and len(leases) < limit:
             host = self._books.host(heapq.heappop(ready)[2])
@@ -102,26 +102,24 @@ class Granting:
                 heads |= self._books.tables.heads([host.key], chunk)
             if host.queued:
                 host.top = heads[host.key][0].priority
-            if politeness.phase_of(host, self._books.now, self._books.politeness) is Phase.READY:
+            if self._is_ready(host):
                 heapq.heappush(ready, (-host.top, host.served, host.key))
         self._books.tables.save_rows(changed)
         return leases
 
     def _ready(self, limit: int) -> list[tuple[int, int, str]]:
         """The best ``limit`` candidates, as a heap: of the store's, and of those this transaction has changed."""
-        touched = self._books.touched
-        stored = self._books.tables.ready_hosts(limit + len(touched))
-        found = [(-top, served, key) for top, served, key in stored if key not in touched]
-        found += [(-host.top, host.served, host.key) for host in touched.values()]
-        self._books.load_hosts(key for _, _, key in found)
-        # The limits may have been lowered since the store put a host down as ready.
-        ready = [
-            candidate
-            for candidate in found
-            if politeness.phase_of(self._books.hosts[candidate[2]], self._books.now, self._books.politeness)
-            is Phase.READY
-        ]
-        return heapq.nsmallest(limit, ready)
+        books = self._books
+        stored = books.tables.ready_hosts(limit + len(books.touched))
+        found = [(-top, served, key) for top, served, key in stored if key not in books.touched]
+        found += [(-host.top, host.served, host.key) for host in books.touched.values() if self._is_ready(host)]
+        best = heapq.nsmallest(limit, found)
+        books.load_hosts(key for _, _, key in best)
+        # The limits may have been lowered since the store put a host down as ready; asked for, it is put down anew.
+        return [candidate for candidate in best if self._is_ready(books.host(candidate[2]))]
+
+    def _is_ready(self, host: Host) -> bool:
+        return politeness.phase_of(host, self._books.now, self._books.politeness) is Phase.READY
 
     def _grant_row(self, worker: str, host: Host, row: Row, *, alone: bool = False) -> Lease:
         self._books.move(row, Place.LEASED)

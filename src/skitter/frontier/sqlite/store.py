@@ -32,7 +32,7 @@ _PRAGMAS = (
     "PRAGMA temp_store=MEMORY",
     "PRAGMA cache_size=-24000",
     # 16 MB of log between checkpoints: random pages of the seen index are then written once, not many times.
-    "PRAGMA wal_autocheckpoint=4000",
+    "PRAGMA wal_autocheckpoint=12000",
 )
 
 
