@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError
-from skitter.model.url import MAX_URL_CHARS, Joiner, absolute, canonical, host_key
+from skitter.model.url import MAX_URL_CHARS, Joiner, Joins, absolute, canonical, host_key
 
 BASE = "http://a.example/b/c?q=1#f"
 
@@ -203,3 +203,33 @@ class TestHostKey:
         joined = Joiner(url)("/x/" + path)
         assert joined is not None
         assert host_key(joined) == host_key(url)
+
+
+class TestJoins:
+    """Links that the pages of a folder share are joined once; the result is what joining anew would give."""
+
+    HREFS = ("a.html", "./a", "../b?x#f", "/c", "#here", "?page=2", "", " #here", "http:#here", "http:x", "//h.example")
+
+    @given(
+        st.lists(
+            st.sampled_from(
+                ["http://a.example/d/p", "http://a.example/d/q?u=/x", "https://a.example/d/p", "http://a.example/p"]
+            ),
+            min_size=2,
+            max_size=6,
+        ),
+        st.lists(st.one_of(st.sampled_from(HREFS), st.text(max_size=8))),
+    )
+    def test_shared_joins_change_nothing(self, bases: list[str], hrefs: list[str]) -> None:
+        joins = Joins()
+        for base in bases:
+            assert Joiner(base, joins).all(hrefs) == Joiner(base).all(hrefs)
+
+    def test_memory_is_bounded(self) -> None:
+        joins = Joins()
+        for number in range(3 * Joins.FOLDERS):
+            Joiner(f"http://a.example/{number}/p", joins).all([f"x{n}" for n in range(10)])
+        for _ in range(3):
+            Joiner("http://a.example/p", joins).all([f"y{n}" for n in range(Joins.HREFS)])
+        assert len(joins._folders) <= Joins.FOLDERS
+        assert sum(map(len, joins._folders.values())) <= 3 * Joins.HREFS

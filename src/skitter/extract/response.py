@@ -23,8 +23,8 @@ from skitter.extract.headers import Headers
 from skitter.extract.kind import kind_of
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
-from skitter.model.request import Request
-from skitter.model.url import Joiner, absolute
+from skitter.model.request import Links, Request
+from skitter.model.url import Joiner, Joins, absolute
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
@@ -38,6 +38,7 @@ class Response:
         "_encoding",
         "_headers",
         "_joiner",
+        "_joins",
         "_kind",
         "_links",
         "_parsel",
@@ -47,8 +48,10 @@ class Response:
         "request",
     )
 
-    def __init__(self, page: Page, request: Request) -> None:
+    def __init__(self, page: Page, request: Request, joins: Joins | None = None) -> None:
+        """``joins`` may be shared by the responses of one worker: links that many pages share are joined once."""
         self.page = page
+        self._joins = joins
         self.request = request
         self._kind: str | None = None
         self._encoding: str | None = None
@@ -163,11 +166,14 @@ class Response:
         """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long."""
         return self._joiner.flaws if self._joiner is not None else Counter()
 
-    def links(self) -> list[str]:
-        """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order."""
+    def links(self) -> Links:
+        """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
+
+        A callback may yield them as they are: they are followed.
+        """
         if self._links is None:
             self._links = self._find_links() if self.kind != "other" else []
-        return list(self._links)
+        return Links(self._links)
 
     def urljoin(self, href: str) -> str:
         """The absolute URL that a browser would make of ``href`` on this page, whatever its scheme."""
@@ -238,7 +244,7 @@ class Response:
 
     def _joined(self) -> Joiner:
         if self._joiner is None:
-            self._joiner = Joiner(self._base())
+            self._joiner = Joiner(self._base(), self._joins)
         return self._joiner
 
     def _href(self, link: Any) -> str:

@@ -47,13 +47,38 @@ def absolute(text: str, base: str | None = None) -> str:
     return _without_fragment(href)
 
 
+class Joins:
+    """What hrefs of a folder's pages were joined to: the menu of a site is joined once for a folder, not for a page.
+
+    Bounded: so many folders, so many hrefs each; what is full is forgotten.
+    """
+
+    __slots__ = ("_folders",)
+    FOLDERS = 64
+    HREFS = 4096
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, str]] = {}
+
+    def of(self, base: str) -> dict[str, str]:
+        """The joined hrefs of the folder that a base URL stands in."""
+        folder = base.partition("?")[0].rpartition("/")[0]
+        known = self._folders.get(folder)
+        if known is None or len(known) > self.HREFS:
+            if len(self._folders) >= self.FOLDERS:
+                del self._folders[next(iter(self._folders))]
+            known = self._folders[folder] = {}
+        return known
+
+
 class Joiner:
     """Joins many hrefs to one base. Bad ones become None and are counted by rule in ``flaws``."""
 
-    __slots__ = ("_base", "flaws")
+    __slots__ = ("_base", "_joined", "flaws")
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, joins: Joins | None = None) -> None:
         self._base = can_ada.parse(base)
+        self._joined = {} if joins is None else joins.of(base)
         self.flaws: Counter[str] = Counter()
 
     def __call__(self, href: str) -> str | None:
@@ -62,8 +87,12 @@ class Joiner:
 
     def all(self, hrefs: Iterable[str]) -> list[str]:
         """The good ones, in order. One loop without calls: a page has a hundred links, and this is half their cost."""
-        base, joined = self._base, []
+        base, joined, known = self._base, [], self._joined
         for href in hrefs:
+            url = known.get(href)
+            if url is not None:
+                joined.append(url)
+                continue
             try:
                 url = (base + href).href
             except (ValueError, TypeError):
@@ -73,6 +102,8 @@ class Joiner:
                 url = url[: url.index("#")]
             if url.startswith(("http://", "https://")) and len(url) <= MAX_URL_CHARS:
                 joined.append(url)
+                if _depends_on_folder_only(href):
+                    known[href] = url
             else:
                 self.flaws[_flaw(url) or ""] += 1
         return joined
@@ -102,6 +133,12 @@ def canonical(url: str) -> str:
         query = "&".join(fields)
     href = parsed.href
     return href[: href.index("/", 8)] + path + ("?" + query if query else "")
+
+
+def _depends_on_folder_only(href: str) -> bool:
+    """Not so "#here", "?page=2", " #here", nor "http:#here", which a browser takes for relative."""
+    first = href[:1]
+    return (first.isalnum() or first in ("/", ".")) and (":" not in href or "://" in href)
 
 
 def _normal_escape(match: re.Match[str]) -> str:

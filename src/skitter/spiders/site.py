@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from skitter.extract.response import Response
-from skitter.model.request import Request
+from skitter.model.request import Links
 from skitter.spiders.base import Spider
 
 
@@ -16,7 +16,7 @@ class SiteSpider(Spider):
 
     name = "site"
 
-    def parse(self, response: Response) -> Iterator[dict[str, Any] | Request]:
+    def parse(self, response: Response) -> Iterator[dict[str, Any] | Links]:
         request, page = response.request, response.page
         yield {
             "url": response.url,
@@ -28,4 +28,4 @@ class SiteSpider(Spider):
             "referrer": request.referrer,
             "fetched_at": datetime.fromtimestamp(page.started_at, UTC).isoformat(timespec="milliseconds"),
         }
-        yield from map(Request, response.links())
+        yield response.links()

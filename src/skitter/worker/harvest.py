@@ -10,7 +10,7 @@ from skitter.errors import UrlError
 from skitter.extract.items import encode_item, is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.request import Entry, Fingerprinter, Links, Request
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
@@ -95,11 +95,22 @@ class Harvest:
         """One thing that a callback yielded."""
         if isinstance(output, Request):
             self._take_request(output)
+        elif isinstance(output, Links):
+            self._take_links(output)
         elif is_item(output):
             self.items.append(encode_item(output))
             self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def _take_links(self, urls: Links) -> None:
+        new = self._rules.known.unknown(urls)
+        if len(new) < len(urls):
+            self.tally["duplicates"] += len(urls) - len(new)
+            # Each counts as one place, known or not (see ``_take_request``).
+            self._place += len(urls) - len(new)
+        for url in new:
+            self._take_request(Request(url))
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin

@@ -29,6 +29,11 @@ class KnownUrls:
             return True
         return False
 
+    def unknown(self, urls: Iterable[str]) -> list[str]:
+        """Those that are not known, in order."""
+        young = self._young
+        return [url for url in urls if url not in young and url not in self]
+
     def learn(self, urls: Iterable[str]) -> None:
         """The frontier has these."""
         for url in urls:

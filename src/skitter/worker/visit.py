@@ -15,6 +15,7 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Request
+from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation
 from skitter.settings import Settings
@@ -41,6 +42,7 @@ class Visitor:
         self._settings = settings
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
+        self._joins = Joins()
 
     async def visit(self, lease: Lease, request: Request) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted."""
@@ -67,7 +69,7 @@ class Visitor:
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request)
+        response = Response(page, request, self._joins)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"

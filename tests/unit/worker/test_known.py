@@ -35,3 +35,9 @@ def test_it_is_bounded_and_invents_nothing(size: int, urls: list[str]) -> None:
         told.add(url)
         assert url in known
         assert len(known._young) + len(known._old) <= max(2, size)
+
+
+def test_unknown_leaves_the_known_ones_out_in_order() -> None:
+    known = KnownUrls(4)
+    known.learn(["a", "b", "c"])
+    assert known.unknown(["x", "a", "y", "c", "b", "x"]) == ["x", "y", "x"]
