@@ -62,8 +62,6 @@ class SqliteTables:
     def forget_cache(self) -> None:
         """After a rollback nothing that was remembered is certain."""
         self._job = 0
-        self._indexed: dict[str, tuple[int, int, int, float]] = {}
-        """Hosts read in this transaction: what the indexes know of them."""
         self._spec: JobSpec = _NO_SPEC
         self._spec_version = -1
 
@@ -78,8 +76,6 @@ class SqliteTables:
         ).fetchone()
         if found is None:
             return None
-        # Another process may have moved hosts since the last transaction.
-        self._indexed.clear()
         self._job, self._time, record, version = found
         if version != self._spec_version:
             spec = self._execute("SELECT spec FROM jobs WHERE job = ?", (self._job,)).fetchone()[0]
@@ -187,29 +183,12 @@ class SqliteTables:
     # ---- hosts
 
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]:
-        found = self._execute(
-            "SELECT key, phase, top, served, due, record FROM hosts WHERE job = ? AND key IN"
-            " (SELECT value FROM json_each(?))",
-            (self._job, json.dumps(keys)),
-        )
-        hosts = {}
-        for key, phase, top, served, due, record in found:
-            self._indexed[key] = (phase, top, served, due)
-            hosts[key] = _decode_host(record)
-        return hosts
+        found = self._hosts("key IN (SELECT value FROM json_each(?))", json.dumps(keys))
+        return {host.key: host for host in found}
 
     def save_hosts(self, hosts: Sequence[Host]) -> None:
-        job, moved, same = self._job, [], []
-        for host in hosts:
-            place = (host.phase, host.top, host.served, due_at(host))
-            # SQLite rewrites the indexes of every column that is set, also to the same value.
-            if self._indexed.get(host.key) == place:
-                same.append((_encode(host), job, host.key))
-            else:
-                self._indexed[host.key] = place
-                moved.append((job, host.key, *place, _encode(host)))
-        self._executemany("UPDATE hosts SET record = ? WHERE job = ? AND key = ?", same)
-        self._executemany(_SAVE_HOST, moved)
+        job = self._job
+        self._executemany(_SAVE_HOST, [(job, h.key, h.phase, h.top, h.served, due_at(h), _encode(h)) for h in hosts])
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
         return self._execute(
@@ -229,6 +208,10 @@ class SqliteTables:
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
         return due
+
+    def _hosts(self, where: str, *values: object) -> list[Host]:
+        found = self._execute(f"SELECT record FROM hosts WHERE job = ? AND {where}", (self._job, *values))
+        return [_decode_host(record) for (record,) in found]
 
     def robots(self, host_key: str) -> RobotsRecord | None:
         record = self._one("SELECT record FROM robots WHERE job = ? AND host = ?", host_key)
