@@ -71,7 +71,7 @@ class Committing:
         if len(links) > new:
             self._books.bump("duplicates", len(links) - new)
         # A lease may follow in this transaction, and its reaper must not find what has just ended.
-        self._books.flush()
+        self._books.flush_holds()
         return accepted
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
