@@ -11,6 +11,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    └── SinkError          a target cannot be written
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
+ ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  └── ItemError               an item that cannot be encoded
 

@@ -11,7 +11,8 @@
  5  Order: among ready hosts the one with the highest waiting priority, then the least recently served;
     inside a host priority, then first in first out. A request that comes back keeps its place.
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
- 7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing.
+ 7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. (Still an exception:
+    giving up a host moves its whole queue at once. docs/guarantees.md has the figures.)
  8  Resume: everything above holds after any process was killed at any instant (``memory:`` excepted:
     it dies with its process).
 
