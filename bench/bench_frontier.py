@@ -1,10 +1,12 @@
 """A frontier alone: URLs a second through add, lease and commit, at several queue lengths.
 
 bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3]
-                  [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT]
+                  [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT] [--apart]
 
-Each length is filled first; then batches of 64 are added, leased and committed while the queue keeps
-its length. The lengths take turns, so that a noisy machine is noisy for all of them. Prints one JSON object.
+Each length is filled first; then 64 URLs at a time are added, leased and committed as a worker does it, while the queue
+keeps its length: one call commits 64 pages with 64 new links and asks for 64 more. With --apart the new URLs come in
+a call of their own, and with it in a second transaction. The lengths take turns, so that a noisy machine is noisy for
+all of them. Prints one JSON object.
 
 With redis, each length is a job of its own, removed at the end. Without --redis-url a private server is started.
 ``memory_bytes_per_url`` is what a queued URL takes of the server's used_memory, the URL itself included.
@@ -37,9 +39,10 @@ BATCH = 64
 class Load:
     """One frontier with a queue of a certain length."""
 
-    def __init__(self, frontier: Frontier, hosts: int) -> None:
+    def __init__(self, frontier: Frontier, hosts: int, *, apart: bool) -> None:
         self.frontier = frontier
         self._hosts = hosts
+        self._apart = apart
         self._number = 0
         self._leases: list[Lease] = []
 
@@ -58,12 +61,20 @@ class Load:
         while done < urls:
             # Making the URLs and their identities is the worker's cost, not the frontier's.
             entries = self._entries()
+            apart = self._apart or len(self._leases) < BATCH
             outcomes = [
-                Outcome(lease=lease, ending=Ending.DONE, status=200, news=HostNews(answered=True, latency_seconds=0.1))
-                for lease in self._leases
+                Outcome(
+                    lease=lease,
+                    ending=Ending.DONE,
+                    status=200,
+                    news=HostNews(answered=True, latency_seconds=0.1),
+                    links=[] if apart else [entry],
+                )
+                for lease, entry in zip(self._leases, entries, strict=False)
             ]
             began, began_cpu = time.perf_counter(), time.process_time()
-            await self.frontier.add(entries)
+            if apart:
+                await self.frontier.add(entries)
             answer = await self.frontier.commit("bench", outcomes, want=BATCH)
             wall += time.perf_counter() - began
             cpu += time.process_time() - began_cpu
@@ -142,6 +153,7 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--backend", choices=["sqlite", "memory", "redis"], default="sqlite")
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
+    parser.add_argument("--apart", action="store_true", help="add the new URLs in calls of their own")
     options = parser.parse_args()
     report = []
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +162,7 @@ async def main() -> None:
         for queued in options.queued:
             name = f"bench-{queued}"
             before = await stores.bytes_of(name)
-            loads[queued] = Load(stores.frontier(name), options.hosts)
+            loads[queued] = Load(stores.frontier(name), options.hosts, apart=options.apart)
             seconds = await loads[queued].begin(queued, job=name)
             size = await stores.bytes_of(name) - before
             kind = "memory" if options.backend == "redis" else "disk"
@@ -168,7 +180,13 @@ async def main() -> None:
         row["cpu_us"] = statistics.median(cpu for _, cpu in times) / options.cycles * 1e6
     slowest = min(row["urls_per_second"] for row in report)
     fastest = max(row["urls_per_second"] for row in report)
-    result = {"backend": options.backend, "hosts": options.hosts, "rows": report, "ratio": fastest / slowest}
+    result = {
+        "backend": options.backend,
+        "hosts": options.hosts,
+        "apart": options.apart,
+        "rows": report,
+        "ratio": fastest / slowest,
+    }
     print(json.dumps(result, indent=1))
 
 

@@ -16,7 +16,7 @@ NOW = 1000.0
 
 @pytest.fixture
 def host() -> Host:
-    return Host("http://a.example", queued=1)
+    return Host("http://a.example", waiting=True)
 
 
 class TestPhase:

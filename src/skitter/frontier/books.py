@@ -86,13 +86,18 @@ class Books:
         """A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay."""
         if host.run != self.job.run:
             host.run = self.job.run
-            host.queued = host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
-            host.gate = host.trusted = False
+            host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.waiting = host.gate = host.trusted = False
         return host
 
-    def joined_queue(self, host: Host, priority: int) -> None:
-        host.top = priority if host.queued == 0 else max(host.top, priority)
-        host.queued += 1
+    def joined_queue(self, host_key: str, priority: int) -> None:
+        """Most links join a queue of which the host knows already, and then its record is not written."""
+        if host_key not in self.hosts:
+            self.load_hosts([host_key])
+        host = self.hosts[host_key]
+        if not host.waiting or priority > host.top:
+            host = self.host(host_key)
+            host.waiting, host.top = True, priority
 
     def requeue(self, row: Row) -> None:
         """Back to its old place in the queue: seq does not change."""
@@ -100,7 +105,7 @@ class Books:
             self.move(row, Place.SUSPECT)
         else:
             self.move(row, Place.QUEUED)
-            self.joined_queue(self.host(row.host_key), row.priority)
+            self.joined_queue(row.host_key, row.priority)
 
     def die(self, row: Row, error_class: str, error: str) -> None:
         row.error_class, row.error, row.ended_at = error_class, error, self.now
@@ -108,9 +113,9 @@ class Books:
         self.move(row, Place.DEAD)
 
     def move(self, row: Row, place: Place) -> None:
-        job = self.job
-        for counter, step in ((_COUNTER[row.place], -1), (_COUNTER[place], 1)):
-            setattr(job, counter, getattr(job, counter) + step)
+        job, old, new = self.job, _COUNTER[row.place], _COUNTER[place]
+        setattr(job, old, getattr(job, old) - 1)
+        setattr(job, new, getattr(job, new) + 1)
         row.place = place
 
     def current(self, leases: Iterable[Lease]) -> list[Hold | None]:
@@ -137,10 +142,9 @@ class Books:
     def give_up(self, host: Host, error_class: str, error: str) -> None:
         while rows := self.tables.waiting(host.key, BATCH):
             for row in rows:
-                if row.place is Place.QUEUED:
-                    host.queued -= 1
                 self.die(row, error_class, f"the host is down: {error}")
             self.tables.save_rows(rows)
+        host.waiting = False
 
     def seeding_over(self, problem: str) -> None:
         self.job.seeding = False

@@ -33,7 +33,6 @@ class Committing:
     def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
         holds = self._books.current(outcome.lease for outcome in outcomes)
-        rows = self._books.tables.rows([hold.id for hold in holds if hold is not None and hold.work is Work.PAGE])
         keep_items = bool(self._books.tables.sinks())
         self._books.load_hosts(hold.host_key for hold in holds if hold is not None and hold.host_key)
         accepted: list[bool] = []
@@ -61,10 +60,9 @@ class Committing:
             if not outcome.touched:
                 politeness.given_back(host, hold.epoch, self._books.now)
             struck = self._hear(host, hold, outcome)
-            if hold.work is Work.PAGE:
-                row = rows[hold.id]
-                self._end(row, host, outcome, struck=struck)
-                changed.append(row)
+            if hold.row is not None:
+                self._end(hold.row, host, outcome, struck=struck)
+                changed.append(hold.row)
         self._books.tables.save_rows(changed)
         self._drop_downed(outcomes, accepted)
         new = self._add(links)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from collections import defaultdict
+from itertools import islice
+
+import msgspec
 
 from skitter.frontier.books import Books
 from skitter.frontier.tables import Hold, Place, Row
@@ -16,39 +20,65 @@ POLL_SECONDS = 1.0
 SEED_ID = 0
 
 
-class Granting:
-    """Grants leases on the books of one transaction."""
+class _Choice(msgspec.Struct):
+    """What was granted, before its request is read."""
 
-    def __init__(self, books: Books) -> None:
+    work: Work
+    epoch: int
+    host: Host | None
+    start_seconds: float | None = None
+    seq: int = 0
+    alone: bool = False
+
+
+class Granting:
+    """Grants leases to one worker, on the books of one transaction.
+
+    First the choice is made, for which priorities are enough; then the requests that were chosen are read, all at once.
+    """
+
+    def __init__(self, books: Books, worker: str) -> None:
         self._books = books
+        self._worker = worker
+        self._chosen: list[_Choice] = []
 
     def outbox_is_full(self) -> bool:
         bound = self._books.settings.limits.max_outbox_items
         return any(self._books.job.position - sink.progress.position >= bound for sink in self._books.tables.sinks())
 
-    def grant(self, worker: str, limit: int) -> list[Lease]:
+    def grant(self, limit: int) -> list[Lease]:
         """Leases that may start now, at most ``limit``."""
         maximum = self._books.settings.limits.max_pages
         if maximum is not None:
             # Done and leased together never exceed it.
             limit = min(limit, maximum - self._books.job.done - self._books.job.leased)
-        held, alone = self._books.tables.load_of(worker)
-        if alone or limit <= 0:
-            return []
+        held, alone = self._books.tables.load_of(self._worker)
+        if not alone and limit > 0:
+            self._choose(limit, held)
+        return self._leases()
+
+    # ---- the choice
+
+    def _choose(self, limit: int, held: int) -> None:
         seeder = self._seeder()
         if self._books.job.seeding and seeder is None:
             # What is to be leased alone waits until a worker holds nothing; until then it gets nothing more.
             if losses.is_suspect(self._books.job.seed_losses):
-                return [] if held else [self._hold(Work.SEED, SEED_ID, worker, "", alone=True)]
-            seed = self._hold(Work.SEED, SEED_ID, worker, "")
-            return [seed, *self._grant_hosts(worker, limit - 1, None)]
-        if seeder == worker:
+                if not held:
+                    self._take(Work.SEED, None, alone=True)
+                return
+            self._take(Work.SEED, None)
+            self._choose_hosts(limit, None)
+            return
+        if seeder == self._worker:
             # A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
-            return self._grant_hosts(worker, limit, None)
+            self._choose_hosts(limit, None)
+            return
         suspect = self._suspect()
-        if suspect is not None:
-            return [] if held else self._grant_suspect(worker, suspect)
-        return self._grant_hosts(worker, limit, held)
+        if suspect is None:
+            self._choose_hosts(limit, held)
+        elif not held:
+            self._choose_suspect(suspect)
 
     def _seeder(self) -> str | None:
         """Who holds the seeding."""
@@ -63,49 +93,48 @@ class Granting:
                 return row
         return None
 
-    def _grant_suspect(self, worker: str, row: Row) -> list[Lease]:
+    def _choose_suspect(self, row: Row) -> None:
         host = self._books.host(row.host_key)
         if politeness.needs_gate(host, self._books.now, self._books.politeness):
-            return [self._grant_gate(worker, host, alone=losses.is_suspect(host.gate_losses))]
-        lease = self._grant_row(worker, host, row, alone=True)
-        self._books.tables.save_rows([row])
-        return [lease]
+            self._take_gate(host, alone=losses.is_suspect(host.gate_losses))
+        else:
+            self._take(Work.PAGE, host, row.seq, alone=True)
 
-    def _grant_hosts(self, worker: str, limit: int, held: int | None) -> list[Lease]:
+    def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``limit`` candidates are enough: each grant uses up at most one that was not served yet.
 
         ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone.
         """
-        leases: list[Lease] = []
-        changed: list[Row] = []
         ready = self._ready(limit)
-        # Each host's queue is read in chunks of its fair share; one more row tells the priority that waits next.
+        # Each host's queue is read in chunks of its fair share; one more tells the priority that waits next.
         chunk = limit // max(1, len(ready)) + 1
         heads = self._books.tables.heads([key for _, _, key in ready], chunk)
-        while ready and len(leases) < limit:
+        read_to_the_end = {key for key, queue in heads.items() if len(queue) < chunk}
+        taken: defaultdict[str, int] = defaultdict(int)
+        while ready and len(self._chosen) < limit:
             host = self._books.host(heapq.heappop(ready)[2])
             if politeness.needs_gate(host, self._books.now, self._books.politeness):
                 if not losses.is_suspect(host.gate_losses):
-                    leases.append(self._grant_gate(worker, host))
+                    self._take_gate(host)
                 elif held is not None:
-                    if not held and not leases:
-                        leases.append(self._grant_gate(worker, host, alone=True))
+                    if not held and not self._chosen:
+                        self._take_gate(host, alone=True)
                     break
                 continue
-            row = heads[host.key].popleft()
-            host.queued -= 1
-            leases.append(self._grant_row(worker, host, row))
-            changed.append(row)
-            if not heads[host.key] and host.queued:
-                self._books.tables.save_rows(changed)
-                changed = []
-                heads |= self._books.tables.heads([host.key], chunk)
-            if host.queued:
-                host.top = heads[host.key][0].priority
+            queue = heads[host.key]
+            self._take(Work.PAGE, host, queue.popleft()[1])
+            taken[host.key] += 1
+            if not queue and host.key not in read_to_the_end:
+                # What was chosen is not held yet, and comes first again.
+                more = self._books.tables.heads([host.key], taken[host.key] + chunk)[host.key]
+                queue.extend(islice(more, taken[host.key], None))
+                if len(queue) < chunk:
+                    read_to_the_end.add(host.key)
+            host.waiting = bool(queue)
+            if queue:
+                host.top = queue[0][0]
             if self._is_ready(host):
                 heapq.heappush(ready, (-host.top, host.served, host.key))
-        self._books.tables.save_rows(changed)
-        return leases
 
     def _ready(self, limit: int) -> list[tuple[int, int, str]]:
         """The best ``limit`` candidates, as a heap: of the store's, and of those this transaction has changed."""
@@ -121,38 +150,49 @@ class Granting:
     def _is_ready(self, host: Host) -> bool:
         return politeness.phase_of(host, self._books.now, self._books.politeness) is Phase.READY
 
-    def _grant_row(self, worker: str, host: Host, row: Row, *, alone: bool = False) -> Lease:
-        self._books.move(row, Place.LEASED)
-        return self._hold(Work.PAGE, row.id, worker, host.key, row=row, alone=alone)
-
-    def _grant_gate(self, worker: str, host: Host, *, alone: bool = False) -> Lease:
-        lease = self._hold(Work.ROBOTS, gate_id(host.key), worker, host.key, alone=alone)
+    def _take_gate(self, host: Host, *, alone: bool = False) -> None:
+        self._take(Work.ROBOTS, host, alone=alone)
         host.gate = True
-        return lease
 
-    def _hold(
-        self, work: Work, request_id: int, worker: str, host_key: str, *, row: Row | None = None, alone: bool = False
-    ) -> Lease:
-        deadline = self._books.now + self._books.settings.limits.lease_seconds
-        epoch, self._books.job.next_epoch = self._books.job.next_epoch, self._books.job.next_epoch + 1
-        self._books.new_holds.append(Hold(work, request_id, epoch, worker, host_key, self._books.now, deadline, alone))
-        if work is Work.SEED:
-            return Lease(work=work, id=request_id, epoch=epoch, leased_at=self._books.now, deadline=deadline)
-        host = self._books.host(host_key)
-        start_seconds = politeness.granted(host, epoch, self._books.now, self._books.politeness)
+    def _take(self, work: Work, host: Host | None, seq: int = 0, *, alone: bool = False) -> None:
+        books = self._books
+        epoch, books.job.next_epoch = books.job.next_epoch, books.job.next_epoch + 1
+        start_seconds = politeness.granted(host, epoch, books.now, books.politeness) if host else None
+        self._chosen.append(_Choice(work, epoch, host, start_seconds, seq, alone))
+
+    # ---- the leases
+
+    def _leases(self) -> list[Lease]:
+        rows = self._books.tables.rows_at([choice.seq for choice in self._chosen if choice.work is Work.PAGE])
+        leases = [self._lease(choice, rows.get(choice.seq)) for choice in self._chosen]
+        self._chosen = []
+        return leases
+
+    def _lease(self, choice: _Choice, row: Row | None) -> Lease:
+        books, host, work = self._books, choice.host, choice.work
+        if row is not None:
+            books.move(row, Place.LEASED)
+            request_id = row.id
+        else:
+            request_id = gate_id(host.key) if host else SEED_ID
+        deadline = books.now + books.settings.limits.lease_seconds
+        host_key = host.key if host else ""
+        books.new_holds.append(
+            Hold(work, request_id, choice.epoch, self._worker, host_key, books.now, deadline, choice.alone, row=row)
+        )
         return Lease(
             work=work,
             id=request_id,
-            epoch=epoch,
+            epoch=choice.epoch,
             host_key=host_key,
             payload=row.payload if row else b"",
             attempts=row.attempts if row else 0,
-            leased_at=self._books.now,
+            leased_at=books.now,
             deadline=deadline,
-            start_seconds=start_seconds,
+            start_seconds=choice.start_seconds,
             # An earlier run may have read a file that this one was told to ignore.
-            robots_version=host.robots_version if self._books.politeness.obey_robots else 0,
-            trusted=host.trusted,
+            robots_version=host.robots_version if host and books.politeness.obey_robots else 0,
+            trusted=host.trusted if host else False,
         )
 
     def ask_again_seconds(self) -> float:

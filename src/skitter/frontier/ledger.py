@@ -42,7 +42,7 @@ class Ledger(Books):
                 Row(self.job.next_seq, entry.id, entry.host_key, entry.priority, entry.payload, added_at=self.now)
             )
             self.job.next_seq += 1
-            self.joined_queue(self.host(entry.host_key), entry.priority)
+            self.joined_queue(entry.host_key, entry.priority)
         self.tables.insert(rows)
         self.job.queued += len(rows)
         return len(rows)
@@ -79,14 +79,14 @@ class Ledger(Books):
         self.reap()
         self._wake()
         self.settle()
-        granting = Granting(self)
+        granting = Granting(self, worker)
         leases: list[Lease] = []
         blocked_by = ""
         if self.job.state is State.RUNNING:
             if granting.outbox_is_full():
                 blocked_by = "sink"
             else:
-                leases = granting.grant(worker, limit)
+                leases = granting.grant(limit)
         self.flush()
         return Grant(
             leases=leases,
@@ -123,7 +123,7 @@ class Ledger(Books):
         """Work goes back as if it had never been leased, but for the delay of a host that it has touched."""
         # By epoch, because a lease that is named twice is handed back once.
         holds = {hold.epoch: hold for hold in self.current(leases) if hold is not None}.values()
-        rows = self.tables.rows([hold.id for hold in holds if hold.work is Work.PAGE])
+        returned = []
         for hold in holds:
             if hold.work is not Work.SEED:
                 host = self.host(hold.host_key)
@@ -132,9 +132,10 @@ class Ledger(Books):
                 if late:
                     politeness.came_late(host)
             self.end_hold(hold)
-            if hold.work is Work.PAGE:
-                self.requeue(rows[hold.id])
-        self.tables.save_rows(list(rows.values()))
+            if hold.row is not None:
+                self.requeue(hold.row)
+                returned.append(hold.row)
+        self.tables.save_rows(returned)
 
     def reap(self) -> int:
         """Expired leases go back, each with a loss."""
@@ -147,8 +148,8 @@ class Ledger(Books):
         return lost
 
     def _lose(self, holds: Sequence[Hold]) -> int:
-        rows = self.tables.rows([hold.id for hold in holds if hold.work is Work.PAGE])
         self.load_hosts(hold.host_key for hold in holds if hold.host_key)
+        returned: list[Row] = []
         given_up: list[Host] = []
         for hold in holds:
             self.end_hold(hold)
@@ -162,15 +163,15 @@ class Ledger(Books):
                 host.gate_losses += 1
                 if host.gate_losses >= losses.LOSSES_IN_ALL:
                     given_up.append(host)
-            else:
-                row = rows[hold.id]
+            elif (row := hold.row) is not None:
                 row.losses += 1
                 row.losses_alone += hold.alone
                 if losses.is_fatal(row.losses_alone):
                     self.die(row, "lost", f"lost its worker {row.losses} times, the last ones with this page alone")
                 else:
                     self.requeue(row)
-        self.tables.save_rows(list(rows.values()))
+                returned.append(row)
+        self.tables.save_rows(returned)
         for host in given_up:
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)

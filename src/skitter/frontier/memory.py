@@ -71,6 +71,7 @@ class MemoryTables:
 
     def _empty_run(self) -> None:
         self._rows: dict[int, Row] = {}
+        self._by_seq: dict[int, Row] = {}
         self._queues: defaultdict[str, _Index] = defaultdict(_Index)
         self._delayed = _Index()
         self._suspects = _Index()
@@ -102,11 +103,14 @@ class MemoryTables:
 
     def insert(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            self._rows[row.id] = row
+            self._rows[row.id] = self._by_seq[row.seq] = row
         self.save_rows(rows)
 
     def row(self, request_id: int) -> Row | None:
         return self._rows.get(request_id)
+
+    def queue_length(self, host_key: str, limit: int) -> int:
+        return min(limit, len(self._queues[host_key].keys))
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
         return {request_id: self._rows[request_id] for request_id in ids if request_id in self._rows}
@@ -118,9 +122,12 @@ class MemoryTables:
             self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
             self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
 
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
+    def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
+        return {seq: self._by_seq[seq] for seq in seqs}
+
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
         return {
-            host_key: deque(self._rows[key[-1]] for key in self._queues[host_key].keys[:limit])
+            host_key: deque((-priority, seq) for priority, seq, _ in self._queues[host_key].keys[:limit])
             for host_key in host_keys
         }
 
@@ -186,6 +193,7 @@ class MemoryTables:
             key = (hold.work, hold.id)
             self._holds[key] = hold
             self._by_worker[hold.worker].add(key)
+        self.save_rows([hold.row for hold in holds if hold.row is not None])
 
     def drop_holds(self, holds: Sequence[Hold]) -> None:
         for hold in holds:

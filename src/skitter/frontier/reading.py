@@ -11,6 +11,8 @@ from skitter.model.lease import Work
 from skitter.model.request import decode
 from skitter.policy import politeness
 
+MOST_COUNTED = 100_000
+"""Of a host's queue. People need no exact figure beyond, and counting a million would hold up the crawl."""
 STATE_OF = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
 
 
@@ -45,7 +47,7 @@ def _notable_hosts(ledger: Ledger, limit: int) -> list[HostSeen]:
     notable = ledger.job.notable
     keys = sorted(notable, key=lambda key: (-notable[key], key))[:limit]
     found = ledger.tables.hosts(keys)
-    return [_host_seen(found[key], ledger.now) for key in keys if key in found]
+    return [_host_seen(ledger, found[key]) for key in keys if key in found]
 
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:
@@ -62,10 +64,10 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
     request = decode(row.payload)
     host = ledger.tables.hosts([row.host_key]).get(row.host_key)
     hold = ledger.tables.holds([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))
-    waits = row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
+    waits = hold is None and row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
     ready_at = max(row.not_before, politeness.due_at(host) if host else 0.0) if waits else 0.0
     return Trace(
-        state=STATE_OF[row.place],
+        state=STATE_OF[Place.LEASED if hold else row.place],
         url=request.url,
         depth=request.depth,
         priority=row.priority,
@@ -79,7 +81,7 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
         error=row.error,
         ready_in_seconds=max(0.0, ready_at - ledger.now),
         worker=hold.worker if hold else "",
-        host=_host_seen(host, ledger.now) if host else None,
+        host=_host_seen(ledger, host) if host else None,
     )
 
 
@@ -98,10 +100,11 @@ def dead(row: Row) -> Dead:
     )
 
 
-def _host_seen(host: Host, now: float) -> HostSeen:
+def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
+    now = ledger.now
     return HostSeen(
         key=host.key,
-        queued=host.queued,
+        queued=ledger.tables.queue_length(host.key, MOST_COUNTED),
         in_flight=host.in_flight,
         due_seconds=max(0.0, politeness.due_at(host) - now),
         blocked_seconds=max(0.0, host.blocked_until - now),

@@ -68,6 +68,8 @@ class Hold(msgspec.Struct):
     alone: bool = False
     staged: bool = False
     """Items of earlier parts are staged under its epoch."""
+    row: Row | None = None
+    """Of a page: its request, maybe without the payload."""
 
 
 class JobRow(msgspec.Struct):
@@ -125,17 +127,22 @@ class Tables(Protocol):
     def known(self, ids: Sequence[int]) -> set[int]: ...
     def insert(self, rows: Sequence[Row]) -> None: ...
     def row(self, request_id: int) -> Row | None: ...
+    def queue_length(self, host_key: str, limit: int) -> int:
+        """How many are queued and not held; counted no further than ``limit``."""
+        ...
+
     def rows(self, ids: Sequence[int]) -> dict[int, Row]: ...
     def save_rows(self, rows: Sequence[Row]) -> None:
         """Everything but seq, id, host, priority and payload, which never change."""
         ...
 
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
-        """The first queued rows of each host: highest priority first, then lowest seq."""
+    def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]: ...
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
+        """(priority, seq) of the first rows in each host's queue that nobody holds, in the order of promise 5."""
         ...
 
     def suspects(self, limit: int) -> list[Row]:
-        """Suspect rows, lowest seq first."""
+        """Suspect rows that nobody holds, lowest seq first."""
         ...
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
@@ -144,7 +151,7 @@ class Tables(Protocol):
 
     def next_row_due(self) -> float | None: ...
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        """Queued, suspect and delayed rows of a host, any order."""
+        """Queued, suspect and delayed rows of a host that nobody holds, any order."""
         ...
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
@@ -171,6 +178,7 @@ class Tables(Protocol):
         ...
 
     # Leases
+    # A request that is held has left its queue; where its row says so is the store's affair.
     def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]: ...
     def save_holds(self, holds: Sequence[Hold]) -> None: ...
     def drop_holds(self, holds: Sequence[Hold]) -> None: ...

@@ -24,10 +24,11 @@ class Host(msgspec.Struct, array_like=True):
     """The state of one host key. Times are the store's clock; 0 means never."""
 
     key: str
-    queued: int = 0
+    waiting: bool = False
+    """Something is queued. How much is counted when somebody asks: most links that join a queue change nothing here."""
     in_flight: int = 0
     top: int = 0
-    """The highest waiting priority; only meaningful while something is queued."""
+    """The highest waiting priority; only meaningful while something waits."""
     served: int = 0
     """The epoch of its last grant: the larger, the more recently served."""
     due: float = 0.0

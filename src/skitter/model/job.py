@@ -110,6 +110,7 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     queued: int
+    """Some stores count no further than 100,000."""
     in_flight: int
     due_seconds: float
     """Until its next request may start; 0: now."""

@@ -32,7 +32,7 @@ def due_at(host: Host) -> float:
 
 def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
     """Where the host stands at this moment."""
-    if host.queued == 0:
+    if not host.waiting:
         return Phase.IDLE
     if not has_room(host, politeness):
         return Phase.FULL

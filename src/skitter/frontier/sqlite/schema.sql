@@ -1,16 +1,19 @@
--- The SQLite frontier, format 1. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 2. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
--- requests  (columns that an index or a filter needs, the rest as msgpack: history is attempts, losses and times)
---           every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the
---           history that `why` and `failed` read, in one table. place is tables.Place; the numbers are
---           written out in the indexes below
--- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The two indexes hold just the hosts that
---           may be served (ready) or that wait for their time (waiting), so a lease never scans the others
+-- requests  every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the history that
+--           `why` and `failed` read, in one table. number is job * 2^40 + seq: an integer key is the fastest there is, and
+--           the end of every index. host is hosts.number. place is tables.Place, but for LEASED: a request
+--           that is leased stands in holds, and here where it was before. The numbers are written out in the indexes below.
+--           Columns for what an index or a filter needs, the rest as msgpack: history is attempts, losses and times
+-- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The two indexes
+--           hold just the hosts that may be served (ready) or that wait for their time (waiting), so a lease never scans
+--           the others
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
--- holds     the current leases: a commit is accepted only if its epoch stands here
+-- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
+--           tables.Hold, the request's row included, so that a commit need not read it
 -- workers   when each worker was last heard from
 -- staged    items of pages that commit in parts, invisible until the last part
 -- outbox    committed items that some sink has not made durable
@@ -26,36 +29,36 @@ CREATE TABLE jobs (
 );
 
 CREATE TABLE requests (
+    number INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
     id INTEGER NOT NULL,
-    host TEXT NOT NULL,
+    host INTEGER NOT NULL,
     priority INTEGER NOT NULL,
     place INTEGER NOT NULL,
     not_before REAL NOT NULL,
     error_class TEXT NOT NULL,
     history BLOB NOT NULL,
-    payload BLOB NOT NULL,
-    PRIMARY KEY (job, seq)
-) WITHOUT ROWID;
+    payload BLOB NOT NULL
+);
 CREATE UNIQUE INDEX by_id ON requests (job, id);
-CREATE INDEX queue ON requests (job, host, priority DESC, seq) WHERE place = 0;
-CREATE INDEX delayed ON requests (job, not_before, seq) WHERE place = 1;
-CREATE INDEX suspect ON requests (job, seq) WHERE place = 7;
-CREATE INDEX dead ON requests (job, seq) WHERE place = 5;
+CREATE INDEX queue ON requests (host, priority DESC) WHERE place = 0;
+CREATE INDEX delayed ON requests (job, not_before) WHERE place = 1;
+CREATE INDEX suspect ON requests (job) WHERE place = 7;
+CREATE INDEX dead ON requests (job) WHERE place = 5;
 
 CREATE TABLE hosts (
+    number INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
     key TEXT NOT NULL,
     phase INTEGER NOT NULL,
     top INTEGER NOT NULL,
     served INTEGER NOT NULL,
     due REAL NOT NULL,
-    record BLOB NOT NULL,
-    PRIMARY KEY (job, key)
-) WITHOUT ROWID;
-CREATE INDEX ready ON hosts (job, top DESC, served) WHERE phase = 1;
-CREATE INDEX waiting ON hosts (job, due) WHERE phase = 2;
+    record BLOB NOT NULL
+);
+CREATE UNIQUE INDEX by_key ON hosts (job, key);
+CREATE INDEX ready ON hosts (job, top DESC, served, key) WHERE phase = 1;
+CREATE INDEX waiting ON hosts (job, due, key) WHERE phase = 2;
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,
@@ -77,11 +80,9 @@ CREATE TABLE holds (
     id INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     worker TEXT NOT NULL,
-    host TEXT NOT NULL,
-    leased_at REAL NOT NULL,
     deadline REAL NOT NULL,
     alone INTEGER NOT NULL,
-    staged INTEGER NOT NULL,
+    record BLOB NOT NULL,
     PRIMARY KEY (job, work, id)
 ) WITHOUT ROWID;
 CREATE INDEX hold_deadline ON holds (job, deadline);

@@ -20,27 +20,34 @@ from skitter.policy.politeness import due_at
 
 # Columns for what an index or a filter needs; the rest travels as one msgpack value, which costs half as much
 # to bind and to read as a column each.
-_ROW = "seq, id, host, priority, payload, place, not_before, error_class, history"
-# Not INSERT OR REPLACE, which would take the row out of its indexes and put it in again.
-_SAVE_HOST = (
-    "INSERT INTO hosts (job, key, phase, top, served, due, record) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, key)"
-    " DO UPDATE SET phase = excluded.phase, top = excluded.top, served = excluded.served, due = excluded.due,"
-    " record = excluded.record"
+_ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history"
+_INSERT_ROW = (
+    "INSERT INTO requests (number, job, id, host, priority, payload, place, not_before, error_class, history)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_SAVE_ROW = "UPDATE requests SET place = ?, not_before = ?, error_class = ?, history = ? WHERE number = ?"
+_SAVE_HOST = "UPDATE hosts SET phase = ?, top = ?, served = ?, due = ?, record = ? WHERE number = ?"
+_NOT_HELD = "NOT EXISTS (SELECT 1 FROM holds WHERE holds.job = requests.job AND work = 0 AND holds.id = requests.id)"
 # One statement for all hosts of a grant: a statement each would cost as much again in calls.
 _HEADS = (
-    f"SELECT {_ROW} FROM json_each(?2) AS wanted CROSS JOIN requests ON requests.job = ?1 AND requests.seq IN"
-    " (SELECT seq FROM requests INDEXED BY queue WHERE job = ?3 AND place = 0 AND host = wanted.value"
-    " ORDER BY priority DESC, seq LIMIT ?4)"
-).replace(" id,", " requests.id,")
-_HOLD = "work, id, epoch, worker, host, leased_at, deadline, alone, staged"
-_RUN_TABLES = ("requests", "permits", "holds", "staged", "outbox", "sinks")
+    "SELECT wanted.value, priority, requests.number FROM json_each(?) AS wanted CROSS JOIN requests"
+    " ON requests.number IN (SELECT number FROM requests INDEXED BY queue WHERE place = 0 AND host = wanted.value"
+    f" AND {_NOT_HELD} ORDER BY priority DESC, number LIMIT ?) ORDER BY wanted.key, priority DESC, requests.number"
+)
+_HOLD = "work, id, epoch, worker, deadline, alone, record"
+_SEQ_BITS = 40
+"""Of requests.number; the job's number is above them."""
+_SEQ_MASK = (1 << _SEQ_BITS) - 1
+_MOST_NUMBERS = 100_000
+"""Host numbers that are remembered; then they are read again."""
+_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks")
 
 _PLACES = list(Place)
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_host = msgspec.msgpack.Decoder(Host).decode
 _decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, float, float, int, str]).decode
+_decode_hold = msgspec.msgpack.Decoder(tuple[str, float, bool, int, int, float, str, bytes]).decode
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
@@ -62,6 +69,7 @@ class SqliteTables:
     def forget_cache(self) -> None:
         """After a rollback nothing that was remembered is certain."""
         self._job = 0
+        self._numbers: dict[str, int] = {}
         self._spec: JobSpec = _NO_SPEC
         self._spec_version = -1
 
@@ -103,6 +111,8 @@ class SqliteTables:
     def forget_run(self) -> None:
         for table in _RUN_TABLES:
             self._execute(f"DELETE FROM {table} WHERE job = ?", (self._job,))
+        first = self._job << _SEQ_BITS
+        self._execute("DELETE FROM requests WHERE number BETWEEN ? AND ?", (first, first | _SEQ_MASK))
         self._execute("UPDATE hosts SET phase = ? WHERE job = ?", (Phase.IDLE, self._job))
 
     # ---- requests
@@ -115,11 +125,14 @@ class SqliteTables:
         return {request_id for (request_id,) in found}
 
     def insert(self, rows: Sequence[Row]) -> None:
-        job = self._job
+        job, base, numbers = self._job, self._job << _SEQ_BITS, self._numbers_of({row.host_key: None for row in rows})
         self._executemany(
-            f"INSERT INTO requests (job, {_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _INSERT_ROW,
             [
-                (job, r.seq, r.id, r.host_key, r.priority, r.payload, r.place, r.not_before, r.error_class, _history(r))
+                (
+                    *(base | r.seq, job, r.id, numbers[r.host_key], r.priority),
+                    *(r.payload, r.place, r.not_before, r.error_class, _history(r)),
+                )
                 for r in rows
             ],
         )
@@ -130,65 +143,110 @@ class SqliteTables:
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
         if not ids:
             return {}
-        where = "id IN (SELECT value FROM json_each(?))"
-        return {row.id: row for row in self._rows("by_id", where, json.dumps(ids))}
+        where = "requests.job = ? AND id IN (SELECT value FROM json_each(?))"
+        return {row.id: row for row in self._rows("by_id", where, self._job, json.dumps(ids))}
+
+    def queue_length(self, host_key: str, limit: int) -> int:
+        found = self._execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY queue WHERE place = 0 AND {_NOT_HELD}"
+            " AND host = (SELECT number FROM hosts WHERE job = ? AND key = ?) LIMIT ?)",
+            (self._job, host_key, limit),
+        )
+        length: int = found.fetchone()[0]
+        return length
 
     def save_rows(self, rows: Sequence[Row]) -> None:
-        job = self._job
-        self._executemany(
-            "UPDATE requests SET place = ?, not_before = ?, error_class = ?, history = ? WHERE job = ? AND seq = ?",
-            [(r.place, r.not_before, r.error_class, _history(r), job, r.seq) for r in rows],
-        )
+        base = self._job << _SEQ_BITS
+        self._executemany(_SAVE_ROW, [(r.place, r.not_before, r.error_class, _history(r), base | r.seq) for r in rows])
 
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[Row]]:
-        found = self._execute(_HEADS, (self._job, json.dumps(host_keys), self._job, limit))
-        heads: dict[str, deque[Row]] = {key: deque() for key in host_keys}
-        for row in sorted((_row(*columns) for columns in found), key=lambda row: (-row.priority, row.seq)):
-            heads[row.host_key].append(row)
-        return heads
+    def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
+        base = self._job << _SEQ_BITS
+        numbers = json.dumps([base | seq for seq in seqs])
+        found = self._execute(
+            f"SELECT {_ROW} FROM requests CROSS JOIN hosts ON hosts.number = requests.host"
+            " WHERE requests.number IN (SELECT value FROM json_each(?))",
+            (numbers,),
+        )
+        return {row.seq: row for row in (_row(*columns) for columns in found)}
+
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
+        numbers = self._numbers_of(dict.fromkeys(host_keys))
+        heads: dict[int, deque[tuple[int, int]]] = {numbers[key]: deque() for key in host_keys}
+        for host, priority, number in self._execute(_HEADS, (json.dumps(list(heads)), limit)):
+            heads[host].append((priority, number & _SEQ_MASK))
+        return dict(zip(host_keys, heads.values(), strict=True))
 
     def suspects(self, limit: int) -> list[Row]:
-        return self._rows("suspect", "place = 7 ORDER BY seq LIMIT ?", limit)
+        where = f"requests.job = ? AND place = 7 AND {_NOT_HELD} ORDER BY requests.number LIMIT ?"
+        return self._rows("suspect", where, self._job, limit)
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
-        return self._rows("delayed", "place = 1 AND not_before <= ? ORDER BY not_before, seq LIMIT ?", now, limit)
+        where = "requests.job = ? AND place = 1 AND not_before <= ? ORDER BY not_before, requests.number LIMIT ?"
+        return self._rows("delayed", where, self._job, now, limit)
 
     def next_row_due(self) -> float | None:
         due: float | None = self._one("SELECT min(not_before) FROM requests WHERE job = ? AND place = 1")
         return due
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        found: list[Row] = []
-        for index, place in (("queue", Place.QUEUED), ("delayed", Place.DELAYED), ("suspect", Place.SUSPECT)):
+        number = self._numbers_of({host_key: None})[host_key]
+        found = self._rows("queue", f"place = 0 AND host = ? AND {_NOT_HELD} LIMIT ?", number, limit)
+        for index, place in (("delayed", Place.DELAYED), ("suspect", Place.SUSPECT)):
+            where = f"requests.job = ? AND place = {place:d} AND host = ? AND {_NOT_HELD} LIMIT ?"
             if len(found) < limit:
-                found += self._rows(index, f"place = {place:d} AND host = ? LIMIT ?", host_key, limit - len(found))
+                found += self._rows(index, where, self._job, number, limit - len(found))
         return found
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        return self._rows(
-            "dead",
-            "place = 5 AND (? = '' OR error_class = ?) ORDER BY seq LIMIT ? OFFSET ?",
-            error_class,
-            error_class,
-            limit,
-            after,
+        where = (
+            "requests.job = ? AND place = 5 AND (? = '' OR error_class = ?) ORDER BY requests.number LIMIT ? OFFSET ?"
         )
+        return self._rows("dead", where, self._job, error_class, error_class, limit, after)
 
     def _rows(self, index: str, where: str, *values: object) -> list[Row]:
         # The index is named because the planner, which has no statistics, would rather scan the job.
-        query = f"SELECT {_ROW} FROM requests INDEXED BY {index} WHERE job = ? AND {where}"
-        found = self._execute(query, (self._job, *values))
-        return [_row(*columns) for columns in found]
+        query = (
+            f"SELECT {_ROW} FROM requests INDEXED BY {index} CROSS JOIN hosts ON hosts.number = requests.host"
+            f" WHERE {where}"
+        )
+        return [_row(*columns) for columns in self._execute(query, values)]
 
     # ---- hosts
 
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]:
-        found = self._hosts("key IN (SELECT value FROM json_each(?))", json.dumps(keys))
-        return {host.key: host for host in found}
+        found = self._execute(
+            "SELECT number, record FROM hosts WHERE job = ? AND key IN (SELECT value FROM json_each(?))",
+            (self._job, json.dumps(keys)),
+        )
+        hosts: dict[str, Host] = {}
+        for number, record in found:
+            host = _decode_host(record)
+            hosts[host.key] = host
+            self._numbers[host.key] = number
+        return hosts
 
     def save_hosts(self, hosts: Sequence[Host]) -> None:
-        job = self._job
-        self._executemany(_SAVE_HOST, [(job, h.key, h.phase, h.top, h.served, due_at(h), _encode(h)) for h in hosts])
+        numbers = self._numbers_of({host.key: None for host in hosts})
+        self._executemany(
+            _SAVE_HOST, [(h.phase, h.top, h.served, due_at(h), _encode(h), numbers[h.key]) for h in hosts]
+        )
+
+    def _numbers_of(self, keys: dict[str, None]) -> dict[str, int]:
+        """The numbers of hosts. A host that has none gets one, and an empty record."""
+        numbers = self._numbers
+        if not keys.keys() <= numbers.keys():
+            if len(numbers) > _MOST_NUMBERS:
+                numbers.clear()
+            self.hosts([key for key in keys if key not in numbers])
+            for key in keys:
+                if key not in numbers:
+                    added = self._execute(
+                        "INSERT INTO hosts (job, key, phase, top, served, due, record) VALUES (?, ?, 0, 0, 0, 0, ?)",
+                        (self._job, key, _encode(Host(key))),
+                    )
+                    assert added.lastrowid is not None
+                    numbers[key] = added.lastrowid
+        return numbers
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
         return self._execute(
@@ -208,10 +266,6 @@ class SqliteTables:
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
         return due
-
-    def _hosts(self, where: str, *values: object) -> list[Host]:
-        found = self._execute(f"SELECT record FROM hosts WHERE job = ? AND {where}", (self._job, *values))
-        return [_decode_host(record) for (record,) in found]
 
     def robots(self, host_key: str) -> RobotsRecord | None:
         record = self._one("SELECT record FROM robots WHERE job = ? AND host = ?", host_key)
@@ -244,8 +298,8 @@ class SqliteTables:
     def save_holds(self, holds: Sequence[Hold]) -> None:
         job = self._job
         self._executemany(
-            f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?,?,?,?,?,?,?,?,?,?)",
-            [(job, *msgspec.structs.astuple(hold)) for hold in holds],
+            f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(job, h.work, h.id, h.epoch, h.worker, h.deadline, h.alone, _hold_record(h)) for h in holds],
         )
 
     def drop_holds(self, holds: Sequence[Hold]) -> None:
@@ -271,11 +325,7 @@ class SqliteTables:
 
     def _holds(self, where: str, *values: object) -> list[Hold]:
         found = self._execute(f"SELECT {_HOLD} FROM holds WHERE job = ? AND {where}", (self._job, *values))
-        holds = [Hold(*columns) for columns in found]
-        for hold in holds:
-            hold.work = _WORKS[hold.work]
-            hold.alone, hold.staged = bool(hold.alone), bool(hold.staged)
-        return holds
+        return [_hold(*columns) for columns in found]
 
     # ---- workers
 
@@ -360,7 +410,7 @@ def _history(row: Row) -> bytes:
 
 
 def _row(
-    seq: int,
+    number: int,
     request_id: int,
     host_key: str,
     priority: int,
@@ -371,7 +421,23 @@ def _row(
     history: bytes,
 ) -> Row:
     attempts, losses, losses_alone, blocks, added_at, ended_at, status, error = _decode_history(history)
-    where = _PLACES[place]
+    seq, where = number & _SEQ_MASK, _PLACES[place]
     times = (not_before, added_at, ended_at)
     counts = (attempts, losses, losses_alone, blocks)
     return Row(seq, request_id, host_key, priority, payload, where, *counts, *times, status, error_class, error)
+
+
+def _hold_record(hold: Hold) -> bytes:
+    row = hold.row
+    if row is None:
+        return _encode((hold.host_key, hold.leased_at, hold.staged, 0, 0, 0.0, "", b""))
+    told = (row.seq, row.priority, row.not_before, row.error_class, _history(row))
+    return _encode((hold.host_key, hold.leased_at, hold.staged, *told))
+
+
+def _hold(work: int, request_id: int, epoch: int, worker: str, deadline: float, alone: int, record: bytes) -> Hold:
+    host_key, leased_at, staged, seq, priority, not_before, error_class, history = _decode_hold(record)
+    row = None
+    if history:
+        row = _row(seq, request_id, host_key, priority, b"", Place.LEASED, not_before, error_class, history)
+    return Hold(_WORKS[work], request_id, epoch, worker, host_key, leased_at, deadline, bool(alone), staged, row)
