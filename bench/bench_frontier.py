@@ -1,28 +1,34 @@
 """A frontier alone: URLs a second through add, lease and commit, at several queue lengths.
 
-bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3]
-                  [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT] [--apart]
+bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--rounds 3] [--apart] [--clients 1]
+                  [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT]
 
 Each length is filled first; then 64 URLs at a time are added, leased and committed as a worker does it, while the queue
 keeps its length: one call commits 64 pages with 64 new links and asks for 64 more. With --apart the new URLs come in
 a call of their own, and with it in a second transaction. The lengths take turns, so that a noisy machine is noisy for
 all of them. Prints one JSON object.
 
+--clients: as many processes at once, each with its share of the cycles: what a frontier carries in all.
 With redis, each length is a job of its own, removed at the end. Without --redis-url a private server is started.
-``memory_bytes_per_url`` is what a queued URL takes of the server's used_memory, the URL itself included.
+``memory_bytes_per_url`` is what a queued URL takes of the server's used_memory, the URL itself included, and
+``calls_beyond_5_ms`` the share of the script calls that held the server for so long.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import multiprocessing
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from multiprocessing.pool import Pool
 from pathlib import Path
+
+from private_redis import redis_at
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import memory_frontier
@@ -34,26 +40,32 @@ from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.settings import Settings
 
 BATCH = 64
+SLOW_MICROSECONDS = 5000
 
 
 class Load:
-    """One frontier with a queue of a certain length."""
+    """One client of a frontier with a queue of a certain length."""
 
-    def __init__(self, frontier: Frontier, hosts: int, *, apart: bool) -> None:
+    def __init__(self, frontier: Frontier, hosts: int, *, apart: bool = False, client: int = 0) -> None:
         self.frontier = frontier
         self._hosts = hosts
         self._apart = apart
+        self._client = client
         self._number = 0
         self._leases: list[Lease] = []
 
     async def begin(self, queued: int, *, job: str = "bench") -> float:
+        """Fill the queue; seconds that it took."""
         settings = Settings.from_layers([("bench", {"obey_robots": False, "per_host": BATCH})])
         await self.frontier.begin(JobSpec(name=job, spider="", settings=settings.job_wide()))
-        self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
+        await self.join()
         began = time.perf_counter()
         while self._number < queued:
             await self.frontier.add(self._entries())
         return time.perf_counter() - began
+
+    async def join(self) -> None:
+        self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
 
     async def cycle(self, urls: int) -> tuple[float, float]:
         """Wall and CPU seconds for so many URLs through add, lease and commit."""
@@ -75,7 +87,7 @@ class Load:
             began, began_cpu = time.perf_counter(), time.process_time()
             if apart:
                 await self.frontier.add(entries)
-            answer = await self.frontier.commit("bench", outcomes, want=BATCH)
+            answer = await self.frontier.commit(f"bench-{self._client}", outcomes, want=BATCH)
             wall += time.perf_counter() - began
             cpu += time.process_time() - began_cpu
             assert answer.grant is not None
@@ -83,13 +95,18 @@ class Load:
             self._leases = [lease for lease in answer.grant.leases if lease.work is Work.PAGE]
         return wall, cpu
 
+    async def leave(self) -> None:
+        await self.frontier.release(self._leases)
+        await self.frontier.close()
+
     def _entries(self) -> list[Entry]:
         numbers = range(self._number, self._number + BATCH)
         self._number += BATCH
         return [
             self._fingerprinter.entry(
                 Request(
-                    f"http://host{number % self._hosts}.example/catalogue/section-{number % 97}/page-{number}.html",
+                    f"http://host{number % self._hosts}.example/catalogue/section-{number % 97}"
+                    f"/page-{self._client}-{number}.html",
                     depth=3,
                     referrer="http://host0.example/catalogue/index.html",
                 )
@@ -105,13 +122,6 @@ class Stores:
         self._backend = backend
         self._folder = folder
         self.redis_url = redis_url
-        self._services: subprocess.Popen[str] | None = None
-        if backend == "redis" and not redis_url:
-            script = Path(__file__).resolve().parents[1] / "scripts" / "services"
-            command = [sys.executable, str(script), "redis"]
-            self._services = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            assert self._services.stdout is not None
-            self.redis_url = json.loads(self._services.stdout.readline())["redis"]["url"]
 
     def frontier(self, name: str) -> Frontier:
         if self._backend == "redis":
@@ -125,24 +135,61 @@ class Stores:
     async def bytes_of(self, name: str) -> int:
         """On disk, or of the server's memory."""
         if self._backend == "redis":
-            from skitter.frontier.redis.address import parse_address
-            from skitter.frontier.redis.server import RedisServer
-
-            server = RedisServer(parse_address(self.redis_url))
-            told = (await server.command("INFO", "memory")).decode()
-            await server.close()
+            told = (await self.ask("INFO", "memory")).decode()
             return int(next(line for line in told.splitlines() if line.startswith("used_memory:")).partition(":")[2])
         path = self._folder / f"{name}.db"
         return path.stat().st_size if path.exists() else 0
 
-    async def close(self, names: list[str]) -> None:
+    async def watch(self) -> None:
+        """Begin to count the calls that hold the server for long."""
+        await self.ask("CONFIG", "SET", "slowlog-log-slower-than", SLOW_MICROSECONDS)
+        await self.ask("CONFIG", "SET", "slowlog-max-len", 1_000_000)
+        await self.ask("CONFIG", "RESETSTAT")
+        await self.ask("SLOWLOG", "RESET")
+
+    async def slow_share(self) -> float:
+        """Of the script calls since ``watch``: how many were slow."""
+        told = (await self.ask("INFO", "commandstats")).decode().splitlines()
+        calls = sum(int(line.partition("calls=")[2].partition(",")[0]) for line in told if "cmdstat_eval" in line)
+        return await self.ask("SLOWLOG", "LEN") / max(1, calls)
+
+    async def ask(self, *words: object) -> object:
+        from skitter.frontier.redis.address import parse_address
+        from skitter.frontier.redis.server import RedisServer
+
+        server = RedisServer(parse_address(self.redis_url))
+        try:
+            return await server.command(*words)
+        finally:
+            await server.close()
+
+    async def forget(self, names: list[str]) -> None:
         if self._backend == "redis":
             from skitter.frontier.redis import drop_job
 
             for name in names:
                 await drop_job(self.redis_url, name)
-        if self._services is not None:
-            self._services.communicate()
+
+
+@contextlib.contextmanager
+def opened(options: argparse.Namespace) -> Iterator[Stores]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        url = stack.enter_context(redis_at(options.redis_url)) if options.backend == "redis" else ""
+        yield Stores(options.backend, Path(folder), url)
+
+
+def one_client(work: tuple[Stores, str, int, bool, int, int]) -> tuple[float, float]:
+    """What one of several processes does."""
+    stores, name, hosts, apart, client, urls = work
+
+    async def run() -> tuple[float, float]:
+        load = Load(stores.frontier(name), hosts, apart=apart, client=client)
+        await load.join()
+        figures = await load.cycle(urls)
+        await load.leave()
+        return figures
+
+    return asyncio.run(run())
 
 
 async def main() -> None:
@@ -151,43 +198,57 @@ async def main() -> None:
     parser.add_argument("--hosts", type=int, default=1_000)
     parser.add_argument("--cycles", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--backend", choices=["sqlite", "memory", "redis"], default="sqlite")
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     parser.add_argument("--apart", action="store_true", help="add the new URLs in calls of their own")
     options = parser.parse_args()
-    report = []
-    with tempfile.TemporaryDirectory() as folder:
-        stores = Stores(options.backend, Path(folder), options.redis_url)
-        loads = {}
-        for queued in options.queued:
-            name = f"bench-{queued}"
-            before = await stores.bytes_of(name)
-            loads[queued] = Load(stores.frontier(name), options.hosts, apart=options.apart)
-            seconds = await loads[queued].begin(queued, job=name)
-            size = await stores.bytes_of(name) - before
-            kind = "memory" if options.backend == "redis" else "disk"
-            report.append({"queued": queued, "fill_us": seconds / queued * 1e6, f"{kind}_bytes_per_url": size / queued})
-        rounds: dict[int, list[tuple[float, float]]] = {queued: [] for queued in options.queued}
+    if options.clients > 1 and options.backend == "memory":
+        parser.error("memory: belongs to one process")
+    with opened(options) as stores:
+        print(json.dumps(await measure(options, stores), indent=1))
+
+
+async def measure(options: argparse.Namespace, stores: Stores) -> dict[str, object]:
+    report, loads, redis = [], {}, options.backend == "redis"
+    for queued in options.queued:
+        name = f"bench-{queued}"
+        before = await stores.bytes_of(name)
+        loads[name] = Load(stores.frontier(name), options.hosts, apart=options.apart)
+        seconds = await loads[name].begin(queued, job=name)
+        size = await stores.bytes_of(name) - before
+        kind = "memory" if redis else "disk"
+        report.append({"queued": queued, "fill_us": seconds / queued * 1e6, f"{kind}_bytes_per_url": size / queued})
+    if redis:
+        await stores.watch()
+    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in loads}
+    with multiprocessing.get_context("spawn").Pool(options.clients) as pool:
         for _ in range(options.rounds):
-            for queued in options.queued:
-                rounds[queued].append(await loads[queued].cycle(options.cycles))
-        for load in loads.values():
-            await load.frontier.close()
-        await stores.close([f"bench-{queued}" for queued in options.queued])
-    for row in report:
-        times = rounds[row["queued"]]
+            for name, load in loads.items():
+                alone = options.clients == 1
+                figures = await load.cycle(options.cycles) if alone else together(pool, options, stores, name)
+                rounds[name].append(figures)
+    result: dict[str, object] = {"calls_beyond_5_ms": await stores.slow_share()} if redis else {}
+    for load in loads.values():
+        await load.frontier.close()
+    await stores.forget(list(loads))
+    for row, times in zip(report, rounds.values(), strict=True):
         row["urls_per_second"] = options.cycles / statistics.median(wall for wall, _ in times)
         row["cpu_us"] = statistics.median(cpu for _, cpu in times) / options.cycles * 1e6
     slowest = min(row["urls_per_second"] for row in report)
     fastest = max(row["urls_per_second"] for row in report)
-    result = {
-        "backend": options.backend,
-        "hosts": options.hosts,
-        "apart": options.apart,
-        "rows": report,
-        "ratio": fastest / slowest,
-    }
-    print(json.dumps(result, indent=1))
+    told = {name: getattr(options, name) for name in ("backend", "hosts", "clients", "apart")}
+    return told | {"rows": report, "ratio": fastest / slowest} | result
+
+
+def together(pool: Pool, options: argparse.Namespace, stores: Stores, name: str) -> tuple[float, float]:
+    """Wall and CPU seconds of all clients: each had its share of the cycles, at the same time."""
+    share = options.cycles // options.clients
+    # Each time another number, and with it URLs that are new.
+    first = time.monotonic_ns()
+    work = [(stores, name, options.hosts, options.apart, first + client, share) for client in range(options.clients)]
+    figures = pool.map(one_client, work, chunksize=1)
+    return max(wall for wall, _ in figures), sum(cpu for _, cpu in figures)
 
 
 if __name__ == "__main__":

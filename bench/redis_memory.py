@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import tempfile
 import time
 from pathlib import Path
 
 from bench_frontier import Stores
+from private_redis import redis_at
 
 from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.jobs import prefix_of
@@ -84,12 +84,12 @@ async def main() -> None:
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     options = parser.parse_args()
     referrer = "http://host0.example/catalogue/index.html" if options.referrer else None
-    with tempfile.TemporaryDirectory() as folder:
-        stores = Stores("redis", Path(folder), options.redis_url)
+    with redis_at(options.redis_url) as url:
+        stores = Stores("redis", Path(), url)
         report = {"queued": await fill(stores, "memory-queued", options.queued, options.hosts, referrer)}
         report["seen"] = await seen_bytes(stores.redis_url, "memory-queued", options.queued)
         report["lonely"] = await fill(stores, "memory-lonely", options.lonely, options.lonely, referrer)
-        await stores.close(["memory-queued", "memory-lonely"])
+        await stores.forget(["memory-queued", "memory-lonely"])
     print(json.dumps(report, indent=1))
 
 
