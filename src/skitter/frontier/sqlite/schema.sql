@@ -1,4 +1,4 @@
--- The SQLite frontier, format 1. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 2. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
@@ -6,8 +6,9 @@
 --           every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the
 --           history that `why` and `failed` read, in one table. place is tables.Place; the numbers are
 --           written out in the indexes below
--- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The two indexes hold just the hosts that
---           may be served (ready) or that wait for their time (waiting), so a lease never scans the others
+-- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The indexes hold just the hosts that
+--           may be served (ready), that wait for their time (waiting) or whose queue is being buried (given_up), so a
+--           lease never scans the others
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here
@@ -42,7 +43,9 @@ CREATE UNIQUE INDEX by_id ON requests (job, id);
 CREATE INDEX queue ON requests (job, host, priority DESC, seq) WHERE place = 0;
 CREATE INDEX delayed ON requests (job, not_before, seq) WHERE place = 1;
 CREATE INDEX suspect ON requests (job, seq) WHERE place = 7;
+CREATE INDEX away ON requests (job, host, seq) WHERE place IN (1, 7);
 CREATE INDEX dead ON requests (job, seq) WHERE place = 5;
+CREATE INDEX dead_class ON requests (job, error_class, seq) WHERE place = 5;
 
 CREATE TABLE hosts (
     job INTEGER NOT NULL,
@@ -56,6 +59,7 @@ CREATE TABLE hosts (
 ) WITHOUT ROWID;
 CREATE INDEX ready ON hosts (job, top DESC, served) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, due) WHERE phase = 2;
+CREATE INDEX given_up ON hosts (job, key) WHERE phase = 4;
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

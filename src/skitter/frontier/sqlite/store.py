@@ -23,7 +23,7 @@ from skitter.frontier.tables import Tables
 T = TypeVar("T")
 
 APPLICATION_ID = 0x736B6974  # "skit"
-FORMAT = 1
+FORMAT = 2
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (

@@ -158,21 +158,17 @@ class SqliteTables:
         return due
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        found: list[Row] = []
-        for index, place in (("queue", Place.QUEUED), ("delayed", Place.DELAYED), ("suspect", Place.SUSPECT)):
-            if len(found) < limit:
-                found += self._rows(index, f"place = {place:d} AND host = ? LIMIT ?", host_key, limit - len(found))
+        found = self._rows("queue", "place = 0 AND host = ? ORDER BY priority DESC, seq LIMIT ?", host_key, limit)
+        left = limit - len(found)
+        if left:
+            found += self._rows("away", "place IN (1, 7) AND host = ? ORDER BY seq LIMIT ?", host_key, left)
         return found
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        return self._rows(
-            "dead",
-            "place = 5 AND (? = '' OR error_class = ?) ORDER BY seq LIMIT ? OFFSET ?",
-            error_class,
-            error_class,
-            limit,
-            after,
-        )
+        page = "ORDER BY seq LIMIT ? OFFSET ?"
+        if error_class:
+            return self._rows("dead_class", f"place = 5 AND error_class = ? {page}", error_class, limit, after)
+        return self._rows("dead", f"place = 5 {page}", limit, after)
 
     def _rows(self, index: str, where: str, *values: object) -> list[Row]:
         # The index is named because the planner, which has no statistics, would rather scan the job.
@@ -208,6 +204,13 @@ class SqliteTables:
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
         return due
+
+    def given_up_hosts(self, limit: int) -> list[str]:
+        found = self._execute(
+            "SELECT key FROM hosts INDEXED BY given_up WHERE job = ? AND phase = 4 ORDER BY key LIMIT ?",
+            (self._job, limit),
+        )
+        return [key for (key,) in found]
 
     def _hosts(self, where: str, *values: object) -> list[Host]:
         found = self._execute(f"SELECT record FROM hosts WHERE job = ? AND {where}", (self._job, *values))

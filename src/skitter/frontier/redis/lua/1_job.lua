@@ -19,11 +19,14 @@
 --                         dead or excluded
 --   delayed       zset    id by the time it may be queued again
 --   suspects      zset    id by sequence: queued, and to be leased alone
+--   away:HOST     zset    id by sequence: what is delayed or suspect of one host
 --   dead          zset    id by sequence
 --   dead:CLASS    zset    the same of one class of error
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
 --   waiting       zset    host keys by due time
+--   given_up      zset    host keys: what waits for them is being buried, a piece at a time
+--   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for
 --   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends
@@ -38,7 +41,7 @@
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
 --
--- A host stands in ready:P, in waiting, or in neither. A request is in seen:N, and unless it is done or
+-- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done or
 -- redirected in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,

@@ -187,8 +187,7 @@ local function wake()
   if #ids > 0 then
     bulk('ZREM', RUN .. 'delayed', ids)
     for place, row in ipairs(load_rows(ids)) do
-      local h = host_of(row[HOST])
-      h[AWAY] = h[AWAY] - 1
+      come_back(host_of(row[HOST]), ids[place], row)
       requeue(ids[place], row)
     end
   end
@@ -303,7 +302,7 @@ local function grant_suspect(worker, id, row)
   end
   call('ZREM', RUN .. 'suspects', id)
   call('HDEL', RUN .. 'requests', id)
-  h[AWAY] = h[AWAY] - 1
+  come_back(h, id, row)
   grant_row(worker, key, id, row, true)
 end
 
@@ -352,10 +351,18 @@ local function first_score(name)
   return first[2] and math.max(0, tonumber(first[2]) - now) or POLL_SECONDS
 end
 
+-- When something may have become ready.
+local function ask_again()
+  -- The end of the job may be a few pieces away, and nobody else digs.
+  if burying then return 0 end
+  return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
+end
+
 -- What may start now, and the state of the job. `known`: permits that this client was told of in run `run`.
 local function lease(worker, limit, run, known)
   call('ZADD', BASE .. 'workers', now, worker)
   reap()
+  bury_more()
   wake()
   settle()
   local blocked_by = ''
@@ -371,7 +378,7 @@ local function lease(worker, limit, run, known)
   save_leases(worker)
   if run ~= J.run then known = 0 end
   return {
-    J.state, J.run, text(math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))), blocked_by,
+    J.state, J.run, text(ask_again()), blocked_by,
     text(now), text(now + S.lease_seconds), call('LRANGE', RUN .. 'permits', known, -1), leases,
   }
 end
