@@ -146,7 +146,8 @@ class Books:
 
     def bury(self) -> None:
         """The next piece of what hosts have left that were given up."""
-        keys = self.tables.given_up_hosts(BATCH)
+        # Each has at least one request: one host more than may be buried tells that there are more.
+        keys = self.tables.given_up_hosts(self._may_bury + 1)
         self.load_hosts(keys)
         for key in keys:
             if not self._may_bury:

@@ -279,9 +279,10 @@ local function take_waiting(key, h, limit)
 end
 
 -- How many requests of hosts that were given up this call may still bury, and whether there are more.
-local may_bury, burying = BATCH, false
+local may_bury, burying = nil, false
 
 local function bury_piece(key, h)
+  may_bury = may_bury or S.bury_batch
   if may_bury > 0 and h[PHASE] == GIVEN_UP then
     local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
     local ids, rows = take_waiting(key, h, may_bury)
@@ -308,7 +309,9 @@ end
 
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
-  local keys = call('ZRANGE', RUN .. 'given_up', 0, BATCH - 1)
+  may_bury = may_bury or S.bury_batch
+  -- Each has at least one request: one host more than may be buried tells that there are more.
+  local keys = call('ZRANGE', RUN .. 'given_up', 0, may_bury)
   if #keys == 0 then return end
   load_hosts(keys)
   for _, key in ipairs(keys) do
