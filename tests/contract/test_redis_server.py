@@ -82,7 +82,7 @@ class TestMemory:
             await client.end_all(await client.lease())
             keys = await server.command("KEYS", prefix_of("job") + "1:*")
             kinds = {key.decode().removeprefix(prefix_of("job") + "1:").partition(":")[0] for key in keys}
-            assert kinds <= {"seen", "tops", "tally", "notable", "deadlines"}
+            assert kinds <= {"seen", "tops", "tally", "notable", "deadlines", "answers"}
 
     async def test_a_new_run_removes_what_the_old_one_left(self, server: RedisServer) -> None:
         async with opened(server) as client:

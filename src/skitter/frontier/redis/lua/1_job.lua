@@ -6,6 +6,7 @@
 --   job           string  msgpack map: state, run, counters, sequences, clock, settings (the fields are in begin.lua)
 --   spec          string  msgpack: the JobSpec as the client wrote it
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
+--   begun         string  msgpack array: token and answer of the newest begin
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
 --
@@ -31,6 +32,7 @@
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends
 --   held:WORKER   set     lease keys
+--   answers       hash    worker -> what it was last answered, packed (4_leases.lua), in case that was lost on its way
 --   alone         set     workers that hold a lease which nothing may stand beside
 --   staged:EPOCH  list    items of a page that is committed in parts
 --   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
