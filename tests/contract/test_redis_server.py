@@ -91,6 +91,17 @@ class TestMemory:
             assert await server.command("KEYS", prefix_of("job") + "1:*") == []
 
 
+class TestPriorities:
+    async def test_a_host_may_have_thousands_of_them(self, server: RedisServer) -> None:
+        """They stand in its record, which once was cut off at 64 KB."""
+        async with opened(server) as client:
+            await client.seeded()
+            entries = [entry for n in range(7000) for entry in await client.entries([f"a/{n}"], priority=2**52 + n)]
+            for first in range(0, len(entries), 1000):
+                await client.add_entries(entries[first : first + 1000])
+            assert await client.names(limit=2) == ["a/6999", "a/6998"]
+
+
 class TestJobs:
     async def test_jobs_in_one_redis_do_not_touch_each_other(self, server: RedisServer) -> None:
         async with opened(server, "one") as one, opened(server, "{two}:*") as two:

@@ -73,7 +73,7 @@ end
 local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
 -- robots until, latency, priority and length of the first list, address, rare fields
-local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I2c0'
+local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I4c0'
 
 local function pack_host(h)
   local levels = h[LEVELS]
