@@ -111,10 +111,11 @@ end
 -- Leases are looked for by their workers: an index of all would be written twice for each page, and is read so
 -- rarely. A worker that renews is looked at about once in the length of a lease.
 local function reap()
-  local keys, holds = {}, {}
+  local keys, holds, looked = {}, {}, 0
   for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, 'LIMIT', 0, BATCH)) do
-    if #keys >= BATCH then break end
+    if looked >= BATCH then break end
     local held, first = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge
+    looked = looked + #held
     for place, hold in ipairs(load_holds(held)) do
       if hold[DEADLINE] <= now then
         keys[#keys + 1] = held[place]
