@@ -82,13 +82,24 @@ class TestMemory:
             await client.end_all(await client.lease())
             keys = await server.command("KEYS", prefix_of("job") + "1:*")
             kinds = {key.decode().removeprefix(prefix_of("job") + "1:").partition(":")[0] for key in keys}
-            assert kinds <= {"seen", "tops", "tally", "notable", "deadlines"}
+            assert kinds <= {"seen", "tops", "tally", "notable", "deadlines", "answers"}
 
     async def test_a_new_run_removes_what_the_old_one_left(self, server: RedisServer) -> None:
         async with opened(server) as client:
             await client.seeded("a/1", "b/1")
             assert await client.begin(fresh=True) is Begun.RERUN
             assert await server.command("KEYS", prefix_of("job") + "1:*") == []
+
+
+class TestPriorities:
+    async def test_a_host_may_have_thousands_of_them(self, server: RedisServer) -> None:
+        """They stand in its record, which once was cut off at 64 KB."""
+        async with opened(server) as client:
+            await client.seeded()
+            entries = [entry for n in range(7000) for entry in await client.entries([f"a/{n}"], priority=2**52 + n)]
+            for first in range(0, len(entries), 1000):
+                await client.add_entries(entries[first : first + 1000])
+            assert await client.names(limit=2) == ["a/6999", "a/6998"]
 
 
 class TestJobs:

@@ -17,7 +17,7 @@ from skitter.policy import losses, politeness
 from skitter.settings import Settings
 
 BATCH = 1000
-"""Rows that one call moves at most on behalf of others: expired leases, delayed rows, woken hosts."""
+"""Rows that one call moves at most on behalf of others: expired leases, delayed rows, woken hosts, the buried."""
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 _COUNTER = {
@@ -45,6 +45,9 @@ class Books:
         self.touched: dict[str, Host] = {}
         self.new_holds: list[Hold] = []
         self._ended_holds: list[Hold] = []
+        self._may_bury = BATCH
+        self.burying = False
+        """A host that was given up has more than this call may bury."""
 
     def close(self) -> None:
         """Write back what changed; settle what it means for the job's state."""
@@ -88,6 +91,7 @@ class Books:
             host.run = self.job.run
             host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
             host.waiting = host.gate = host.trusted = False
+            host.given_up = None
         return host
 
     def joined_queue(self, host_key: str, priority: int) -> None:
@@ -140,11 +144,39 @@ class Books:
                 host.gate = False
 
     def give_up(self, host: Host, error_class: str, error: str) -> None:
-        while rows := self.tables.waiting(host.key, BATCH):
-            for row in rows:
-                self.die(row, error_class, f"the host is down: {error}")
-            self.tables.save_rows(rows)
-        host.waiting = False
+        """A host that is given up takes what waits for it along: a piece now, the rest with calls to come."""
+        if host.given_up is None:
+            host.given_up = (error_class, f"the host is down: {error}")
+        self._bury_piece(host)
+
+    def bury(self) -> None:
+        """The next piece of what hosts have left that were given up."""
+        # Each has at least one request: one host more than may be buried tells that there are more.
+        keys = self.tables.given_up_hosts(self._may_bury + 1)
+        self.load_hosts(keys)
+        for key in keys:
+            if not self._may_bury:
+                self.burying = True
+                return
+            self._bury_piece(self.host(key))
+
+    def _bury_piece(self, host: Host) -> None:
+        if host.given_up is None:
+            return
+        # One more than may be buried tells whether that was all, and which priority waits next.
+        waiting = self.tables.waiting(host.key, self._may_bury + 1)
+        rows, left = waiting[: self._may_bury], waiting[self._may_bury :]
+        for row in rows:
+            self.die(row, *host.given_up)
+        self.tables.save_rows(rows)
+        self._may_bury -= len(rows)
+        host.waiting = bool(left) and left[0].place is Place.QUEUED
+        if not left:
+            host.given_up = None
+            return
+        self.burying = True
+        if host.waiting:
+            host.top = left[0].priority
 
     def seeding_over(self, problem: str) -> None:
         self.job.seeding = False

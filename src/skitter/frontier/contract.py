@@ -11,8 +11,9 @@
  5  Order: among ready hosts the one with the highest waiting priority, then the least recently served;
     inside a host priority, then first in first out. A request that comes back keeps its place.
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
- 7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. (Still an exception:
-    giving up a host moves its whole queue at once. docs/guarantees.md has the figures.)
+ 7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
+    others (expired leases, delayed requests, the queue of a host that is given up) it does for ``books.BATCH``
+    requests at most, and calls to come go on with it.
  8  Resume: everything above holds after any process was killed at any instant (``memory:`` excepted:
     it dies with its process).
 
@@ -23,7 +24,14 @@ Rules that all backends share:
   ``LOSSES_BEFORE_ALONE`` losses a request is leased alone: its worker holds nothing else. Only
   ``LOSSES_WHILE_ALONE`` losses in that condition make it dead, class ``lost``.
 - ``Ending.RETRY`` spends an attempt, and the last one makes the request dead; a block spends none.
-- Each method may be called again after an error without harm.
+- A host that is given up takes what waits for it along, piece by piece: the call that gives it up buries the first
+  piece, and each ``lease`` and ``reap`` after it one more. Until the last one nothing of the host is leased, and what
+  is added or comes back meanwhile is buried too. A normal answer of the host, or a revived request of it, ends
+  that: the rest stays queued.
+- Each method may be called again after an error without harm. A client may also send a call again by itself, because
+  the answer was lost on its way: it still acts once, and ``begin``, ``lease`` and ``commit`` answer what they
+  answered before (without leases that have ended since). ``add``, ``revive``, ``reap`` and ``release_worker`` then
+  return how many were left to the second call, which may be too few; the other methods are the same when told twice.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
@@ -56,7 +64,7 @@ class WorkSource(Protocol):
     """All that a worker needs. Work may also reach it over a bus or from another scheduler."""
 
     async def lease(self, worker: str, limit: int) -> Grant:
-        """Requests that may start now (promises 4 and 5), at most ``limit``. Reaps first."""
+        """Requests that may start now (promises 4 and 5), at most ``limit``. Reaps and buries first."""
         ...
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
@@ -126,7 +134,7 @@ class Frontier(WorkSource, Outbox, Protocol):
         ...
 
     async def reap(self) -> int:
-        """Expired leases go back, each with a loss. How many."""
+        """Expired leases go back, each with a loss; how many. Buries a piece of hosts that are given up."""
         ...
 
     async def counts(self) -> Counts: ...

@@ -138,8 +138,10 @@ class Ledger(Books):
         self.tables.save_rows(returned)
 
     def reap(self) -> int:
-        """Expired leases go back, each with a loss."""
-        return self._lose(self.tables.expired_holds(self.now, BATCH))
+        """Expired leases go back, each with a loss. What a host left that was given up goes on being buried."""
+        lost = self._lose(self.tables.expired_holds(self.now, BATCH))
+        self.bury()
+        return lost
 
     def release_worker(self, worker: str) -> int:
         """All leases of a worker that was seen to die."""

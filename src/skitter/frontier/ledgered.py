@@ -174,14 +174,20 @@ class LedgerFrontier:
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         def revive(ledger: Ledger) -> int:
-            revived = 0
-            while rows := self._dead_rows(ledger, error_class, ids):
-                revived += ledger.revive(rows)
+            revived = ledger.revive(self._dead_rows(ledger, error_class, ids))
             if revived:
                 ledger.reopen()
             return revived
 
-        return await self._in_ledger(revive)
+        if ids:
+            return await self._in_ledger(revive)
+        # A transaction each, so that a million dead requests do not lock the others out.
+        total = 0
+        while True:
+            some = await self._in_ledger(revive)
+            total += some
+            if some < _REVIVE_BATCH:
+                return total
 
     def _dead_rows(self, ledger: Ledger, error_class: str, ids: Sequence[int]) -> list[Row]:
         if ids:

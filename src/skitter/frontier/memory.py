@@ -75,8 +75,10 @@ class MemoryTables:
         self._queues: defaultdict[str, _Index] = defaultdict(_Index)
         self._delayed = _Index()
         self._suspects = _Index()
+        self._away: defaultdict[str, _Index] = defaultdict(_Index)
         self._ready = _Index()
         self._waiting = _Index()
+        self._given_up = _Index()
         self._permits: list[str] = []
         self._holds: dict[tuple[Work, int], Hold] = {}
         self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
@@ -121,6 +123,8 @@ class MemoryTables:
             self._queues[row.host_key].put(row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None)
             self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
             self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
+            away = place is Place.DELAYED or place is Place.SUSPECT
+            self._away[row.host_key].put(row.id, (row.seq, row.id) if away else None)
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         return {seq: self._by_seq[seq] for seq in seqs}
@@ -141,9 +145,9 @@ class MemoryTables:
         return self._delayed.keys[0][0] if self._delayed.keys else None
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        keys = [*self._queues[host_key].keys, *self._delayed.keys, *self._suspects.keys]
-        rows = (self._rows[key[-1]] for key in keys)
-        return [row for row in rows if row.host_key == host_key][:limit]
+        keys = self._queues[host_key].keys[:limit]
+        keys = keys + self._away[host_key].keys[: limit - len(keys)]
+        return [self._rows[key[-1]] for key in keys]
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
         dead = (row for row in self._rows.values() if row.place is Place.DEAD)
@@ -161,6 +165,7 @@ class MemoryTables:
             phase = host.phase
             self._ready.put(host.key, (-host.top, host.served, host.key) if phase is Phase.READY else None)
             self._waiting.put(host.key, (due_at(host), host.key) if phase is Phase.WAITING else None)
+            self._given_up.put(host.key, (host.key,) if phase is Phase.GIVEN_UP else None)
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
         return [(-top, served, key) for top, served, key in self._ready.keys[:limit]]
@@ -170,6 +175,9 @@ class MemoryTables:
 
     def next_host_due(self) -> float | None:
         return self._waiting.keys[0][0] if self._waiting.keys else None
+
+    def given_up_hosts(self, limit: int) -> list[str]:
+        return [key for (key,) in self._given_up.keys[:limit]]
 
     def robots(self, host_key: str) -> RobotsRecord | None:
         return self._robots.get(host_key)

@@ -18,6 +18,8 @@ class Phase(enum.IntEnum):
     """Its due time has not come: delay, back-off or block."""
     FULL = 3
     """Its in-flight limit is reached, or its robots.txt is being read."""
+    GIVEN_UP = 4
+    """What waits for it is being buried, a piece at a time, and nothing of it is leased."""
 
 
 class Host(msgspec.Struct, array_like=True):
@@ -61,3 +63,5 @@ class Host(msgspec.Struct, array_like=True):
     phase: Phase = Phase.IDLE
     run: int = 0
     """The run that its queue and its troubles belong to."""
+    given_up: tuple[str, str] | None = None
+    """Why what still waits for it is being buried: the class of the error and its text."""

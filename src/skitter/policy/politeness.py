@@ -32,6 +32,8 @@ def due_at(host: Host) -> float:
 
 def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
     """Where the host stands at this moment."""
+    if host.given_up is not None:
+        return Phase.GIVEN_UP
     if not host.waiting:
         return Phase.IDLE
     if not has_room(host, politeness):
@@ -41,7 +43,7 @@ def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
 
 def has_room(host: Host, politeness: Politeness) -> bool:
     """One more request may be in flight."""
-    return not host.gate and host.in_flight < politeness.per_host
+    return host.given_up is None and not host.gate and host.in_flight < politeness.per_host
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
@@ -76,9 +78,14 @@ def came_late(host: Host) -> None:
 
 
 def answered(host: Host, latency_seconds: float | None) -> None:
-    """A normal answer forgives everything."""
+    """A normal answer forgives everything.
+
+    Also to a host that was given up: what has not been buried by now stays queued. It was to die because the host is
+    down, and that is no longer true.
+    """
     host.strikes = host.blocks = 0
     host.error_class = ""
+    host.given_up = None
     if latency_seconds is not None:
         old = host.latency_seconds or latency_seconds
         host.latency_seconds = old + _LATENCY_WEIGHT * (latency_seconds - old)
@@ -117,6 +124,7 @@ def is_down(host: Host, retry: Retry) -> bool:
 def new_chance(host: Host) -> None:
     """What was given up is tried again. A pause that the host asked for still holds."""
     host.strikes = host.blocks = host.gate_losses = 0
+    host.given_up = None
 
 
 def _strike(host: Host, now: float, leased_at: float, pause_seconds: float) -> bool:

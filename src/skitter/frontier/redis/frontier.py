@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 from collections.abc import Callable, Sequence
@@ -62,6 +63,10 @@ class RedisFrontier:
         self._clock = clock
         self._permits_known = (0, 0)
         self._store = ""
+        self._turn = asyncio.Lock()
+        """Of lease and commit: the store remembers the last answer to a worker, and no more."""
+        self._client = secrets.token_hex(8)
+        self._calls = 0
 
     # ---- the job
 
@@ -113,7 +118,8 @@ class RedisFrontier:
         return new
 
     async def lease(self, worker: str, limit: int) -> Grant:
-        return self._granted(await self._run("lease", worker, limit, *self._permits_known))
+        async with self._turn:
+            return self._granted(await self._run("lease", worker, limit, *self._permits_known, self._token()))
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         arguments: list[Any] = [worker]
@@ -121,10 +127,11 @@ class RedisFrontier:
         return _flags(await self._run("renew", *arguments))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        arguments: list[Any] = [worker, want, *self._permits_known]
-        wire.pack_outcomes(arguments, outcomes)
-        accepted, answer = await self._run("commit", *arguments)
-        return Committed(_flags(accepted), None if answer is None else self._granted(answer))
+        async with self._turn:
+            arguments: list[Any] = [worker, want, *self._permits_known, self._token()]
+            wire.pack_outcomes(arguments, outcomes)
+            accepted, answer = await self._run("commit", *arguments)
+            return Committed(_flags(accepted), None if answer is None else self._granted(answer))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -212,6 +219,11 @@ class RedisFrontier:
         await self._server.close()
 
     # ---- how a call is made
+
+    def _token(self) -> str:
+        """Of one call, however often it is sent."""
+        self._calls += 1
+        return f"{self._client}{self._calls}"
 
     def _time(self) -> str:
         return "" if self._clock is None else repr(self._clock())

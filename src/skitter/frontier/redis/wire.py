@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.frontier import books
 from skitter.frontier.books import storable
 from skitter.frontier.granting import SEED_ID, gate_id
 from skitter.frontier.redis.payload import slim, whole
@@ -91,6 +92,7 @@ def settings_of(spec: JobSpec) -> bytes:
             "max_pages": limits.max_pages,
             "lease_seconds": limits.lease_seconds,
             "max_outbox_items": limits.max_outbox_items,
+            "bury_batch": books.BATCH,
         }
     )
 

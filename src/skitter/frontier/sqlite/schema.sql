@@ -7,9 +7,9 @@
 --           the end of every index. host is hosts.number. place is tables.Place, but for LEASED: a request
 --           that is leased stands in holds, and here where it was before. The numbers are written out in the indexes below.
 --           Columns for what an index or a filter needs, the rest as msgpack: history is attempts, losses and times
--- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The two indexes
---           hold just the hosts that may be served (ready) or that wait for their time (waiting), so a lease never scans
---           the others
+-- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The indexes hold just
+--           the hosts that may be served (ready), that wait for their time (waiting) or whose queue is being buried
+--           (given_up), so a lease never scans the others
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
@@ -44,7 +44,9 @@ CREATE UNIQUE INDEX by_id ON requests (job, id);
 CREATE INDEX queue ON requests (host, priority DESC) WHERE place = 0;
 CREATE INDEX delayed ON requests (job, not_before) WHERE place = 1;
 CREATE INDEX suspect ON requests (job) WHERE place = 7;
+CREATE INDEX away ON requests (host) WHERE place IN (1, 7);
 CREATE INDEX dead ON requests (job) WHERE place = 5;
+CREATE INDEX dead_class ON requests (job, error_class) WHERE place = 5;
 
 CREATE TABLE hosts (
     number INTEGER PRIMARY KEY,
@@ -59,6 +61,7 @@ CREATE TABLE hosts (
 CREATE UNIQUE INDEX by_key ON hosts (job, key);
 CREATE INDEX ready ON hosts (job, top DESC, served, key) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, due, key) WHERE phase = 2;
+CREATE INDEX given_up ON hosts (job, key) WHERE phase = 4;
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

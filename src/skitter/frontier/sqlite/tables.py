@@ -190,18 +190,20 @@ class SqliteTables:
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
         number = self._numbers_of({host_key: None})[host_key]
-        found = self._rows("queue", f"place = 0 AND host = ? AND {_NOT_HELD} LIMIT ?", number, limit)
-        for index, place in (("delayed", Place.DELAYED), ("suspect", Place.SUSPECT)):
-            where = f"requests.job = ? AND place = {place:d} AND host = ? AND {_NOT_HELD} LIMIT ?"
-            if len(found) < limit:
-                found += self._rows(index, where, self._job, number, limit - len(found))
+        where = f"host = ? AND {_NOT_HELD} ORDER BY"
+        found = self._rows("queue", f"place = 0 AND {where} priority DESC, requests.number LIMIT ?", number, limit)
+        left = limit - len(found)
+        if left:
+            found += self._rows("away", f"place IN (1, 7) AND {where} requests.number LIMIT ?", number, left)
         return found
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        where = (
-            "requests.job = ? AND place = 5 AND (? = '' OR error_class = ?) ORDER BY requests.number LIMIT ? OFFSET ?"
-        )
-        return self._rows("dead", where, self._job, error_class, error_class, limit, after)
+        page = "ORDER BY requests.number LIMIT ? OFFSET ?"
+        where = "requests.job = ? AND place = 5"
+        if error_class:
+            where += " AND error_class = ?"
+            return self._rows("dead_class", f"{where} {page}", self._job, error_class, limit, after)
+        return self._rows("dead", f"{where} {page}", self._job, limit, after)
 
     def _rows(self, index: str, where: str, *values: object) -> list[Row]:
         # The index is named because the planner, which has no statistics, would rather scan the job.
@@ -266,6 +268,13 @@ class SqliteTables:
     def next_host_due(self) -> float | None:
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
         return due
+
+    def given_up_hosts(self, limit: int) -> list[str]:
+        found = self._execute(
+            "SELECT key FROM hosts INDEXED BY given_up WHERE job = ? AND phase = 4 ORDER BY key LIMIT ?",
+            (self._job, limit),
+        )
+        return [key for (key,) in found]
 
     def robots(self, host_key: str) -> RobotsRecord | None:
         record = self._one("SELECT record FROM robots WHERE job = ? AND host = ?", host_key)

@@ -33,13 +33,13 @@ def rest_of(grant: Grant) -> Grant:
     return msgspec.structs.replace(grant, leases=[], store="")
 
 
-def ready_hosts(traces: Iterable[Trace], gates: set[str], per_host: int) -> Ready:
-    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+def ready_hosts(traces: Iterable[Trace], closed: set[str], per_host: int) -> Ready:
+    """Who is ready, seen from outside. ``closed``: hosts whose robots.txt is being read, or that are given up."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     room: dict[str, int] = {}
     for trace in traces:
         host = trace.host
-        if host is None or host.key in gates or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
+        if host is None or host.key in closed or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
             continue
         if trace.losses >= LOSSES_BEFORE_ALONE:
             return {}  # Suspects go first, and alone.

@@ -17,6 +17,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from skitter.errors import JobError
+from skitter.frontier import books
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
@@ -25,9 +26,13 @@ from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     HOST_OF,
+    HOSTS,
     IDS,
     LEASE_SECONDS,
     OWNERS,
+    PATHS,
+    PIECES,
+    UNREACHABLE,
     WORKERS,
     endings,
     entry,
@@ -59,7 +64,9 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = Path(tempfile.mkdtemp(prefix="skitter-"))
         self.clock = FakeClock()
-        self.oracle: Frontier = memory_frontier("job", MemoryStore(self.clock.of_store()))
+        self.store = MemoryStore(self.clock.of_store())
+        self.oracle: Frontier = memory_frontier("job", self.store)
+        self.patch = pytest.MonkeyPatch()
         self.other = self.make_other(self.folder)
         self.held: dict[Key, tuple[Lease, Lease]] = {}
         self.deadline: dict[Key, float] = {}
@@ -69,6 +76,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def teardown(self) -> None:
+        self.patch.undo()
         self.loop.run_until_complete(self.other.close())
         self.loop.close()
         shutil.rmtree(self.folder)
@@ -88,8 +96,9 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- the job
 
-    @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3))
-    def begins(self, job_settings: dict[str, Any], seeds: set[str]) -> None:
+    @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
+    def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
+        self.patch.setattr(books, "BATCH", piece)
         # Where a limit cuts a grant short, the choice would show.
         self.settings = job_settings if self.same_choice else {**job_settings, "max_pages": None}
         self.begin(fresh=False)
@@ -163,9 +172,11 @@ class FrontiersAgree(RuleBasedStateMachine):
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
-        gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
+        closed = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.settings["per_host"])
+        with self.store.transaction(write=False) as tables:
+            closed.update(tables.given_up_hosts(len(HOST_OF)))
+        ready = ready_hosts(traces.values(), closed, self.settings["per_host"])
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
 
@@ -182,6 +193,16 @@ class FrontiersAgree(RuleBasedStateMachine):
         keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
         self.commit(worker, keys[: len(fields)], fields[: len(keys)], 0)
         self.leases(worker, limit)
+
+    @rule(host=st.sampled_from(HOSTS))
+    def goes_down(self, host: str) -> None:
+        """A host is given up while something waits for it: by chance that happens too rarely."""
+        self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
+        for _ in range(self.settings["max_attempts"]):
+            self.clock.advance(LEASE_SECONDS + 1)
+            self.leases("w1", 100)
+            keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
+            self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
 
     @precondition(lambda self: self.held)
     @rule(

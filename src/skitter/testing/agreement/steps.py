@@ -15,6 +15,9 @@ PATHS = range(5)
 WORKERS = ["w1", "w2", "w3"]
 OWNERS = ["o1", "o2"]
 LEASE_SECONDS = 10.0
+PIECES = [1, 2, 1000]
+"""What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
+UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
 FINGERPRINTER = Fingerprinter(b"the same in both")
 
 names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
@@ -61,7 +64,7 @@ def _all_endings() -> Iterator[dict[str, Any]]:
         news = HostNews(blocked=True, retry_after_seconds=pause)
         yield {"ending": Ending.RETRY, "error_class": "http_4xx", "status": 429, "news": news}
     for _ in range(2):
-        yield {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
+        yield UNREACHABLE
 
 
 endings = st.sampled_from(list(_all_endings()))

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import pytest
 
-_ROOMS = "client store adding order politeness retries gate backoff fencing losses seeding life outbox reading".split()
+_ROOMS = (
+    "client store adding order politeness retries gate backoff giving_up fencing losses seeding life outbox reading"
+).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
@@ -30,6 +32,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     backoff,
     fencing,
     gate,
+    giving_up,
     life,
     losses,
     order,
@@ -57,6 +60,9 @@ class FrontierContract(
     gate.BrokenGate,
     backoff.Blocks,
     backoff.Unreachable,
+    giving_up.GivingUp,
+    giving_up.Forgiven,
+    giving_up.Unhurried,
     fencing.Commits,
     fencing.Parts,
     losses.Expiry,

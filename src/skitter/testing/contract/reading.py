@@ -133,6 +133,7 @@ class Reviving:
         await client.seeded(*(f"a/{number}" for number in range(1100)), per_host=2000, max_attempts=1)
         lease = await client.one()
         await client.unreachable(lease)
+        await client.frontier.reap()
         assert (await client.counts()).dead == 1100
         assert await client.frontier.revive() == 1100
         assert (await client.counts()).queued == 1100

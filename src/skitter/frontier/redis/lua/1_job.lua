@@ -6,6 +6,7 @@
 --   job           string  msgpack map: state, run, counters, sequences, clock, settings (the fields are in begin.lua)
 --   spec          string  msgpack: the JobSpec as the client wrote it
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
+--   begun         string  msgpack array: token and answer of the newest begin
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
 --
@@ -19,15 +20,19 @@
 --                         dead or excluded
 --   delayed       zset    id by the time it may be queued again
 --   suspects      zset    id by sequence: queued, and to be leased alone
+--   away:HOST     zset    id by sequence: what is delayed or suspect of one host
 --   dead          zset    id by sequence
 --   dead:CLASS    zset    the same of one class of error
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
 --   waiting       zset    host keys by due time
+--   given_up      zset    host keys: what waits for them is being buried, a piece at a time
+--   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for
 --   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends
 --   held:WORKER   set     lease keys
+--   answers       hash    worker -> what it was last answered, packed (4_leases.lua), in case that was lost on its way
 --   alone         set     workers that hold a lease which nothing may stand beside
 --   staged:EPOCH  list    items of a page that is committed in parts
 --   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
@@ -38,7 +43,7 @@
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
 --
--- A host stands in ready:P, in waiting, or in neither. A request is in seen:N, and unless it is done or
+-- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done or
 -- redirected in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,

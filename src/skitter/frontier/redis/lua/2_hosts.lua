@@ -1,6 +1,6 @@
 -- Hosts: their records, where they stand, and the rules of politeness (policy/politeness.py has the reasons).
 --
---   hosts, ready:P, tops, waiting, q:P:HOST, notable: see 1_job.lua
+--   hosts, ready:P, tops, waiting, given_up, q:P:HOST, notable: see 1_job.lua
 --
 -- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
 -- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack.
@@ -10,7 +10,8 @@ local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 
 local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 17, 18, 19, 20, 21
 -- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
 local LEVELS, AWAY = 22, 23
-local IDLE, READY, WAITING, FULL = 0, 1, 2, 3
+-- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
+local IDLE, READY, WAITING, FULL, GIVEN_UP = 0, 1, 2, 3, 4
 
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
@@ -34,7 +35,7 @@ local function start_seconds(h)
 end
 
 local function has_room(h)
-  return h[GATE] == 0 and h[IN_FLIGHT] < S.per_host
+  return h[PHASE] ~= GIVEN_UP and h[GATE] == 0 and h[IN_FLIGHT] < S.per_host
 end
 
 local function needs_gate(h)
@@ -42,6 +43,7 @@ local function needs_gate(h)
 end
 
 local function phase_of(h)
+  if h[PHASE] == GIVEN_UP then return GIVEN_UP end
   if h[QUEUED] == 0 then return IDLE end
   if not has_room(h) then return FULL end
   return due_at(h) <= now and READY or WAITING
@@ -63,6 +65,7 @@ local function stand_of(h)
   local phase = h[PHASE]
   if phase == READY then return ready_name(h[TOP]), h[SERVED] end
   if phase == WAITING then return RUN .. 'waiting', due_at(h) end
+  if phase == GIVEN_UP then return RUN .. 'given_up', 0 end
   return false, 0
 end
 
@@ -70,7 +73,7 @@ end
 local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
 -- robots until, latency, priority and length of the first list, address, rare fields
-local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I2c0'
+local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I4c0'
 
 local function pack_host(h)
   local levels = h[LEVELS]
@@ -237,7 +240,15 @@ local function came_late(h)
   if start_seconds(h) < MAX_START_SECONDS then h[LATE] = h[LATE] + 1 end
 end
 
-local function answered(h, latency)
+-- Nothing more of it is buried: everything is, or the host has another chance.
+local function forgive(key, h)
+  if h[PHASE] ~= GIVEN_UP then return end
+  h[PHASE] = IDLE
+  call('HDEL', RUN .. 'reasons', key)
+end
+
+local function answered(key, h, latency)
+  forgive(key, h)
   h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
   if latency then
     local old = h[LATENCY] ~= 0 and h[LATENCY] or latency

@@ -1,6 +1,6 @@
 -- Requests: dedup, the queue, and where a request goes when its lease has ended.
 --
---   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, dead, dead:CLASS, errors, permits: see 1_job.lua
+--   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, reasons, dead, dead:CLASS, errors, permits: see 1_job.lua
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
 local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD = 9, 10, 11, 12, 13, 14
@@ -155,12 +155,23 @@ local function returned_member(id, row)
   return struct.pack('>I6', row[SEQ]) .. id
 end
 
+-- Delayed and suspect requests stand in no queue of their host; this is how a host finds them.
+local function go_away(h, id, row)
+  h[AWAY] = h[AWAY] + 1
+  call('ZADD', RUN .. 'away:' .. row[HOST], row[SEQ], id)
+end
+
+local function come_back(h, id, row)
+  h[AWAY] = h[AWAY] - 1
+  call('ZREM', RUN .. 'away:' .. row[HOST], id)
+end
+
 -- Back to its old place in the queue: its sequence does not change, and all that were never leased come after it.
 local function requeue(id, row)
   local h = host_of(row[HOST])
   if row[LOSSES] >= LOSSES_BEFORE_ALONE then
     move(row, AT_SUSPECT)
-    h[AWAY] = h[AWAY] + 1
+    go_away(h, id, row)
     call('ZADD', RUN .. 'suspects', row[SEQ], id)
   else
     move(row, AT_QUEUED)
@@ -173,8 +184,7 @@ end
 local function delay_row(id, row, seconds)
   row[NOT_BEFORE] = now + seconds
   move(row, AT_DELAYED)
-  local h = host_of(row[HOST])
-  h[AWAY] = h[AWAY] + 1
+  go_away(host_of(row[HOST]), id, row)
   call('ZADD', RUN .. 'delayed', row[NOT_BEFORE], id)
   save_row(id, row)
 end
@@ -195,6 +205,22 @@ end
 local function die(id, row, class, reason)
   row[ERROR_CLASS], row[ERROR] = class, reason
   bury(id, row)
+end
+
+-- The same for many: each index is written once.
+local function die_together(ids, rows, class, reason)
+  local marks, fields = {}, {}
+  for place, id in ipairs(ids) do
+    local row = rows[place]
+    row[ERROR_CLASS], row[ERROR], row[ENDED_AT] = class, reason, now
+    move(row, AT_DEAD)
+    marks[#marks + 1], fields[#fields + 1] = row[SEQ], id
+    marks[#marks + 1], fields[#fields + 1] = id, pack_row(row)
+  end
+  count_error(class, #ids)
+  bulk('ZADD', RUN .. 'dead', marks)
+  bulk('ZADD', RUN .. 'dead:' .. class, marks)
+  bulk('HSET', RUN .. 'requests', fields)
 end
 
 -- The first of a host's queue, out of it: its id and its row.
@@ -235,29 +261,64 @@ local function find_top(key, h)
   h[TOP] = top
 end
 
--- Everything of a host that waits, out of its place: {id, row} each.
-local function take_waiting(key, h)
-  local taken = {}
-  while h[QUEUED] > 0 do
-    local id, row = take_head(key, h)
-    taken[#taken + 1] = {id, row}
-  end
-  for _, name in ipairs({'delayed', 'suspects'}) do
-    if h[AWAY] == 0 then break end
-    local ids = call('ZRANGE', RUN .. name, 0, -1)
-    for place, row in ipairs(load_rows(ids)) do
-      if row[HOST] == key then
-        call('ZREM', RUN .. name, ids[place])
-        h[AWAY] = h[AWAY] - 1
-        taken[#taken + 1] = {ids[place], row}
-      end
+-- The first requests that wait for a host, out of their places: ids and rows. Queued ones in their order, then those
+-- that are away.
+local function take_waiting(key, h, limit)
+  local ids, rows = {}, {}
+  while #ids < limit and h[QUEUED] > 0 do ids[#ids + 1], rows[#rows + 1] = take_head(key, h) end
+  if #ids < limit and h[AWAY] > 0 then
+    local away = call('ZRANGE', RUN .. 'away:' .. key, 0, limit - #ids - 1)
+    for place, row in ipairs(load_rows(away)) do
+      local id = away[place]
+      call('ZREM', RUN .. (row[PLACE] == AT_SUSPECT and 'suspects' or 'delayed'), id)
+      come_back(h, id, row)
+      ids[#ids + 1], rows[#rows + 1] = id, row
     end
   end
-  return taken
+  return ids, rows
 end
 
--- A host that is given up takes its queue with it.
+-- How many requests of hosts that were given up this call may still bury, and whether there are more.
+local may_bury, burying = nil, false
+
+local function bury_piece(key, h)
+  may_bury = may_bury or S.bury_batch
+  if may_bury > 0 and h[PHASE] == GIVEN_UP then
+    local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
+    local ids, rows = take_waiting(key, h, may_bury)
+    die_together(ids, rows, class, reason)
+    may_bury = may_bury - #ids
+    if h[QUEUED] + h[AWAY] == 0 then
+      forgive(key, h)
+    else
+      find_top(key, h)
+    end
+  end
+  if h[PHASE] == GIVEN_UP then burying = true end
+end
+
+-- A host that is given up takes what waits for it along: a piece now, the rest with calls to come.
 local function give_up(key, class, reason)
   local h = host_of(key)
-  for _, pair in ipairs(take_waiting(key, h)) do die(pair[1], pair[2], class, 'the host is down: ' .. reason) end
+  if h[PHASE] ~= GIVEN_UP and h[QUEUED] + h[AWAY] > 0 then
+    h[PHASE] = GIVEN_UP
+    call('HSET', RUN .. 'reasons', key, pack({class, 'the host is down: ' .. reason}))
+  end
+  bury_piece(key, h)
+end
+
+-- The next piece of what hosts have left that were given up.
+local function bury_more()
+  may_bury = may_bury or S.bury_batch
+  -- Each has at least one request: one host more than may be buried tells that there are more.
+  local keys = call('ZRANGE', RUN .. 'given_up', 0, may_bury)
+  if #keys == 0 then return end
+  load_hosts(keys)
+  for _, key in ipairs(keys) do
+    if may_bury == 0 then
+      burying = true
+      return
+    end
+    bury_piece(key, host_of(key))
+  end
 end

@@ -1,6 +1,6 @@
 -- Leases: granting, ending, losing, and the answer to a worker that asks for work.
 --
---   holds, deadlines, held:WORKER, alone, staged:EPOCH, workers, tops, ready:P, waiting, sinks, permits: see 1_job.lua
+--   holds, deadlines, held:WORKER, answers, alone, staged:EPOCH, workers, tops, ready:P, waiting, sinks, permits: see 1_job.lua
 
 -- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -111,10 +111,11 @@ end
 -- Leases are looked for by their workers: an index of all would be written twice for each page, and is read so
 -- rarely. A worker that renews is looked at about once in the length of a lease.
 local function reap()
-  local keys, holds = {}, {}
+  local keys, holds, looked = {}, {}, 0
   for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, 'LIMIT', 0, BATCH)) do
-    if #keys >= BATCH then break end
+    if looked >= BATCH then break end
     local held, first = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge
+    looked = looked + #held
     for place, hold in ipairs(load_holds(held)) do
       if hold[DEADLINE] <= now then
         keys[#keys + 1] = held[place]
@@ -135,23 +136,15 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted.
-local function hold_for(worker, lease_key, host_key, row, alone)
-  local epoch = J.next_epoch
-  J.next_epoch = epoch + 1
-  new_fields[#new_fields + 1] = lease_key
-  new_fields[#new_fields + 1] = struct.pack(
-    HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
-  ) .. (row and pack_row(row) or '')
-  new_keys[#new_keys + 1] = lease_key
-  if alone then call('SADD', RUN .. 'alone', worker) end
-  local window, robots, trusted = false, 0, 0
+local LEASE_FIELDS = 9
+
+local function tell_lease(lease_key, epoch, host_key, row, window)
+  local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
-    local h = host_of(host_key)
-    window = granted(h, epoch)
+    local h = hosts[host_key]
     -- An earlier run may have read a file that this one was told to ignore.
     robots, trusted = S.obey_robots and h[ROBOTS_VERSION] or 0, h[TRUSTED]
   end
-  local place = #leases
   leases[place + 1] = work_of(lease_key)
   leases[place + 2] = row and lease_key or ''
   leases[place + 3] = epoch
@@ -161,6 +154,19 @@ local function hold_for(worker, lease_key, host_key, row, alone)
   leases[place + 7] = window and text(window) or ''
   leases[place + 8] = robots
   leases[place + 9] = trusted
+end
+
+local function hold_for(worker, lease_key, host_key, row, alone)
+  local epoch = J.next_epoch
+  J.next_epoch = epoch + 1
+  new_fields[#new_fields + 1] = lease_key
+  new_fields[#new_fields + 1] = struct.pack(
+    HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
+  ) .. (row and pack_row(row) or '')
+  new_keys[#new_keys + 1] = lease_key
+  if alone then call('SADD', RUN .. 'alone', worker) end
+  local window = host_key ~= '' and granted(host_of(host_key), epoch)
+  tell_lease(lease_key, epoch, host_key, row, window)
 end
 
 local function save_leases(worker)
@@ -187,8 +193,7 @@ local function wake()
   if #ids > 0 then
     bulk('ZREM', RUN .. 'delayed', ids)
     for place, row in ipairs(load_rows(ids)) do
-      local h = host_of(row[HOST])
-      h[AWAY] = h[AWAY] - 1
+      come_back(host_of(row[HOST]), ids[place], row)
       requeue(ids[place], row)
     end
   end
@@ -303,7 +308,7 @@ local function grant_suspect(worker, id, row)
   end
   call('ZREM', RUN .. 'suspects', id)
   call('HDEL', RUN .. 'requests', id)
-  h[AWAY] = h[AWAY] - 1
+  come_back(h, id, row)
   grant_row(worker, key, id, row, true)
 end
 
@@ -352,10 +357,27 @@ local function first_score(name)
   return first[2] and math.max(0, tonumber(first[2]) - now) or POLL_SECONDS
 end
 
--- What may start now, and the state of the job. `known`: permits that this client was told of in run `run`.
+-- When something may have become ready.
+local function ask_again()
+  -- The end of the job may be a few pieces away, and nobody else digs.
+  if burying then return 0 end
+  return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
+end
+
+-- What a worker that asks for work is told. `known`: permits that this client was told of in run `run`.
+local function tell_grant(blocked_by, leased_at, deadline, run, known)
+  if run ~= J.run then known = 0 end
+  return {
+    J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
+    call('LRANGE', RUN .. 'permits', known, -1), leases,
+  }
+end
+
+-- What may start now, and the state of the job.
 local function lease(worker, limit, run, known)
   call('ZADD', BASE .. 'workers', now, worker)
   reap()
+  bury_more()
   wake()
   settle()
   local blocked_by = ''
@@ -369,9 +391,55 @@ local function lease(worker, limit, run, known)
   end
   save_hosts()
   save_leases(worker)
-  if run ~= J.run then known = 0 end
-  return {
-    J.state, J.run, text(math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))), blocked_by,
-    text(now), text(now + S.lease_seconds), call('LRANGE', RUN .. 'permits', known, -1), leases,
-  }
+  return tell_grant(blocked_by, now, now + S.lease_seconds, run, known)
+end
+
+-- ---- calls that are sent again
+--
+-- A client whose connection breaks cannot know whether its call was heard, and sends it again, with the same token. The
+-- first one may have acted: then the second must not, or leases would be granted that nobody knows of, and a commit
+-- refused that was accepted.
+
+-- first epoch that was granted, number of them, which outcomes were accepted, token
+local ANSWER_FORM = '<I6I4I4c0'
+
+-- What was answered before; nothing when it was some other call's answer.
+local function recall(worker, token)
+  local stored = call('HGET', RUN .. 'answers', worker)
+  if not stored then return end
+  local first, count, accepted, rest = struct.unpack(ANSWER_FORM, stored)
+  if string.sub(stored, rest) == token then return {first = first, count = count, accepted = accepted} end
+end
+
+-- A call that neither ended nor granted anything may well be made twice.
+local function remember(worker, token, accepted)
+  local count = #leases / LEASE_FIELDS
+  if count + #accepted == 0 then return end
+  -- The newest epochs are those of this call, and have no gaps.
+  local record = struct.pack(ANSWER_FORM, J.next_epoch - count, count, #accepted, accepted) .. token
+  call('HSET', RUN .. 'answers', worker, record)
+end
+
+-- The leases of an earlier answer, without those that have ended meanwhile.
+local function lease_again(worker, earlier, run, known)
+  local keys, of_hosts, still = call('SMEMBERS', RUN .. 'held:' .. worker), {}, {}
+  for place, hold in ipairs(load_holds(keys)) do
+    local nth = hold[EPOCH] - earlier.first
+    if nth >= 0 and nth < earlier.count then
+      still[#still + 1] = {keys[place], hold}
+      if hold[HOLD_HOST] ~= '' then of_hosts[#of_hosts + 1] = hold[HOLD_HOST] end
+    end
+  end
+  load_hosts(of_hosts)
+  table.sort(still, function(one, other) return one[2][EPOCH] < other[2][EPOCH] end)
+  local leased_at, deadline = now, now + S.lease_seconds
+  for _, pair in ipairs(still) do
+    local key, hold = pair[1], pair[2]
+    local host_key = hold[HOLD_HOST]
+    leased_at, deadline = hold[LEASED_AT], math.min(deadline, hold[DEADLINE])
+    -- The window that was granted was not shorter than this one.
+    local window = host_key ~= '' and delay_of(hosts[host_key]) > 0 and FIRST_START_SECONDS
+    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window)
+  end
+  return tell_grant('', leased_at, deadline, run, known)
 end

@@ -1,8 +1,9 @@
 -- begin: create, resume or rerun the job, in one step.
 --
---   job (read, written), spec (written), RUN:sinks (read, written)
+--   job, begun (read, written), spec (written), RUN:sinks (read, written)
 --
--- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, secret,
+-- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also the
+--       token of the call: sent again, it is answered as before),
 --       mean size of a bucket, targets...
 -- Answers how it began and, for a rerun, the run that is over; "again" when the spec was changed meanwhile,
 -- "other" when an unfinished run has other work.
@@ -33,6 +34,9 @@ local function is_over()
 end
 
 local found = load_job()
+local stored = found and call('GET', BASE .. 'begun')
+local earlier = stored and unpacked(stored)
+if earlier and earlier[1] == ARGV[7] then return {earlier[2], earlier[3]} end
 if (found and J.spec_version or 0) ~= version then return {'again', 0} end
 local begun, over = 'resumed', 0
 if not found then
@@ -55,5 +59,6 @@ for place = 9, #ARGV do
   call('HSETNX', RUN .. 'sinks', ARGV[place], pack({J.position, false, '', 0}))
 end
 call('SET', BASE .. 'spec', ARGV[5])
+call('SET', BASE .. 'begun', pack({ARGV[7], begun, over}))
 save_job()
 return {begun, over}

@@ -2,8 +2,8 @@
 --
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
--- ARGV: time, worker, want, run and number of the permits that the client knows, heads, and then for each outcome its
--- lease key, its robots record if it brings one, its items, its links as in add.lua.
+-- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, heads, and then for
+-- each outcome its lease key, its robots record if it brings one, its items, its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
@@ -12,7 +12,16 @@
 
 if not load_job() then return false end
 
-local heads, at = unpacked(ARGV[6]), 7
+local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
+local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
+local earlier = recall(worker, token)
+if earlier then
+  local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
+  close()
+  return {earlier.accepted, grant}
+end
+
+local heads, at = unpacked(ARGV[7]), 8
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY = 8, 9, 10, 11, 12
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
@@ -52,7 +61,7 @@ local function hear(key, h, hold, head, record)
   notable[key] = true
   if news[N_ADDRESS] ~= '' then h[ADDRESS] = news[N_ADDRESS] end
   if did(news, WITH_ROBOTS) then learn_robots(key, h, hold[EPOCH], news, record) end
-  if did(news, ANSWERED) then answered(h, news[N_LATENCY]) end
+  if did(news, ANSWERED) then answered(key, h, news[N_LATENCY]) end
   if did(news, BLOCKED) then
     h[HOST_ERROR] = head[H_CLASS]
     return blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
@@ -200,8 +209,7 @@ save_hosts()
 save_holds()
 
 local answer = {table.concat(accepted), false}
-if tonumber(ARGV[3]) > 0 then
-  answer[2] = lease(ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
-end
+if want > 0 then answer[2] = lease(worker, want, permits_run, permits_known) end
+remember(worker, token, answer[1])
 close()
 return answer

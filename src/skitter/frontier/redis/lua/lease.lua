@@ -2,9 +2,16 @@
 --
 --   everything of 4_leases.lua
 --
--- ARGV: time, worker, limit, run and number of the permits that the client knows. Answers a grant.
+-- ARGV: time, worker, limit, run and number of the permits that the client knows, token of the call. Answers a grant.
 
 if not load_job() then return false end
-local answer = lease(ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
+local worker, token, answer = ARGV[2], ARGV[6], nil
+local earlier = recall(worker, token)
+if earlier then
+  answer = lease_again(worker, earlier, tonumber(ARGV[4]), tonumber(ARGV[5]))
+else
+  answer = lease(worker, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
+  remember(worker, token, '')
+end
 close()
 return answer

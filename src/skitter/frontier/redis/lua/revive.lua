@@ -1,6 +1,6 @@
 -- revive: dead requests are queued again with a clean slate: all, one class, or the ones named.
 --
---   job, hosts, RUN:requests, RUN:dead, RUN:dead:CLASS, RUN:errors, RUN:returned:HOST (written)
+--   job, hosts, RUN:requests, RUN:dead, RUN:dead:CLASS, RUN:errors, RUN:returned:HOST, RUN:reasons (written)
 --
 -- ARGV: time, class or nothing, limit, ids... Answers how many; the client asks again while it is the limit.
 
@@ -25,6 +25,7 @@ for place, row in ipairs(load_rows(ids)) do
     -- A new chance for the host too. A pause that it asked for still holds.
     local h = host_of(row[HOST])
     h[STRIKES], h[BLOCKS], h[GATE_LOSSES] = 0, 0, 0
+    forgive(row[HOST], h)
     requeue(id, row)
   end
 end

@@ -1,0 +1,247 @@
+"""A host that is given up takes a long queue with it in pieces: no call moves more than ``BATCH`` of it (promise 7)."""
+
+from __future__ import annotations
+
+from skitter.frontier.books import BATCH
+from skitter.model.job import Command, State
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, HostNews
+from skitter.testing.contract.client import Client, names_of
+from skitter.testing.contract.store import ContractStore
+
+MANY = 2 * BATCH + 200
+"""Requests that wait for the host. Three pieces: the first in the call that gives it up, two with later calls."""
+
+
+def names(host: str, count: int) -> list[str]:
+    return [f"{host}/{number}" for number in range(count)]
+
+
+async def given_up(
+    client: Client, waiting: int = MANY, others: tuple[str, ...] = (), in_flight: int = 0
+) -> list[Lease]:
+    """Host ``a`` is given up while so many wait for it; the leases of it that are still in flight."""
+    await client.seeded(*names("a", waiting + in_flight + 1), *others, per_host=in_flight + 1, max_attempts=1)
+    leases = [lease for lease in await client.lease("a", in_flight + 1) if lease.host_key == "http://a.example"]
+    await client.unreachable(leases[0])
+    counts = await client.counts()
+    assert 1 < counts.dead <= 1 + BATCH, "a piece, and the page itself"
+    return leases[1:]
+
+
+async def buried(client: Client) -> None:
+    """Until nothing of the host waits."""
+    for _ in range(MANY // BATCH + 1):
+        await client.frontier.reap()
+        await client.check()
+
+
+class GivingUp:
+    """Piece by piece, and as if it had been at once for everybody who looks at the end."""
+
+    async def test_each_call_buries_a_piece_and_the_last_one_ends_the_job(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        dead = (await client.counts()).dead
+        while dead <= MANY:
+            grant = await client.grant()
+            counts = await client.counts()
+            assert 0 < counts.dead - dead <= BATCH
+            assert (grant.leases, counts.queued) == ([], MANY + 1 - counts.dead)
+            assert (grant.state == State.FINISHED) == (counts.queued == 0)
+            assert counts.queued == 0 or grant.ask_again_seconds == 0, "there is more to bury"
+            dead = counts.dead
+        assert (await client.frontier.report()).errors == {"connect": MANY + 1}
+        of_the_queue = await client.frontier.dead(after=1, limit=MANY)
+        assert {(record.error_class, record.error) for record in of_the_queue} == {
+            ("connect", "the host is down: refused")
+        }
+
+    async def test_reaping_buries_too(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        before = (await client.counts()).dead
+        assert await client.frontier.reap() == 0
+        assert before < (await client.counts()).dead <= before + BATCH
+
+    async def test_one_call_buries_one_piece_of_all_hosts_together(self, store: ContractStore) -> None:
+        client = store.client()
+        share = BATCH * 2 // 3
+        hosts = "abcd"
+        await client.seeded(
+            *(f"{host}/{number}" for host in hosts for number in range(share)), per_host=1, max_attempts=1
+        )
+        leases = await client.lease()
+        assert len(leases) == len(hosts)
+        news = HostNews(unreachable=True)
+        down = [await client.outcome(lease, Ending.RETRY, error_class="connect", news=news) for lease in leases]
+        await client.commit(*down, want=10)
+        dead = (await client.counts()).dead
+        assert dead <= BATCH + len(hosts)
+        while dead < len(hosts) * share:
+            await client.grant()
+            counts = await client.counts()
+            assert 0 < counts.dead - dead <= BATCH
+            dead = counts.dead
+        assert await client.state() is State.FINISHED
+
+    async def test_a_queue_of_one_piece_dies_at_once_and_what_comes_later_lives(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client, BATCH)
+        assert (await client.counts()).dead == BATCH + 1
+        assert await client.state() is State.FINISHED
+        await client.add("a/new")
+        assert await client.names() == [], "the host rests"
+        await store.elapse(60)
+        assert await client.names() == ["a/new"]
+
+    async def test_what_is_delayed_or_to_be_leased_alone_is_buried_too(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*names("a", BATCH + 300), "b/1", "b/2", per_host=200, max_attempts=2)
+        for _ in range(2):
+            assert len(await client.lease("lost", 50)) == 50
+            assert await client.lose("lost") == 50
+        # Suspects go first, and alone: of each host one that is older than what shall be delayed.
+        lease = await client.one()
+        assert names_of([lease]) == ["a/0"]
+        await client.retry(lease, 1000)
+        counts = await client.counts()
+        assert (counts.queued, counts.delayed) == (BATCH + 301, 1)
+        for _ in range(2):
+            lease = await client.one()
+            await client.unreachable(lease)
+            await store.elapse(60)
+        await buried(client)
+        counts = await client.counts()
+        assert (counts.dead, counts.delayed, counts.queued) == (BATCH + 300, 0, 2)
+
+    async def test_other_hosts_are_served_in_their_order_meanwhile(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client, others=("b/1", "b/2", "c/1", "c/2"))
+        served: list[str] = []
+        while len(served) < 4:
+            (lease,) = await client.lease(limit=1)
+            served += names_of([lease])
+            await client.end(lease)
+        assert served == ["b/1", "c/1", "b/2", "c/2"]
+
+    async def test_what_is_added_meanwhile_is_buried_with_the_rest(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        assert await client.add("a/new", priority=9) == 1
+        assert (await client.trace("a/new")).state == "queued"
+        await buried(client)
+        assert (await client.trace("a/new")).state == "dead"
+        assert (await client.counts()).dead == MANY + 2
+        assert await client.state() is State.FINISHED
+
+    async def test_what_comes_back_meanwhile_is_buried_with_the_rest(self, store: ContractStore) -> None:
+        client = store.client()
+        released, retried, *lost = await given_up(client, in_flight=4)
+        await client.release(released)
+        await client.end(retried, Ending.RETRY, retry_seconds=1000, error_class="timeout")
+        assert await client.lose("a") == len(lost) == 2
+        await buried(client)
+        counts = await client.counts()
+        assert (counts.dead, counts.unfinished) == (MANY + 5, 0)
+
+    async def test_what_is_in_flight_may_fail_as_the_rest_did(self, store: ContractStore) -> None:
+        client = store.client()
+        (lease,) = await given_up(client, in_flight=1)
+        await client.unreachable(lease)
+        await buried(client)
+        assert (await client.counts()).dead == MANY + 2
+        assert await client.state() is State.FINISHED
+
+
+class Forgiven:
+    """What ends the burying before its end leaves the rest of the queue in its order."""
+
+    async def test_an_answer_saves_what_is_not_yet_buried(self, store: ContractStore) -> None:
+        client = store.client()
+        (lease,) = await given_up(client, in_flight=1)
+        await client.answered(lease)
+        dead = (await client.counts()).dead
+        await buried(client)
+        counts = await client.counts()
+        assert (counts.dead, counts.queued, counts.done) == (dead, MANY + 1 - dead, 1)
+        await store.elapse(60)
+        assert await client.names(limit=1) == [f"a/{dead + 1}"]
+
+    async def test_an_answer_after_the_end_brings_nobody_back(self, store: ContractStore) -> None:
+        client = store.client()
+        (lease,) = await given_up(client, in_flight=1)
+        await buried(client)
+        await client.answered(lease)
+        counts = await client.counts()
+        assert (counts.dead, counts.done, counts.unfinished) == (MANY + 1, 1, 0)
+
+    async def test_revive_saves_what_is_not_yet_buried(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        dead = (await client.counts()).dead
+        assert await client.frontier.revive() == dead
+        await buried(client)
+        counts = await client.counts()
+        assert (counts.dead, counts.queued) == (0, MANY + 1)
+        await store.elapse(60)
+        assert await client.names("a", limit=1) == ["a/0"]
+
+    async def test_reviving_one_request_gives_its_host_a_new_chance(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        dead = (await client.counts()).dead
+        assert await client.frontier.revive(ids=[await client.id("a/5")]) == 1
+        await buried(client)
+        assert (await client.counts()).queued == MANY + 2 - dead
+
+    async def test_what_is_left_has_the_priority_of_its_best_request(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(per_host=2, max_attempts=1)
+        await client.add(*names("a", BATCH + 2), priority=9)
+        await client.add(*(f"a/low/{number}" for number in range(100)))
+        first, second = await client.lease(limit=2)
+        await client.unreachable(first)
+        await client.add("b/1", priority=5)
+        await client.answered(second)
+        await store.elapse(60)
+        assert await client.names(limit=1) == ["b/1"]
+        assert await client.names(limit=1) == ["a/low/0"]
+
+    async def test_a_new_run_knows_nothing_of_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        await client.begin(fresh=True)
+        await client.add("a/1", "a/2")
+        await client.end(await client.one())
+        await buried(client)
+        assert (await client.counts()).queued == 2
+        await store.elapse(60)
+        assert await client.names() == ["a/1", "a/2"]
+
+
+class Unhurried:
+    """Between two pieces anything may happen to those who bury."""
+
+    async def test_another_process_goes_on_with_it(self, store: ContractStore) -> None:
+        await given_up(store.client())
+        client = store.client()
+        await buried(client)
+        assert await client.state() is State.FINISHED
+
+    async def test_a_job_that_is_stopped_loses_nothing_of_it(self, store: ContractStore) -> None:
+        client = store.client()
+        (lease,) = await given_up(client, in_flight=1)
+        assert await client.tell(Command.STOP) is State.DRAINING
+        await client.release(lease)
+        assert await client.tell(Command.RESUME) is State.RUNNING
+        await buried(client)
+        assert (await client.counts()).dead == MANY + 2
+        assert await client.state() is State.FINISHED
+
+    async def test_a_job_that_is_paused_may_end(self, store: ContractStore) -> None:
+        client = store.client()
+        await given_up(client)
+        assert await client.tell(Command.PAUSE) is State.PAUSED
+        await buried(client)
+        assert await client.state() is State.FINISHED

@@ -1,0 +1,116 @@
+"""A way to a server on which answers get lost: what was asked has been done, and nobody hears of it.
+
+The server answers one request after the other on each connection, as a Redis does for a client that does not pipeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Self
+
+Loses = Callable[[bytes, int], bool]
+"""Of a request and the number of its answer: whether the answer is lost."""
+
+
+class LossyWay:
+    """A proxy on ``port``. A connection ends where an answer is lost."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.port = 0
+        self.lost = 0
+        self.loses: Loses = lambda _request, _number: False
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """What happens between a lost answer and the end of its connection."""
+        self._target = (host, port)
+        self._answers = 0
+        self._open: set[asyncio.Task[None]] = set()
+
+    def lose(self, word: bytes) -> None:
+        """The next answer to a request with this word in it."""
+        until = self.lost + 1
+        self.loses = lambda request, _: self.lost < until and word in request
+
+    def lose_each_once(self, *words: bytes) -> None:
+        """Every answer to a request with one of these words in it; sent again, the request is answered."""
+        lost: set[bytes] = set()
+
+        def loses(request: bytes, _: int) -> bool:
+            if request in lost or not any(word in request for word in words):
+                return False
+            lost.add(request)
+            return True
+
+        self.loses = loses
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not in this task: a stream's server complains of one that is cancelled.
+        task = asyncio.create_task(self._pass_on(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection(*self._target)
+        request = bytearray()
+        ways = [
+            asyncio.create_task(self._asks(reader, to_writer, request)),
+            asyncio.create_task(self._answered(to_reader, writer, request)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for end in (writer, to_writer):
+                end.close()
+                with contextlib.suppress(OSError):
+                    await end.wait_closed()
+
+    @staticmethod
+    async def _asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytearray) -> None:
+        while data := await reader.read(65536):
+            request += data
+            writer.write(data)
+
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytearray) -> None:
+        while data := await reader.read(65536):
+            if request:
+                self._answers += 1
+                asked = bytes(request)
+                request.clear()
+                if self.loses(asked, self._answers):
+                    self.lost += 1
+                    if self.meanwhile is not None:
+                        await self.meanwhile()
+                    return
+            writer.write(data)
+
+
+@contextlib.contextmanager
+def in_a_thread(way: LossyWay) -> Iterator[LossyWay]:
+    """For tests that have no loop of their own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    try:
+        yield asyncio.run_coroutine_threadsafe(way.__aenter__(), loop).result(5)
+    finally:
+        asyncio.run_coroutine_threadsafe(way.__aexit__(), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
