@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import report
 from private_redis import redis_at
 
 from skitter.frontier.redis import redis_frontier
@@ -124,11 +125,28 @@ def table_of(rows: list[dict[str, float]]) -> list[dict[str, Any]]:
     ]
 
 
+def write(figures: list[dict[str, Any]]) -> None:
+    workers = [row["workers"] for row in figures]
+    linear = [figures[0]["pages_per_second"] / workers[0] * count for count in workers]
+    lines = {"measured": [row["pages_per_second"] for row in figures], "linear": linear}
+    text = f"""## More workers
+
+A web that answers each request after 100 ms, one Redis, ten requests in flight in each worker. CPU is that of the
+workers, frontier time is how long scripts held the Redis.
+
+{report.table(figures)}
+
+{report.plot("scaling", "Pages a second", workers, lines, x_title="workers")}
+"""
+    report.write_section("scaling", "python bench/bench_scaling.py --write", text)
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(description="pages a second with more and more workers")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long each crawl takes")
     parser.add_argument("--links", type=int, default=20, help="on a page")
+    parser.add_argument("--write", action="store_true", help="put the table and its plot into docs/benchmarks.md")
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     options = parser.parse_args()
     rows = []
@@ -143,7 +161,10 @@ async def main() -> None:
             )
             with served(spec) as web:
                 rows.append(await Crawl(url, workers, pages // HOSTS * HOSTS).run(web.urls))
-    print(json.dumps(table_of(rows), indent=1))
+    figures = table_of(rows)
+    print(json.dumps(figures, indent=1))
+    if options.write:
+        write(figures)
 
 
 if __name__ == "__main__":
