@@ -52,9 +52,11 @@ class Handover:
 
     def meet(self, store: str) -> None:
         """The store that has granted; what is known of an earlier life of it is forgotten."""
-        if self._store not in (None, store):
+        if self._store == store:
+            return
+        if self._store is not None:
             log.warning("the frontier was restarted or replaced: what it may have lost is asked for again")
-            self._known.forget()
+        self._known.forget(store)
         self._store = store
 
     def take_outcomes(self) -> list[Ended]:
