@@ -1,10 +1,10 @@
 """URLs this worker knows to be in the frontier: a link that stands on every page never leaves the process.
 
-It learns from accepted commits only: its own, and those of other workers of the node (``shared_urls``). Learnt earlier, a
-page that never commits would hide its links for good. Bounded: two generations, of which the older is forgotten when
-the younger is full. A new run of the job has a new worker, and with it an empty one. A store that has begun another life
-may lack what was committed last: then everything is forgotten, or the links of a page that is fetched again would
-stay hidden.
+It learns from accepted commits only: its own, and those of other workers of the node (``shared_urls``). Learnt
+earlier, a page that never commits would hide its links for good. Bounded: two generations, of which the older is
+forgotten when the younger is full. A new run of the job has a new worker, and with it an empty one. A store that has
+begun another life may lack what was committed last: then everything is forgotten, or the links of a page that is
+fetched again would stay hidden.
 """
 
 from __future__ import annotations
