@@ -30,8 +30,8 @@ Rules that all backends share:
   that: the rest stays queued.
 - Each method may be called again after an error without harm. A client may also send a call again by itself, because
   the answer was lost on its way: it still acts once, and ``begin``, ``lease`` and ``commit`` answer what they
-  answered before (without leases that have ended since). ``add``, ``revive``, ``reap`` and ``release_worker`` then return
-  how many were left to the second call, which may be too few; the other methods are the same when told twice.
+  answered before (without leases that have ended since). ``add``, ``revive``, ``reap`` and ``release_worker`` then
+  return how many were left to the second call, which may be too few; the other methods are the same when told twice.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
