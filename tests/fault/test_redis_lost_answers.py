@@ -93,6 +93,7 @@ class TestLease:
 
         async def pass_time() -> None:
             far.clock.advance(20)
+            await far.beside.frontier.reap()
 
         far.way.meanwhile = pass_time
         far.lose()
