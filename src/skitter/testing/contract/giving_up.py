@@ -6,7 +6,7 @@ from skitter.frontier.books import BATCH
 from skitter.model.job import Command, State
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews
-from skitter.testing.contract.client import Client, names_of
+from skitter.testing.contract.client import Client, name_of, names_of
 from skitter.testing.contract.store import ContractStore
 
 MANY = 2 * BATCH + 200
@@ -114,6 +114,36 @@ class GivingUp:
         await buried(client)
         counts = await client.counts()
         assert (counts.dead, counts.delayed, counts.queued) == (BATCH + 300, 0, 2)
+
+    async def test_what_was_delayed_once_is_not_buried_for_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=4, max_attempts=2)
+        once, still, left, down = await client.lease()
+        await client.retry(once, 1)
+        await client.retry(still, 1000)
+        await client.release(left)
+        await store.elapse(1.5)
+        again = {name_of(lease): lease for lease in await client.lease()}
+        await client.end(again["a/1"])
+        await client.release(again["a/3"])
+        await client.unreachable(down)
+        await store.elapse(60)
+        for lease in await client.lease(limit=1):
+            await client.unreachable(lease)
+        assert {record.url[-1] for record in await client.frontier.dead()} == {"2", "3", "4"}
+        assert await client.state() is State.FINISHED
+
+    async def test_what_is_to_be_leased_alone_is_not_leased_meanwhile(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*names("a", MANY + 2), per_host=2, max_attempts=1)
+        for _ in range(2):
+            assert len(await client.lease("lost", 2)) == await client.lose("lost") == 2
+        await client.unreachable(await client.one())
+        await store.elapse(60)
+        assert await client.names() == []
+        assert (await client.counts()).queued > 0, "there is more to bury"
+        await buried(client)
+        assert (await client.counts()).dead == MANY + 2
 
     async def test_other_hosts_are_served_in_their_order_meanwhile(self, store: ContractStore) -> None:
         client = store.client()

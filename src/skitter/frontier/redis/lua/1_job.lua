@@ -43,8 +43,8 @@
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
 --
--- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done or
--- redirected in exactly one of q:P:HOST, requests, holds.
+-- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done
+-- or redirected in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,
 -- read-only or refusing writes says so at the first one.

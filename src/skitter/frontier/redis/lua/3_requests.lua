@@ -1,6 +1,7 @@
 -- Requests: dedup, the queue, and where a request goes when its lease has ended.
 --
---   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, reasons, dead, dead:CLASS, errors, permits: see 1_job.lua
+--   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, given_up, reasons, dead, dead:CLASS,
+--   errors, permits: see 1_job.lua
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
 local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD = 9, 10, 11, 12, 13, 14
@@ -282,7 +283,7 @@ end
 local may_bury, burying = nil, false
 
 local function bury_piece(key, h)
-  may_bury = may_bury or S.bury_batch
+  may_bury = may_bury or S.bury_batch or BATCH
   if may_bury > 0 and h[PHASE] == GIVEN_UP then
     local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
     local ids, rows = take_waiting(key, h, may_bury)
@@ -309,7 +310,7 @@ end
 
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
-  may_bury = may_bury or S.bury_batch
+  may_bury = may_bury or S.bury_batch or BATCH
   -- Each has at least one request: one host more than may be buried tells that there are more.
   local keys = call('ZRANGE', RUN .. 'given_up', 0, may_bury)
   if #keys == 0 then return end

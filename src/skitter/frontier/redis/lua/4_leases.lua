@@ -1,6 +1,7 @@
 -- Leases: granting, ending, losing, and the answer to a worker that asks for work.
 --
---   holds, deadlines, held:WORKER, answers, alone, staged:EPOCH, workers, tops, ready:P, waiting, sinks, permits: see 1_job.lua
+--   holds, deadlines, held:WORKER, answers, alone, staged:EPOCH, workers, tops, ready:P, waiting, sinks, permits: see
+--   1_job.lua
 
 -- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9

@@ -2,8 +2,8 @@
 --
 --   job, begun (read, written), spec (written), RUN:sinks (read, written)
 --
--- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also the
---       token of the call: sent again, it is answered as before),
+-- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
+--       the token of the call: sent again, it is answered as before),
 --       mean size of a bucket, targets...
 -- Answers how it began and, for a rerun, the run that is over; "again" when the spec was changed meanwhile,
 -- "other" when an unfinished run has other work.
@@ -21,7 +21,7 @@ local function new_job(old)
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = tonumber(ARGV[8]),
     clock = J.clock, wall = J.wall, secret = old and old.secret or ARGV[7],
-    spec_version = version + 1, settings = unpacked(ARGV[6]), format = 1,
+    spec_version = version + 1, settings = unpacked(ARGV[6]), format = 2,
   }
 end
 
