@@ -16,7 +16,7 @@ import msgspec
 
 from skitter.app.backends import open_frontier
 from skitter.app.voice import Voice, VoiceHandler
-from skitter.errors import SkitterError
+from skitter.errors import FrontierError, SkitterError
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
@@ -24,7 +24,7 @@ from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
-from skitter.worker.identity import worker_id
+from skitter.worker.identity import card_of, worker_id
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
@@ -75,7 +75,15 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
+        card=card_of(job.spec.spider),
     )
+
+
+async def leave(worker: Worker, frontier: Frontier) -> None:
+    """A worker has ended as it should. After its last renewal, which would list it again."""
+    # If the store is away, it is forgotten by itself some day.
+    with contextlib.suppress(FrontierError):
+        await frontier.tell(worker.id, None)
 
 
 async def _work(config: ChildConfig, voice: Voice) -> bool:
@@ -95,11 +103,13 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             settings.limits.lease_seconds,
             heart.beat,
         )
+        await frontier.tell(worker.id, worker.card())
         try:
             with renewal:
                 await worker.run()
         finally:
             await fetcher.close()
+        await leave(worker, frontier)
         return worker.superseded and config.stay
     finally:
         await frontier.close()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from skitter.app.backends import is_shared, open_frontier
-from skitter.app.child import ChildConfig, job_settings, make_spider, make_worker
+from skitter.app.child import ChildConfig, job_settings, leave, make_spider, make_worker
 from skitter.app.plan import CrawlPlan
 from skitter.app.stop import Stop
 from skitter.frontier.contract import Frontier
@@ -64,6 +64,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     fetcher = CurlFetcher(settings.fetch)
     worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
+    await frontier.tell(worker.id, worker.card())
     running = asyncio.create_task(worker.run())
     stop.aim(worker.stop, running.cancel)
     try:
@@ -74,6 +75,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
                 await asyncio.wait([running])
         if not (stop.forced and running.cancelled()):
             running.result()
+            await leave(worker, frontier)
     finally:
         running.cancel()
         await asyncio.wait([running])

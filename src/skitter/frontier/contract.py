@@ -45,11 +45,14 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+FORGET_SECONDS = 3600.0
+"""A worker that is gone without a word is listed this long, so that somebody can see it."""
 
 
 class WorkSource(Protocol):
@@ -72,6 +75,13 @@ class WorkSource(Protocol):
 
         ``late``: the start window had passed; the host's window grows, so that a slow machine gets on.
         ``touched``: it may have been at the socket when it was broken off; the host's delay goes on.
+        """
+        ...
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        """What a worker says of itself, for people; also says that it lives. None: it leaves, and is no longer listed.
+
+        Leases are not touched by it. Whoever has been silent for ``FORGET_SECONDS`` and holds nothing is forgotten.
         """
         ...
 

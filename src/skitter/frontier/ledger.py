@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from skitter.frontier.books import BATCH, Books
 from skitter.frontier.committing import Committing
+from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.granting import Granting
 from skitter.frontier.tables import Hold, Row
 from skitter.model.host import Host
@@ -18,6 +19,7 @@ from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard
 from skitter.policy import losses, politeness
 
 
@@ -118,6 +120,18 @@ class Ledger(Books):
                 hold.deadline = self.now + self.settings.limits.lease_seconds
         self.tables.save_holds([hold for hold in holds if hold is not None])
         return [hold is not None for hold in holds]
+
+    def tell(self, worker: str, card: WorkerCard | None) -> None:
+        """A worker says what it is at, or that it leaves; and whoever has been silent for long is forgotten."""
+        if card is None:
+            self.tables.forget_worker(worker)
+        else:
+            self.tables.heard_from(worker, self.now)
+            self.tables.save_card(worker, card)
+        for other, heard_at, _ in self.tables.workers():
+            # While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
+            if heard_at <= self.now - FORGET_SECONDS and not self.tables.load_of(other)[0]:
+                self.tables.forget_worker(other)
 
     def release(self, leases: Sequence[Lease], *, late: bool, touched: bool) -> None:
         """Work goes back as if it had never been leased, but for the delay of a host that it has touched."""

@@ -24,11 +24,11 @@ from skitter.model.job import (
     SinkProgress,
     State,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
 
 T = TypeVar("T")
@@ -152,6 +152,9 @@ class LedgerFrontier:
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._in_ledger(lambda ledger: ledger.renew(worker, leases))
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        await self._in_ledger(lambda ledger: ledger.tell(worker, card))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         def commit(ledger: Ledger) -> tuple[list[bool], Grant | None, tuple[int, int]]:

@@ -15,6 +15,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.job import Item
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class MemoryTables:
         self._robots: dict[str, RobotsRecord] = {}
         self._hosts: dict[str, Host] = {}
         self._heard: dict[str, float] = {}
+        self._cards: dict[str, WorkerCard] = {}
         self._empty_run()
 
     def _empty_run(self) -> None:
@@ -212,11 +214,15 @@ class MemoryTables:
     def heard_from(self, worker: str, now: float) -> None:
         self._heard[worker] = now
 
+    def save_card(self, worker: str, card: WorkerCard) -> None:
+        self._cards[worker] = card
+
     def forget_worker(self, worker: str) -> None:
         self._heard.pop(worker, None)
+        self._cards.pop(worker, None)
 
-    def workers(self) -> list[tuple[str, float]]:
-        return sorted(self._heard.items())
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        return [(worker, self._heard[worker], self._cards.get(worker)) for worker in sorted(self._heard)]
 
     # ---- outbox
 

@@ -6,9 +6,10 @@ from skitter.frontier.books import as_job
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
-from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.lease import Work
 from skitter.model.request import decode
+from skitter.model.worker import WorkerSeen
 from skitter.policy import politeness
 
 STATE_OF = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
@@ -50,8 +51,8 @@ def _notable_hosts(ledger: Ledger, limit: int) -> list[HostSeen]:
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:
     return [
-        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at))
-        for worker, heard_at in ledger.tables.workers()
+        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at), card)
+        for worker, heard_at, card in ledger.tables.workers()
     ]
 
 

@@ -17,6 +17,7 @@ from skitter.model.host import Host
 from skitter.model.job import Item, JobSpec, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.worker import WorkerCard
 
 
 class Place(enum.IntEnum):
@@ -184,9 +185,10 @@ class Tables(Protocol):
 
     # Workers
     def heard_from(self, worker: str, now: float) -> None: ...
+    def save_card(self, worker: str, card: WorkerCard) -> None: ...
     def forget_worker(self, worker: str) -> None: ...
-    def workers(self) -> list[tuple[str, float]]:
-        """(id, when last heard from)"""
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        """(id, when last heard from, what it told of itself), by id."""
         ...
 
     # Outbox

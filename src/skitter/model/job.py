@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.worker import WorkerSeen
+
 
 class State(enum.StrEnum):
     """The state of a job, the same for all its workers."""
@@ -95,14 +97,6 @@ class Begun(enum.StrEnum):
     """As resumed, while other workers are at it."""
     RERUN = "rerun"
     """It was finished, or was to be forgotten: a new run starts."""
-
-
-class WorkerSeen(msgspec.Struct, frozen=True):
-    """A worker that the frontier has heard from."""
-
-    id: str
-    leased: int
-    silent_seconds: float
 
 
 class HostSeen(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ import time
 import traceback
 from typing import Final
 
+import msgspec
+
 from skitter.errors import FrontierError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
@@ -22,6 +24,7 @@ from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
+from skitter.model.worker import Doing, WorkerCard
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -57,8 +60,12 @@ class Worker:
         settings: Settings,
         by_seeds: bool = False,
         stay: bool = False,
+        card: WorkerCard | None = None,
     ) -> None:
-        """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end."""
+        """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
+
+        ``card``: who it is, for people; what it is at is added.
+        """
         self.id = worker_id
         self.watch = Watch()
         self.superseded = False
@@ -82,6 +89,9 @@ class Worker:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._ask_at = 0.0
         self._state = job.state
+        self._card = card or WorkerCard()
+        self._asked = False
+        self._blocked_by = ""
         self._stopping = False
         self._failure: Exception | None = None
 
@@ -104,6 +114,24 @@ class Worker:
         for task, lease in self._tasks.items():
             if lease.epoch in epochs and self._handover.drop(lease):
                 task.cancel()
+
+    def card(self) -> WorkerCard:
+        """Who it is and what it is at; may be asked from another thread."""
+        return msgspec.structs.replace(self._card, doing=self._doing(), in_flight=len(self._tasks))
+
+    def _doing(self) -> Doing:
+        if self._stopping or self.superseded or self._state in (State.DRAINING, State.STOPPED):
+            return Doing.DRAINING
+        held = self.held.copy().values()
+        if any(lease.work is Work.SEED for lease in held):
+            return Doing.SEEDING
+        if held:
+            return Doing.FETCHING
+        if self._state is State.PAUSED:
+            return Doing.PAUSED
+        if self._blocked_by:
+            return Doing.BLOCKED
+        return Doing.WAITING if self._asked else Doing.STARTING
 
     # ---- the loop
 
@@ -140,7 +168,7 @@ class Worker:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
-            self._state = State(grant.state)
+            self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._handover.meet(grant.store)
             await self._start(grant, asked_at)
         if self._state in (State.DRAINING, State.STOPPED):

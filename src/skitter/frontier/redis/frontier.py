@@ -11,6 +11,7 @@ import msgspec
 
 from skitter.errors import JobError
 from skitter.frontier.books import as_job
+from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
 from skitter.frontier.redis import reading, wire
 from skitter.frontier.redis.address import parse_address
@@ -28,11 +29,11 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
 
 BUCKET_MEAN = 200
 """Of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
@@ -119,6 +120,10 @@ class RedisFrontier:
         arguments: list[Any] = [worker]
         wire.pack_leases(arguments, leases)
         return _flags(await self._run("renew", *arguments))
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        told = [] if card is None else [msgspec.msgpack.encode(card)]
+        await self._run("tell", worker, FORGET_SECONDS, *told)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         arguments: list[Any] = [worker, want, *self._permits_known]

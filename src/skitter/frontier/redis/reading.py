@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from skitter.frontier.books import as_job
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place
-from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
+from skitter.model.worker import WorkerCard, WorkerSeen
 
 PIECE = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
 ENDED = "ended"
 """Done or redirected: nothing is kept of such a request but that it was seen."""
 QUEUED_OR_ENDED = "queued-or-ended"
+_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
 def counts(job: JobRow) -> Counts:
@@ -45,7 +49,10 @@ def report(answer: Sequence[Any], limit: int) -> Report:
         undelivered=max((sink.undelivered for sink in seen), default=0),
         sinks=seen,
         workers=sorted(
-            (WorkerSeen(name.decode(), leased, max(0.0, now - float(at))) for name, at, leased in _tuples(workers, 3)),
+            (
+                WorkerSeen(name.decode(), leased, max(0.0, now - float(at)), _decode_card(card) if card else None)
+                for name, at, leased, card in _tuples(workers, 4)
+            ),
             key=lambda worker: worker.id,
         ),
         hosts=[_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]],

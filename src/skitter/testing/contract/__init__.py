@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import pytest
 
-_ROOMS = "client store adding order politeness retries gate backoff fencing losses seeding life outbox reading".split()
+_ROOMS = (
+    "client store adding order politeness retries gate backoff fencing losses seeding life outbox reading workers"
+).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
@@ -38,6 +40,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     reading,
     retries,
     seeding,
+    workers,
 )
 from skitter.testing.contract.client import Client  # noqa: E402
 from skitter.testing.contract.store import ContractStore  # noqa: E402
@@ -71,5 +74,6 @@ class FrontierContract(
     reading.Tracing,
     reading.Reviving,
     reading.Reporting,
+    workers.Workers,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

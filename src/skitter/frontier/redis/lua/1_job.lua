@@ -8,6 +8,7 @@
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
+--   cards         hash    worker id -> msgpack: its WorkerCard, as the client wrote it
 --
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
 -- and what an old one left can be removed at leisure:

@@ -76,6 +76,11 @@ local function close()
   save_job()
 end
 
+local function forget_worker(worker)
+  call('ZREM', BASE .. 'workers', worker)
+  call('HDEL', BASE .. 'cards', worker)
+end
+
 -- ---- losses
 
 local function lose(keys, holds)

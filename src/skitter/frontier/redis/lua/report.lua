@@ -1,9 +1,9 @@
 -- report: everything that status shows, from one instant.
 --
---   job, spec, hosts, workers, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:notable (read)
+--   job, spec, hosts, workers, cards, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:notable (read)
 --
 -- ARGV: time, number of hosts.
--- Answers job, spec, now, tally, errors, sinks, workers {id, heard at, leased, ...}, hosts {key, score, told, ...}.
+-- Answers job, spec, now, tally, errors, sinks, workers {id, heard at, leased, card, ...}, hosts {key, score, told, ...}.
 
 if not load_job() then return false end
 local workers, told = call('ZRANGE', BASE .. 'workers', 0, -1, 'WITHSCORES'), {}
@@ -11,6 +11,7 @@ for place = 1, #workers, 2 do
   told[#told + 1] = workers[place]
   told[#told + 1] = workers[place + 1]
   told[#told + 1] = call('SCARD', RUN .. 'held:' .. workers[place])
+  told[#told + 1] = call('HGET', BASE .. 'cards', workers[place])
 end
 local hosts_told = {}
 for _, key in ipairs(call('ZRANGE', RUN .. 'notable', 0, -1)) do
