@@ -7,6 +7,7 @@ no rows are pure functions in ``policy``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from skitter.frontier.books import BATCH, Books
@@ -17,7 +18,7 @@ from skitter.frontier.tables import Hold, Row
 from skitter.model.host import Host
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Outcome
+from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard
 from skitter.policy import losses, politeness
@@ -78,7 +79,7 @@ class Ledger(Books):
     def lease(self, worker: str, limit: int, permits_known: int) -> Grant:
         """What may start now (promises 4 and 5)."""
         self.tables.heard_from(worker, self.now)
-        self.reap()
+        recovered = self.reap()
         self._wake()
         self.settle()
         granting = Granting(self)
@@ -96,6 +97,7 @@ class Ledger(Books):
             run=self.job.run,
             ask_again_seconds=granting.ask_again_seconds(),
             blocked_by=blocked_by,
+            recovered=sorted(recovered.items()),
             permitted=self.tables.permitted(permits_known),
         )
 
@@ -150,9 +152,11 @@ class Ledger(Books):
                 self.requeue(rows[hold.id])
         self.tables.save_rows(list(rows.values()))
 
-    def reap(self) -> int:
-        """Expired leases go back, each with a loss."""
-        return self._lose(self.tables.expired_holds(self.now, BATCH))
+    def reap(self) -> Counter[str]:
+        """Expired leases go back, each with a loss; how many of which worker."""
+        expired = self.tables.expired_holds(self.now, BATCH)
+        self._lose(expired)
+        return Counter(hold.worker for hold in expired)
 
     def release_worker(self, worker: str) -> int:
         """All leases of a worker that was seen to die."""
@@ -189,6 +193,6 @@ class Ledger(Books):
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)
 
-    def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
+    def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
         return Committing(self, self.add).commit(outcomes)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from skitter.errors import JobError
 from skitter.frontier import reading
 from skitter.frontier.books import as_job
@@ -157,14 +159,15 @@ class LedgerFrontier:
         await self._in_ledger(lambda ledger: ledger.tell(worker, card))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        def commit(ledger: Ledger) -> tuple[list[bool], Grant | None, tuple[int, int]]:
-            accepted = ledger.commit(outcomes)
+        def commit(ledger: Ledger) -> tuple[Committed, tuple[int, int]]:
+            committed = ledger.commit(outcomes)
             if not want:
-                return accepted, None, self._permits_known
-            return accepted, *self._lease(ledger, worker, want)
+                return committed, self._permits_known
+            grant, known = self._lease(ledger, worker, want)
+            return msgspec.structs.replace(committed, grant=grant), known
 
-        accepted, grant, self._permits_known = await self._in_ledger(commit)
-        return Committed(accepted, grant)
+        committed, self._permits_known = await self._in_ledger(commit)
+        return committed
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         await self._in_ledger(lambda ledger: ledger.release(leases, late=late, touched=touched))
@@ -173,7 +176,7 @@ class LedgerFrontier:
         return await self._in_ledger(lambda ledger: ledger.release_worker(worker))
 
     async def reap(self) -> int:
-        return await self._in_ledger(lambda ledger: ledger.reap())
+        return await self._in_ledger(lambda ledger: ledger.reap().total())
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         def revive(ledger: Ledger) -> int:

@@ -43,6 +43,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
+    version: str = ""
+    """Of the skitter that began or last resumed the run; empty: not told."""
+    code: str = ""
+    """A hash of the spider's file there; empty: it has none."""
 
     def same_work(self, other: JobSpec) -> bool:
         """Settings may differ between two commands for one job; spider, seeds and arguments may not."""

@@ -25,6 +25,7 @@ from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
 from skitter.model.worker import Doing, WorkerCard
+from skitter.observe import events
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -119,6 +120,12 @@ class Worker:
         """Who it is and what it is at; may be asked from another thread."""
         return msgspec.structs.replace(self._card, doing=self._doing(), in_flight=len(self._tasks))
 
+    def why_it_ended(self) -> str:
+        """In words, after ``run``."""
+        if self.superseded:
+            return "a new run has begun"
+        return f"the job is {self._state}" if self._state in _ENDED else "it was asked to stop"
+
     def _doing(self) -> Doing:
         if self._stopping or self.superseded or self._state in (State.DRAINING, State.STOPPED):
             return Doing.DRAINING
@@ -170,10 +177,18 @@ class Worker:
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._handover.meet(grant.store)
+            self._tell(grant)
             await self._start(grant, asked_at)
         if self._state in (State.DRAINING, State.STOPPED):
             # A start() may go on for hours; it will be run again.
             self._give_up_seeding()
+
+    def _tell(self, grant: Grant) -> None:
+        for lost, count in grant.recovered:
+            events.tell(events.LEASES_RECOVERED(worker=self.id, lost=lost, leases=count))
+        if grant.leases and events.is_heard(events.LEASES_GRANTED):
+            hosts = len({lease.host_key for lease in grant.leases})
+            events.tell(events.LEASES_GRANTED(worker=self.id, leases=len(grant.leases), hosts=hosts))
 
     async def _rest(self) -> None:
         """Until there is something to commit, or it is time to ask again."""

@@ -128,8 +128,9 @@ class RedisFrontier:
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         arguments: list[Any] = [worker, want, *self._permits_known]
         wire.pack_outcomes(arguments, outcomes)
-        accepted, answer = await self._run("commit", *arguments)
-        return Committed(_flags(accepted), None if answer is None else self._granted(answer))
+        accepted, answer, new, troubles = await self._run("commit", *arguments)
+        grant = None if answer is None else self._granted(answer)
+        return Committed(_flags(accepted), grant, new, wire.read_troubles(troubles))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])

@@ -13,7 +13,7 @@ from skitter.frontier.redis.payload import slim, whole
 from skitter.frontier.tables import JobRow, Place, Row
 from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import HostNews, Outcome, RobotsRecord
+from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.settings import Settings
 
@@ -162,7 +162,7 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
 
 
 def read_grant(answer: Sequence[Any], store: str) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat = answer
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
@@ -193,6 +193,7 @@ def read_grant(answer: Sequence[Any], store: str) -> Grant:
         run=run,
         ask_again_seconds=float(ask_again),
         blocked_by=blocked_by.decode(),
+        recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],
         store=store,
     )
@@ -239,6 +240,19 @@ def _news(news: HostNews) -> tuple[Any, ...]:
         return did, news.latency_seconds, news.address
     crawl_delay = 0 if news.robots is None else news.robots.crawl_delay_seconds
     return did, news.latency_seconds, news.address, news.retry_after_seconds, crawl_delay
+
+
+def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
+    return [
+        HostTrouble(
+            key=key.decode(),
+            error_class=error_class.decode(),
+            strikes=strikes,
+            pause_seconds=float(pause),
+            given_up=given_up == 1,
+        )
+        for key, error_class, strikes, pause, given_up in answer
+    ]
 
 
 def read_items(first: int, elements: Sequence[bytes]) -> list[Item]:

@@ -205,6 +205,8 @@ class FrontiersAgree(RuleBasedStateMachine):
 
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
         assert answers[0].accepted == answers[1].accepted
+        assert answers[0].new_links == answers[1].new_links
+        assert answers[0].troubles == answers[1].troubles
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.known |= {link.id for link in outcome.links}

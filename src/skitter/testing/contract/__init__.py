@@ -61,6 +61,7 @@ class FrontierContract(
     backoff.Blocks,
     backoff.Unreachable,
     fencing.Commits,
+    fencing.Told,
     fencing.Parts,
     losses.Expiry,
     losses.DeadWorkers,

@@ -114,12 +114,13 @@ local function lose(keys, holds)
 end
 
 -- Leases are looked for by their workers: an index of all would be written twice for each page, and is read so
--- rarely. A worker that renews is looked at about once in the length of a lease.
+-- rarely. A worker that renews is looked at about once in the length of a lease. Answers how many, and whose:
+-- {worker, how many, ...}.
 local function reap()
-  local keys, holds = {}, {}
+  local keys, holds, whose = {}, {}, {}
   for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, 'LIMIT', 0, BATCH)) do
     if #keys >= BATCH then break end
-    local held, first = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge
+    local held, first, before = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge, #keys
     for place, hold in ipairs(load_holds(held)) do
       if hold[DEADLINE] <= now then
         keys[#keys + 1] = held[place]
@@ -128,13 +129,17 @@ local function reap()
         first = math.min(first, hold[DEADLINE])
       end
     end
+    if #keys > before then
+      whose[#whose + 1] = worker
+      whose[#whose + 1] = #keys - before
+    end
     if first == math.huge then
       call('ZREM', RUN .. 'deadlines', worker)
     else
       call('ZADD', RUN .. 'deadlines', first, worker)
     end
   end
-  return lose(keys, holds)
+  return lose(keys, holds), whose
 end
 
 -- ---- granting
@@ -360,7 +365,7 @@ end
 -- What may start now, and the state of the job. `known`: permits that this client was told of in run `run`.
 local function lease(worker, limit, run, known)
   call('ZADD', BASE .. 'workers', now, worker)
-  reap()
+  local _, recovered = reap()
   wake()
   settle()
   local blocked_by = ''
@@ -377,6 +382,6 @@ local function lease(worker, limit, run, known)
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))), blocked_by,
-    text(now), text(now + S.lease_seconds), call('LRANGE', RUN .. 'permits', known, -1), leases,
+    text(now), text(now + S.lease_seconds), call('LRANGE', RUN .. 'permits', known, -1), leases, recovered,
   }
 end
