@@ -20,6 +20,8 @@ BATCH = 1000
 """Rows that one call moves at most on behalf of others: expired leases, delayed rows, woken hosts."""
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
+CROWDED_HOSTS = 16
+PACE_SECONDS = 5.0
 _COUNTER = {
     Place.QUEUED: "queued",
     Place.SUSPECT: "queued",
@@ -56,9 +58,29 @@ class Books:
         """Hosts are written once per transaction, not once per change."""
         self.flush_holds()
         for host in self.touched.values():
+            self._note_queue(host)
             host.phase = politeness.phase_of(host, self.now, self.politeness)
         self.tables.save_hosts(list(self.touched.values()))
         self.touched = {}
+
+    def _note_queue(self, host: Host) -> None:
+        """Remember a few long queues for people. Whoever's queue changes comes by here, so those kept are exact."""
+        crowded = self.job.crowded
+        if host.key in crowded:
+            if host.queued:
+                crowded[host.key] = host.queued
+            else:
+                del crowded[host.key]
+        elif host.queued and (len(crowded) < CROWDED_HOSTS or host.queued > min(crowded.values())):
+            if len(crowded) >= CROWDED_HOSTS:
+                del crowded[min(crowded, key=lambda key: crowded[key])]
+            crowded[host.key] = host.queued
+
+    def sample_pace(self) -> None:
+        """Two samples, of which the older is five to ten seconds old while pages are committed."""
+        job = self.job
+        if self.now - job.paced_at[1] >= PACE_SECONDS:
+            job.paced_at, job.paced_done = (job.paced_at[1], self.now), (job.paced_done[1], job.done)
 
     def flush_holds(self) -> None:
         # Saved before dropped: a lease that staged and ended in one batch is in both lists.
@@ -188,6 +210,17 @@ def storable(text: str) -> str:
     if len(text) > MAX_ERROR_CHARS:
         text = text[: MAX_ERROR_CHARS // 2] + "\n…\n" + text[-MAX_ERROR_CHARS // 2 :]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def pages_per_second(row: JobRow, now: float) -> float:
+    """The rate of now, of a job's record. A run that is younger than the samples is measured from its start."""
+    if row.ended_at:
+        return 0.0
+    # Of two samples the older one may be from before a long silence, or be none.
+    at, done = row.paced_at[0], row.paced_done[0]
+    if at < row.started_at:
+        at, done = row.started_at, 0
+    return max(0, row.done - done) / (now - at) if now > at else 0.0
 
 
 def as_job(row: JobRow | None, name: str) -> Job:

@@ -195,4 +195,6 @@ class Ledger(Books):
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
-        return Committing(self, self.add).commit(outcomes)
+        committed = Committing(self, self.add).commit(outcomes)
+        self.sample_pace()
+        return committed

@@ -199,6 +199,9 @@ class MemoryTables:
         expired = sorted((h for h in self._holds.values() if h.deadline <= now), key=lambda h: (h.deadline, h.epoch))
         return expired[:limit]
 
+    def first_deadline(self) -> float | None:
+        return min((hold.deadline for hold in self._holds.values()), default=None)
+
     def holds_of(self, worker: str) -> list[Hold]:
         return sorted((self._holds[key] for key in self._by_worker[worker]), key=lambda hold: hold.epoch)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skitter.frontier.books import as_job
+from collections.abc import Mapping
+
+from skitter.frontier.books import as_job, pages_per_second
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
@@ -38,13 +40,15 @@ def report(ledger: Ledger, hosts: int) -> Report:
         undelivered=max((sink.undelivered for sink in sinks), default=0),
         sinks=sinks,
         workers=workers(ledger),
-        hosts=_notable_hosts(ledger, hosts),
+        hosts=_top_hosts(ledger, job.notable, hosts),
+        crowded=_top_hosts(ledger, job.crowded, hosts),
+        pages_per_second=pages_per_second(job, ledger.now),
+        overdue_seconds=max(0.0, ledger.now - (ledger.tables.first_deadline() or ledger.now)),
     )
 
 
-def _notable_hosts(ledger: Ledger, limit: int) -> list[HostSeen]:
-    notable = ledger.job.notable
-    keys = sorted(notable, key=lambda key: (-notable[key], key))[:limit]
+def _top_hosts(ledger: Ledger, scores: Mapping[str, float], limit: int) -> list[HostSeen]:
+    keys = sorted(scores, key=lambda key: (-scores[key], key))[:limit]
     found = ledger.tables.hosts(keys)
     return [_host_seen(found[key], ledger.now) for key in keys if key in found]
 

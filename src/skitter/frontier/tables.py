@@ -98,6 +98,12 @@ class JobRow(msgspec.Struct):
     errors: dict[str, int] = {}
     notable: dict[str, float] = {}
     """A few slow and troubled hosts, and how much so."""
+    crowded: dict[str, int] = {}
+    """A few hosts with long queues, and how long."""
+    paced_at: tuple[float, float] = (0.0, 0.0)
+    """When two samples were taken, for the rate of now; the older one first."""
+    paced_done: tuple[int, int] = (0, 0)
+    """What was done then."""
 
 
 class SinkRow(msgspec.Struct):
@@ -176,6 +182,10 @@ class Tables(Protocol):
     def save_holds(self, holds: Sequence[Hold]) -> None: ...
     def drop_holds(self, holds: Sequence[Hold]) -> None: ...
     def expired_holds(self, now: float, limit: int) -> list[Hold]: ...
+    def first_deadline(self) -> float | None:
+        """Of all leases; None: there is none."""
+        ...
+
     def holds_of(self, worker: str) -> list[Hold]: ...
     def load_of(self, worker: str) -> tuple[int, bool]:
         """How many leases it holds, and whether one of them is to be alone."""

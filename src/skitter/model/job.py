@@ -143,6 +143,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     workers: list[WorkerSeen]
     hosts: list[HostSeen]
     """The slowest and most troubled first, a few."""
+    crowded: list[HostSeen] = []
+    """Those with the longest queues, a few. A host that was not touched since others became shorter may be missing."""
+    pages_per_second: float = 0.0
+    """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
+    overdue_seconds: float = 0.0
+    """The lag of the reaper: how long ago the lease that is most overdue has expired. 0: none is."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,7 +230,10 @@ class RedisFrontier:
 
     async def _row(self) -> tuple[bytes, bytes] | None:
         record, spec = await self._server.command("MGET", self._key, self._prefix + "spec")
-        return (record, spec) if record is not None else None
+        if record is None:
+            return None
+        wire.check_format(record, self._name)
+        return record, spec
 
     async def _job_row(self) -> JobRow:
         found = await self._row()

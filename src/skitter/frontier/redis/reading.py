@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.books import as_job
+from skitter.frontier.books import as_job, pages_per_second
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place
@@ -36,11 +36,10 @@ def counts(job: JobRow) -> Counts:
 
 
 def report(answer: Sequence[Any], limit: int) -> Report:
-    record, spec, time, tally, errors, sinks, workers, hosts = answer
+    record, spec, time, tally, errors, sinks, workers, hosts, crowded, deadline = answer
     job, now = wire.job_row(record, spec), float(time)
     bound = wire.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
-    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(hosts, 3))
     return Report(
         job=as_job(job, job.spec.name),
         counts=counts(job),
@@ -55,8 +54,16 @@ def report(answer: Sequence[Any], limit: int) -> Report:
             ),
             key=lambda worker: worker.id,
         ),
-        hosts=[_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]],
+        hosts=_top_hosts(hosts, limit, now),
+        crowded=_top_hosts(crowded, limit, now),
+        pages_per_second=pages_per_second(job, now),
+        overdue_seconds=max(0.0, now - float(deadline)),
     )
+
+
+def _top_hosts(flat: Sequence[Any], limit: int, now: float) -> list[HostSeen]:
+    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(flat, 3))
+    return [_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]]
 
 
 def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.errors import FormatError
 from skitter.frontier.books import storable
 from skitter.frontier.granting import SEED_ID, gate_id
 from skitter.frontier.redis.payload import slim, whole
@@ -17,6 +18,8 @@ from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.settings import Settings
 
+FORMAT = 1
+"""Of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
@@ -46,10 +49,27 @@ class JobRecord(msgspec.Struct):
     secret: str
     spec_version: int
     settings: dict[str, Any]
+    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 
 
+class _Format(msgspec.Struct):
+    format: int = 0
+
+
+_decode_format = msgspec.msgpack.Decoder(_Format).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
+
+
+def check_format(record: bytes, job_name: str) -> None:
+    """FormatError for a job that another skitter has written in another way."""
+    found = _decode_format(record).format
+    if found != FORMAT:
+        age = "a newer" if found > FORMAT else "an older"
+        raise FormatError(
+            f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
+            hint="use the skitter that wrote it, or another --job",
+        )
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
@@ -72,6 +92,8 @@ def job_row(record: bytes, spec: bytes) -> JobRow:
         dead=job.dead,
         excluded=job.excluded,
         position=job.position,
+        paced_at=(job.pace[0], job.pace[2]),
+        paced_done=(job.pace[1], job.pace[3]),
     )
 
 

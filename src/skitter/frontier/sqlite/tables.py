@@ -259,6 +259,10 @@ class SqliteTables:
     def expired_holds(self, now: float, limit: int) -> list[Hold]:
         return self._holds("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
 
+    def first_deadline(self) -> float | None:
+        first: float | None = self._one("SELECT min(deadline) FROM holds WHERE job = ?")
+        return first
+
     def holds_of(self, worker: str) -> list[Hold]:
         return self._holds("worker = ? ORDER BY epoch", worker)
 

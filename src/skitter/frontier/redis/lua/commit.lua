@@ -202,6 +202,7 @@ for _, pair in ipairs(downed) do
 end
 local new = add(links)
 if #links > new then bump('duplicates', #links - new) end
+sample_pace()
 save_hosts()
 save_holds()
 
