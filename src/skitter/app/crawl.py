@@ -134,8 +134,11 @@ async def run_worker(
     return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
 
 
-async def run_drain(*, frontier: str, job: str, outputs: list[Output]) -> int:
-    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items."""
+async def run_drain(*, frontier: str, job: str, outputs: list[Output], rest: bool = False) -> int:
+    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items.
+
+    ``rest``: what was written before is lost, and the targets begin anew with what is left.
+    """
     sinks = [open_sink(output.target, overwrite=False, job=job) for output in outputs]
     async with _opened(frontier, job, create=False) as opened:
         await _release_the_dead(opened, lambda _: None)
@@ -149,7 +152,7 @@ async def run_drain(*, frontier: str, job: str, outputs: list[Output]) -> int:
         delivery = Delivery(opened, sinks, owner=worker_id())
         await delivery.take()
         try:
-            await delivery.open()
+            await delivery.open(anew=rest)
             await delivery.drain()
             report = await opened.report()
             await delivery.finish(complete=report.job.state is State.FINISHED)
@@ -226,8 +229,7 @@ async def _release_the_dead(frontier: Frontier, on_event: OnEvent, silent_second
     for worker in workers:
         if worker.silent_seconds >= silent_seconds and is_dead(worker.id):
             back = await frontier.release_worker(worker.id)
-            if back:
-                on_event(events.WORKER_GONE(worker=worker.id, leases=back))
+            on_event(events.WORKER_GONE(worker=worker.id, leases=back))
     for sink in (await frontier.report()).sinks:
         if sink.owner and is_dead(sink.owner):
             await frontier.close_sink(sink.target, sink.owner)
