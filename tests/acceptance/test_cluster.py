@@ -208,7 +208,7 @@ def test_hosts_that_ask_for_a_pause_and_hosts_that_are_away_are_told(skitter, si
     assert (end["host"], end["error_class"], end["level"]) == (nobody, "connect", "warning")
 
 
-def test_commands_and_a_full_outbox_are_told_by_the_node(skitter, place, until) -> None:
+def test_commands_and_signals_are_told_by_the_node(skitter, place, until) -> None:
     with served(ENDLESS) as web:
         crawl = skitter.start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
         until(lambda: events_of(skitter, "worker.joined"), crawl)
@@ -313,3 +313,25 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, place, until, rest
     if rest != "elsewhere":
         assert set(found.values()) == {1}
     assert skitter.json("status", *place)["undelivered"] == 0
+
+
+def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, place, until) -> None:
+    with served(WebSpec.plain(hosts=4, pages_per_host=120, latency_seconds=0.02)) as web:
+        small = ("--set", "max_outbox_items=40", "--set", "lease_seconds=2")
+        command = ("crawl", *web.urls, "-o", "out.jsonl", *FEW, *small, *place)
+        crawl = skitter.start(*command, "--fresh")
+        until(lambda: listed(skitter, place), crawl)
+        worker = skitter.start("worker", *FEW, "--log", "events.jsonl", *place)
+        until(lambda: len(listed(skitter, place)) == 2, worker)
+        os.killpg(crawl.pid, signal.SIGKILL)
+        crawl.communicate()
+        blocking = until(lambda: events_of(skitter, "sink.blocking"), worker)
+        until(lambda: [w["doing"] for w in listed(skitter, place).values()] == ["blocked by sink"], worker)
+        assert {event["target"] for event in blocking} == {"out.jsonl"}
+        assert "by nobody" in skitter.run("status", *place).stdout
+        assert skitter.json(*command)["state"] == "finished"
+        worker.communicate(timeout=60)
+        expected = web.expected()
+    assert events_of(skitter, "sink.caught_up")
+    found = Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl"))
+    assert found == Counter(expected.done)

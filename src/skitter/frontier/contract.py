@@ -24,6 +24,7 @@ Rules that all backends share:
   ``LOSSES_WHILE_ALONE`` losses in that condition make it dead, class ``lost``.
 - ``Ending.RETRY`` spends an attempt, and the last one makes the request dead; a block spends none.
 - Each method may be called again after an error without harm.
+- What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
