@@ -16,7 +16,7 @@ import msgspec
 
 from skitter.app.backends import open_frontier
 from skitter.app.voice import Voice, VoiceHandler
-from skitter.errors import FrontierError, SkitterError
+from skitter.errors import FrontierError, JobError, SkitterError
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
@@ -91,8 +91,8 @@ async def join(worker: Worker, frontier: Frontier) -> None:
 
 async def leave(worker: Worker, frontier: Frontier) -> None:
     """A worker has ended as it should. After its last renewal, which would list it again."""
-    # If the store is away, it is forgotten by itself some day.
-    with contextlib.suppress(FrontierError):
+    # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
+    with contextlib.suppress(FrontierError, JobError):
         await frontier.tell(worker.id, None)
     events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 

@@ -18,7 +18,7 @@ from skitter.app.plan import CrawlPlan, Output, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
-from skitter.observe.events import tell
+from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.foreign import translated
@@ -83,6 +83,7 @@ def crawl(
         settings=joined,
         outputs=[Output(str(output), overwrite)] if output is not None else [],
         fresh=fresh,
+        event_level=logger.getEffectiveLevel(),
     )
     try:
         return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))

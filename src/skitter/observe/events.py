@@ -78,8 +78,9 @@ class _Fields(dict[str, Any]):
 
 
 def tell(event: Event) -> None:
-    """For rooms that nobody has given an ``on_event``."""
-    logger.log(event.level, "%s", event.text, extra={"event": event})
+    """For rooms that nobody has given an ``on_event``, and for scripts: whoever has set up ``logging`` hears it."""
+    origin = logging.getLogger(event.fields["logger"]) if event.kind is LOG else logger
+    origin.log(event.level, "%s", event.text, extra={"event": event})
 
 
 def is_heard(kind: Kind) -> bool:

@@ -127,9 +127,15 @@ class Worker:
         return f"the job is {self._state}" if self._state in _ENDED else "it was asked to stop"
 
     def _doing(self) -> Doing:
-        if self._stopping or self.superseded or self._state in (State.DRAINING, State.STOPPED):
-            return Doing.DRAINING
         held = self.held.copy().values()
+        # A worker that stays waits for a stopped job to be resumed.
+        if (
+            self._stopping
+            or self.superseded
+            or self._state is State.DRAINING
+            or (held and self._state is State.STOPPED)
+        ):
+            return Doing.DRAINING
         if any(lease.work is Work.SEED for lease in held):
             return Doing.SEEDING
         if held:

@@ -229,3 +229,8 @@ def test_an_event_of_another_version_is_not_lost() -> None:
     assert isinstance(event, Event)
     assert event.text == "worker.slept: worker=w1, hours=8"
     assert events.received("worker.left", {"worker": "w1"}, 20, 5.0).text == "worker w1 left: ?"
+
+
+def test_what_a_worker_of_a_script_said_is_said_by_its_own_logger(caplog: pytest.LogCaptureFixture) -> None:
+    events.tell(events.log_line("the feed is old", "books", logging.WARNING))
+    assert caplog.record_tuples == [("books", logging.WARNING, "the feed is old")]

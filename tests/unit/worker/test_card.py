@@ -120,3 +120,13 @@ async def test_the_frontier_hears_it_every_few_seconds(crawl: Any, monkeypatch: 
 @pytest.mark.parametrize(("lease", "pause", "rounds"), [(30.0, 5.0, 2), (0.3, 0.1, 1), (20.0, 10 / 3, 2)])
 def test_leases_are_renewed_at_a_third_of_their_length(lease: float, pause: float, rounds: int) -> None:
     assert module._rhythm(lease) == (pytest.approx(pause), rounds)
+
+
+async def test_a_worker_that_stays_with_a_stopped_job_waits(crawl: Any) -> None:
+    await crawl.begin(Items(), max_pages=1)
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker(stay=True)
+    crawl.start(worker)
+    await crawl.until(lambda: crawl.fetcher.paths and not worker.held)
+    await crawl.elapse(2)
+    await crawl.until(lambda: worker.card().doing == Doing.WAITING)

@@ -17,11 +17,12 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from skitter.errors import JobError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.worker import Doing, WorkerCard
 from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     HOST_OF,
@@ -263,6 +264,15 @@ class FrontiersAgree(RuleBasedStateMachine):
         )
         for key in keys:
             self.ends(key)
+
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        card=st.sampled_from([None, WorkerCard(), WorkerCard(pid=7, doing=Doing.FETCHING, in_flight=3)]),
+        seconds=st.sampled_from([0.0, 0.0, 0.0, FORGET_SECONDS]),
+    )
+    def tells(self, worker: str, card: WorkerCard | None, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.agreed(lambda frontier, _: frontier.tell(worker, card))
 
     @rule(worker=st.sampled_from(WORKERS))
     def worker_dies(self, worker: str) -> None:

@@ -8,12 +8,13 @@
 -- ...}, hosts with long queues {key, length, told, ...}, deadline of the lease that is most overdue (now: none is).
 
 if not load_job() then return false end
-local workers, told = call('ZRANGE', BASE .. 'workers', 0, -1, 'WITHSCORES'), {}
-for place = 1, #workers, 2 do
-  told[#told + 1] = workers[place]
-  told[#told + 1] = workers[place + 1]
-  told[#told + 1] = call('SCARD', RUN .. 'held:' .. workers[place])
-  told[#told + 1] = call('HGET', BASE .. 'cards', workers[place])
+local workers, told = call('ZRANGE', BASE .. 'workers', 0, -1), {}
+local cards = fetch(BASE .. 'cards', workers)
+for place, worker in ipairs(workers) do
+  told[#told + 1] = worker
+  told[#told + 1] = call('ZSCORE', BASE .. 'workers', worker)
+  told[#told + 1] = call('SCARD', RUN .. 'held:' .. worker)
+  told[#told + 1] = cards[place]
 end
 local hosts_told = {}
 for _, key in ipairs(call('ZRANGE', RUN .. 'notable', 0, -1)) do
