@@ -1,7 +1,7 @@
-"""Write docs/reference/settings.md from src/skitter/settings.py; with --check, say whether it is up to date.
+"""Write docs/reference/settings.md and events.md from the source; with --check, say whether they are up to date.
 
-Names, types and defaults are asked of the structs. The descriptions are the string literals under
-the fields, which exist only in the source and are read with ``ast``.
+Names, types and defaults of settings are asked of the structs. The descriptions are the string literals under
+the fields, which exist only in the source and are read with ``ast``. Events describe themselves.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 
 from skitter import settings
+from skitter.observe import events
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "settings.md"
+EVENTS_PAGE = ROOT / "docs" / "reference" / "events.md"
 
 HEAD = """\
 # Settings
@@ -33,6 +35,40 @@ A setting has one name, whichever way it is given. From the lowest rank to the h
 
 A name that does not exist is an error, and so is a value outside its range. `none` takes a limit away where the
 type allows it. Durations are in seconds and sizes in bytes.
+"""
+
+EVENTS_HEAD = """\
+# Events
+
+<!-- Written by scripts/gen_reference.py from src/skitter/observe/events.py. Change that, then run `make docs`. -->
+
+What happens to a crawl, one line each, written by `skitter crawl` and `skitter worker`.
+
+- On a terminal, a few readable lines stand above the live display: `notice` and what matters more; with `-v` also
+  `info`, with `-vv` all.
+- Elsewhere, standard error has one JSON object a line from `info` on, between the plain lines of progress, errors and
+  hints.
+- `--log FILE` (setting `log_file`) appends the same JSON lines to a file. Standard error then has none, unless it is
+  a terminal.
+
+`--log-format text` writes lines for people instead, `--set log_level=warning` leaves out what matters less, `-v` adds
+`debug`, and `-q` silences standard error but not a file. A file may be cut while it is written (`copytruncate`).
+
+Every line has these fields, and besides those of its event:
+
+| field | meaning |
+| --- | --- |
+| `time` | when it was told, UTC, by the clock of the machine that tells it |
+| `level` | `debug`, `info`, `notice`, `warning` or `error` |
+| `event` | its name, as below |
+| `job` | the name of the job |
+| `node` | the name of the machine that wrote the line |
+| `worker` | whose event it is; empty: the node's |
+| `message` | the same in words |
+
+A line is one line, whatever a page or a host has put into it: control characters are escaped in JSON and left out
+of text. Passwords in URLs are never written. A worker that cannot get rid of a line at once drops it: no log is
+a reason to wait.
 """
 
 
@@ -75,6 +111,15 @@ def page() -> str:
     return "".join(parts)
 
 
+def events_page() -> str:
+    parts = [EVENTS_HEAD]
+    for kind in events.KINDS.values():
+        parts.append(f"\n## {kind.name}\n\n{kind.meaning} Level `{kind.level.name.lower()}`.\n\n")
+        parts.append(f"> {kind.sentence}\n\n| field | meaning |\n| --- | --- |\n")
+        parts += [f"| `{name}` | {_cell(text)} |\n" for name, text in kind.fields.items()]
+    return "".join(parts)
+
+
 def _kind(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_kind(choice) for choice in schema["anyOf"])
@@ -114,19 +159,20 @@ def _sentence(doc: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    text = page()
+    pages = {PAGE: page(), EVENTS_PAGE: events_page()}
     if arguments == ["--check"]:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-            print(f"error: not up to date: {PAGE.relative_to(ROOT)}", file=sys.stderr)
+        old = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+        for path in old:
+            print(f"error: not up to date: {path.relative_to(ROOT)}", file=sys.stderr)
             print("hint: make docs", file=sys.stderr)
-            return 1
-        return 0
+        return 1 if old else 0
     if arguments:
         print(f"error: unknown arguments: {' '.join(arguments)}", file=sys.stderr)
         print("hint: gen_reference.py [--check]", file=sys.stderr)
         return 2
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
+    for path, text in pages.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -89,7 +89,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """This node's share of the work; the only group that is not stored with the job."""
+    """This node's share of the work; not stored with the job."""
 
     workers: Count = 1
     """Worker processes."""
@@ -97,6 +97,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in flight per worker."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
+
+
+class Logging(msgspec.Struct, frozen=True, kw_only=True):
+    """What this node writes about what happens (docs/reference/events.md); not stored with the job."""
+
+    log_file: str = "-"
+    """Where event lines go: a file, which is appended to, or `-` for standard error."""
+    log_format: Literal["auto", "text", "json"] = "auto"
+    """The form of event lines; auto is text on a terminal and JSON elsewhere."""
+    log_level: Literal["debug", "info", "notice", "warning", "error"] = "info"
+    """What matters less is left out of the log; -v is debug. A terminal shows notices and what matters more."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +118,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
     run: Run = msgspec.field(default_factory=Run)
+    logging: Logging = msgspec.field(default_factory=Logging)
 
     @classmethod
     def from_layers(cls, layers: Iterable[tuple[str, Mapping[str, Any]]]) -> Settings:
@@ -150,6 +162,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "limits": Limits,
     "run": Run,
+    "logging": Logging,
 }
 _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__struct_fields__}
 

@@ -11,10 +11,11 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
-from skitter.errors import FrontierError
+from skitter.errors import FormatError, FrontierError
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.jobs import prefix_of
@@ -48,6 +49,24 @@ class TestScripts:
             await client.seeded("a/1", "a/2")
             await server.command("SCRIPT", "FLUSH")
             assert await client.names() == ["a/1", "a/2"]
+
+    @pytest.mark.parametrize(("number", "age"), [(0, "an older"), (99, "a newer")])
+    async def test_a_job_in_another_format_is_refused_by_name_and_left_alone(
+        self, server: RedisServer, number: int, age: str
+    ) -> None:
+        async with opened(server) as client:
+            await client.seeded("a/1")
+            key = prefix_of("job") + "job"
+            record = msgspec.msgpack.decode(await server.command("GET", key), strict=False)
+            before = msgspec.msgpack.encode({**record, "format": number})
+            await server.command("SET", key, before)
+            for call in (client.frontier.job(), client.begin(fresh=True)):
+                with pytest.raises(FormatError, match=rf"written by {age} skitter .format {number}, .*: job job"):
+                    await call
+            for call in (client.frontier.lease("w", 1), client.frontier.report(), client.frontier.add([])):
+                with pytest.raises(FormatError, match="another format"):
+                    await call
+            assert await server.command("GET", key) == before
 
     async def test_the_servers_own_clock_decides(self, server: RedisServer) -> None:
         async with opened(server) as client:

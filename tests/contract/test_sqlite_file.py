@@ -22,6 +22,7 @@ from skitter.frontier.sqlite.store import FORMAT, SqliteStore
 from skitter.model.job import Begun, Command, SinkProgress, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
+from skitter.model.worker import WorkerCard
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 
@@ -74,6 +75,16 @@ class TestFormat:
             other.execute(f"PRAGMA user_version={FORMAT + 1}")
         with pytest.raises(FormatError, match=f"newer skitter .format {FORMAT + 1}"):
             sqlite_frontier(path, "job")
+
+    async def test_a_file_from_before_workers_told_of_themselves_is_taken_as_it_is(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE cards")
+            other.commit()
+        async with opened(path) as client:
+            await client.frontier.tell("w", WorkerCard(pid=7))
+            assert [worker.card for worker in await client.frontier.workers()] == [WorkerCard(pid=7)]
 
     @pytest.mark.parametrize("identity", [0, 42])
     def test_a_database_of_another_program_is_refused_and_left_alone(self, path: Path, identity: int) -> None:
@@ -344,6 +355,7 @@ from skitter.model.job import JobSpec
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
+from skitter.model.worker import WorkerCard
 from skitter.model.request import Fingerprinter, Request
 
 async def main(path, worker, pages):

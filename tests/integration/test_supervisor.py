@@ -19,6 +19,7 @@ from skitter.frontier.memory import memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.lease import Lease
 from skitter.model.request import Fingerprinter, Request
+from skitter.observe.events import Event
 from skitter.settings import Settings
 from skitter.worker import supervisor as module
 from skitter.worker.process import Child
@@ -74,8 +75,8 @@ class House:
         options = {"callback_seconds": 60.0, "shutdown_seconds": 10.0} | options
         return Supervisor(command, count, frontier=self.frontier, on_event=self._hear, **options)
 
-    def _hear(self, text: str) -> None:
-        self.events.append(text)
+    def _hear(self, event: Event) -> None:
+        self.events.append(event.text)
         self._heard.set()
 
     async def heard(self, text: str, times: int = 1) -> None:
@@ -140,7 +141,7 @@ async def test_a_worker_that_dies_is_replaced_and_its_leases_go_back_at_once(
 ) -> None:
     leases = await house.leased("a", "b")
     await house.run(house.supervisor(HELLO + death, "say(hello='w2')\n" + END))
-    assert f"worker w1 died ({how}); 3 leases go back" in house.events
+    assert f"worker w1 died ({how}); 3 leases go back, and another one takes its place" in house.events
     assert (await house.frontier.counts()).queued == 2
     trace = await house.frontier.trace(leases["a"].id)
     assert trace is not None
@@ -423,7 +424,7 @@ def test_processes_are_looked_after_on_every_loop(new_loop: Any) -> None:
         await house.heard("ready")
         supervisor.stop()
         await running
-        assert house.events[0] == "worker w1 died (SIGABRT); 2 leases go back"
+        assert house.events[0].startswith("worker w1 died (SIGABRT); 2 leases go back")
         assert house.events[-1] == "drained"
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -16,15 +16,16 @@ import msgspec
 
 from skitter.app.backends import open_frontier
 from skitter.app.voice import Voice, VoiceHandler
-from skitter.errors import SkitterError
+from skitter.errors import FrontierError, JobError, SkitterError
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
+from skitter.observe import events
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
-from skitter.worker.identity import worker_id
+from skitter.worker.identity import card_of, worker_id
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
@@ -43,6 +44,7 @@ class ChildConfig(msgspec.Struct, kw_only=True):
     """The group ``run`` of the settings: this node's own."""
     stay: bool = False
     verbosity: int = 0
+    event_level: int = events.Level.INFO
     pipe: int = -1
 
 
@@ -75,7 +77,24 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
+        card=card_of(job.spec.spider),
     )
+
+
+async def join(worker: Worker, frontier: Frontier) -> None:
+    """A worker begins."""
+    card = worker.card()
+    await frontier.tell(worker.id, card)
+    told = {"version": card.version, "spider": card.spider or "built-in spider"}
+    events.tell(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
+
+
+async def leave(worker: Worker, frontier: Frontier) -> None:
+    """A worker has ended as it should. After its last renewal, which would list it again."""
+    # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
+    with contextlib.suppress(FrontierError, JobError):
+        await frontier.tell(worker.id, None)
+    events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 
 
 async def _work(config: ChildConfig, voice: Voice) -> bool:
@@ -95,11 +114,13 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             settings.limits.lease_seconds,
             heart.beat,
         )
+        await join(worker, frontier)
         try:
             with renewal:
                 await worker.run()
         finally:
             await fetcher.close()
+        await leave(worker, frontier)
         return worker.superseded and config.stay
     finally:
         await frontier.close()
@@ -136,6 +157,7 @@ def main() -> int:
     config = msgspec.json.decode(sys.argv[1], type=ChildConfig)
     voice = Voice(config.pipe)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
+    events.logger.setLevel(config.event_level)
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))
     try:

@@ -7,21 +7,26 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from skitter._version import __version__
 from skitter.app.backends import is_shared, open_frontier, open_sink
 from skitter.app.child import job_settings
 from skitter.app.plan import CrawlPlan, Output, Summary
 from skitter.app.stop import Stop
+from skitter.app.watching import Watching
 from skitter.app.working import work_inline, work_supervised
 from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
+from skitter.observe import events
 from skitter.settings import Settings
 from skitter.sinks.contract import Sink
 from skitter.spiders.base import Spider
+from skitter.spiders.loading import code_of
 from skitter.worker.delivery import Delivery
 from skitter.worker.identity import is_dead, worker_id
 
@@ -31,7 +36,7 @@ GONE_SECONDS = 3.0
 STDOUT = "-"
 _ENDED = (State.FINISHED, State.STOPPED)
 OnReport = Callable[[Report], None]
-OnEvent = Callable[[str], None]
+OnEvent = Callable[[events.Event], None]
 
 
 async def run_crawl(
@@ -55,6 +60,8 @@ async def run_crawl(
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
         await _release_the_dead(frontier, on_event)
+        with contextlib.suppress(JobError):
+            _check_same_version(await frontier.job(), on_event)
         plan, joins = await _joining(frontier, plan, on_event)
         sinks = await _sinks_to_serve(frontier, plan, named, on_event)
         delivery = Delivery(frontier, sinks, owner=worker_id())
@@ -63,22 +70,24 @@ async def run_crawl(
             await delivery.take()
             try:
                 begun = await frontier.begin(plan.spec, fresh=plan.fresh, sinks=[sink.target for sink in sinks])
+                begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
+                on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.job()).run))
                 await delivery.open()
-                async with _reporting(frontier, on_report, on_event):
+                async with _reporting(frontier, on_report, on_event) as watching:
                     if inline:
                         working = work_inline(plan, frontier, spider, stop)
                     else:
                         working = work_supervised(plan, frontier, stop, on_event)
-                    await _work_and_deliver(working, delivery, stop)
+                    await _work_and_deliver(working, delivery, stop, on_event)
                     report = await frontier.report()
                     if not stop.forced:
                         await delivery.finish(complete=report.job.state is State.FINISHED)
             finally:
                 await delivery.close()
         report = await frontier.report()
+        watching.look(report)
         on_report(report)
-    begun = Begun.JOINED if joins else begun
     return _summary(report, begun, stop.signal, time.monotonic() - began, before.done)
 
 
@@ -92,6 +101,7 @@ async def run_worker(
     on_report: OnReport,
     on_event: OnEvent,
     verbosity: int = 0,
+    event_level: int = events.Level.INFO,
 ) -> Summary:
     """Join a job that exists until it is finished; with ``stay``, wait for it and for more."""
     if not is_shared(frontier):
@@ -105,6 +115,8 @@ async def run_worker(
                 # Interrupted before there was a job to sum up.
                 raise SystemExit(128 + stop.signal)
             _check_same_spider(found, spider)
+            _check_same_version(found, on_event)
+            _check_same_code(found, code_of(spider or found.spec.spider, Path.cwd()), spider, on_event)
             await _release_the_dead(opened, on_event)
             before = await opened.counts()
             plan = CrawlPlan(
@@ -112,16 +124,21 @@ async def run_worker(
                 frontier=frontier,
                 settings=job_settings(found, settings_overrides),
                 verbosity=verbosity,
+                event_level=event_level,
             )
-            async with _reporting(opened, on_report, on_event):
+            async with _reporting(opened, on_report, on_event) as watching:
                 await work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
             report = await opened.report()
+            watching.look(report)
             on_report(report)
     return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
 
 
-async def run_drain(*, frontier: str, job: str, outputs: list[Output]) -> int:
-    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items."""
+async def run_drain(*, frontier: str, job: str, outputs: list[Output], rest: bool = False) -> int:
+    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items.
+
+    ``rest``: what was written before is lost, and the targets begin anew with what is left.
+    """
     sinks = [open_sink(output.target, overwrite=False, job=job) for output in outputs]
     async with _opened(frontier, job, create=False) as opened:
         await _release_the_dead(opened, lambda _: None)
@@ -135,7 +152,7 @@ async def run_drain(*, frontier: str, job: str, outputs: list[Output]) -> int:
         delivery = Delivery(opened, sinks, owner=worker_id())
         await delivery.take()
         try:
-            await delivery.open()
+            await delivery.open(anew=rest)
             await delivery.drain()
             report = await opened.report()
             await delivery.finish(complete=report.job.state is State.FINISHED)
@@ -157,32 +174,39 @@ async def _opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier
 
 
 @asynccontextmanager
-async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent) -> AsyncIterator[None]:
+async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent) -> AsyncIterator[Watching]:
+    watching = Watching(on_event)
+
     async def report() -> None:
         while True:
             # If the store is in trouble, the workers will say so; a display is no reason to end a crawl.
             with contextlib.suppress(FrontierError):
-                on_report(await frontier.report())
+                report = await frontier.report()
+                watching.look(report)
+                on_report(report)
                 # Another command on this machine may have been killed with its workers while we go on.
                 await _release_the_dead(frontier, on_event, GONE_SECONDS)
             await asyncio.sleep(REPORT_SECONDS)
 
     task = asyncio.create_task(report())
     try:
-        yield
+        yield watching
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
 
-async def _work_and_deliver(working: Coroutine[Any, Any, None], delivery: Delivery, stop: Stop) -> None:
+async def _work_and_deliver(
+    working: Coroutine[Any, Any, None], delivery: Delivery, stop: Stop, on_event: OnEvent
+) -> None:
     """Work, with the sinks keeping up beside it. A sink that fails ends the work, gently."""
     over = asyncio.Event()
     work, deliver = asyncio.create_task(working), asyncio.create_task(delivery.run(over))
     try:
         await asyncio.wait([work, deliver], return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
+            on_event(events.SINK_FAILED(reason=str(deliver.exception())))
             stop.now()
             await asyncio.wait([work])
         over.set()
@@ -205,8 +229,7 @@ async def _release_the_dead(frontier: Frontier, on_event: OnEvent, silent_second
     for worker in workers:
         if worker.silent_seconds >= silent_seconds and is_dead(worker.id):
             back = await frontier.release_worker(worker.id)
-            if back:
-                on_event(f"worker {worker.id} is gone; {back} leases go back")
+            on_event(events.WORKER_GONE(worker=worker.id, leases=back))
     for sink in (await frontier.report()).sinks:
         if sink.owner and is_dead(sink.owner):
             await frontier.close_sink(sink.target, sink.owner)
@@ -223,7 +246,7 @@ async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, named: Sequence[S
     for seen in report.sinks:
         if seen.owner:
             if sinks.pop(seen.target, None):
-                on_event(f"{seen.target} is being written by {seen.owner}")
+                on_event(events.SINK_ELSEWHERE(target=seen.target, owner=seen.owner))
         elif goes_on and seen.target not in sinks:
             if seen.target == STDOUT:
                 # Nobody reads the standard output of a command that is gone.
@@ -251,6 +274,7 @@ async def _joining(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> tu
     if found is None:
         return plan, False
     job, _ = found
+    _check_same_code(job, plan.spec.code, plan.spec.spider, on_event)
     defaults, theirs = Settings().job_wide(), job.spec.settings
     left = [
         f"{name}={value}"
@@ -258,8 +282,8 @@ async def _joining(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> tu
         if value not in (defaults[name], theirs.get(name))
     ]
     if left:
-        on_event(f"the job is running and keeps the settings it has; not taken over: {', '.join(left)}")
-    spec = msgspec.structs.replace(plan.spec, settings=theirs)
+        on_event(events.JOB_SETTINGS_KEPT(settings=", ".join(left)))
+    spec = msgspec.structs.replace(plan.spec, settings=theirs, version=job.spec.version, code=job.spec.code)
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     return msgspec.structs.replace(plan, spec=spec, settings=settings), True
 
@@ -282,6 +306,20 @@ def _check_same_spider(job: Job, reference: str) -> None:
             f"job {job.spec.name} has another spider: {job.spec.spider or 'the built-in one'}",
             hint="leave the spider out, or name the job's own",
         )
+
+
+def _check_same_version(job: Job, on_event: OnEvent) -> None:
+    """Another stored format is refused by the store itself. Of the same format, two versions may still differ in a rule
+    that a frontier's scripts or a worker keep; nothing is lost by that, but a person should know."""
+    theirs = job.spec.version
+    if theirs and theirs != __version__ and job.state is not State.FINISHED:
+        on_event(events.JOB_OTHER_VERSION(version=__version__, begun_by=theirs))
+
+
+def _check_same_code(job: Job, code: str, spider: str, on_event: OnEvent) -> None:
+    """The right class with other content: an old file on one of the nodes, more likely than not."""
+    if code and job.spec.code and code != job.spec.code:
+        on_event(events.JOB_OTHER_CODE(spider=spider or job.spec.spider))
 
 
 async def _wait_for_job(frontier: Frontier, stop: Stop) -> Job | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from skitter.model.job import JobSpec
+from skitter.observe.events import Level
 from skitter.settings import Settings
 
 
@@ -25,6 +26,8 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[Output] = []
     fresh: bool = False
     verbosity: int = 0
+    event_level: int = Level.INFO
+    """Events that matter less are not even told to this process."""
 
 
 class Summary(msgspec.Struct, kw_only=True):

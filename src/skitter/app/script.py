@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skitter._version import __version__
 from skitter.app.backends import default_frontier
 from skitter.app.child import new_loop
 from skitter.app.crawl import run_crawl
@@ -17,10 +18,11 @@ from skitter.app.plan import CrawlPlan, Output, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
+from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.foreign import translated
-from skitter.spiders.loading import LOADING, check_spider, full_reference, make_spider
+from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
@@ -74,14 +76,17 @@ def crawl(
             seeds=seeds,
             arguments=dict(arguments or {}),
             settings=joined.job_wide(),
+            version=__version__,
+            code=code_of(reference or "", Path.cwd()),
         ),
         frontier=frontier or default_frontier(name),
         settings=joined,
         outputs=[Output(str(output), overwrite)] if output is not None else [],
         fresh=fresh,
+        event_level=logger.getEffectiveLevel(),
     )
     try:
-        return run(run_crawl(plan, on_report=_ignore, on_event=log.warning, spider=inline))
+        return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))
     except SkitterError as error:
         # The command line prints it; here a traceback is all that a person sees.
         if error.hint:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from skitter.observe.events import NODE_STOPPING, Event
+
 
 class Stop:
     """Signals of this process, aimed at whatever is at work."""
 
-    def __init__(self, on_event: Callable[[str], None]) -> None:
+    def __init__(self, on_event: Callable[[Event], None]) -> None:
         self.signal = 0
         """The first one that came."""
         self.forced = False
@@ -63,7 +65,7 @@ class Stop:
     def _hear(self, number: int) -> None:
         if not self.signal:
             self.signal = number
-            self._on_event("stopping: finishing what is in flight; once more to leave at once, nothing is lost")
+            self._on_event(NODE_STOPPING(signal=number))
             self._ask()
         elif number == signal.SIGINT:
             self.forced = True

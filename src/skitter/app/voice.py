@@ -8,6 +8,8 @@ import os
 import select
 from typing import Any
 
+from skitter.observe import events
+
 
 class Voice:
     """The pipe to the supervisor. A line is written whole or not at all, from any thread."""
@@ -37,15 +39,18 @@ class Voice:
 
 
 class VoiceHandler(logging.Handler):
-    """Log lines for the supervisor to show."""
+    """Events and log lines for the supervisor to show."""
 
     def __init__(self, voice: Voice) -> None:
         super().__init__()
         self._voice = voice
-        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._voice.say(log=self.format(record))
+        event = events.of_record(record)
+        if event.kind is events.LOG:
+            self._voice.say(log=event.fields["text"], logger=record.name, level=record.levelno)
+        else:
+            self._voice.say(event=event.kind.name, fields=event.fields, level=event.level, at=event.at)
 
 
 def _line(message: dict[str, Any]) -> bytes:
@@ -59,6 +64,8 @@ def _line(message: dict[str, Any]) -> bytes:
 
 def _shorter(value: Any) -> Any:
     """Text loses its middle: what happened stands at the beginning, and at the end of a traceback."""
+    if isinstance(value, dict):
+        return {name: _shorter(part) for name, part in value.items()}
     if not isinstance(value, str) or len(value) < 100:
         return value
     kept = len(value) * 2 // 5

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from skitter.app.backends import is_shared, open_frontier
-from skitter.app.child import ChildConfig, job_settings, make_spider, make_worker
+from skitter.app.child import ChildConfig, job_settings, join, leave, make_spider, make_worker
 from skitter.app.plan import CrawlPlan
 from skitter.app.stop import Stop
 from skitter.frontier.contract import Frontier
+from skitter.observe.events import Event
 from skitter.spiders.base import Spider
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import RenewalThread, renew_while_running
@@ -24,7 +25,7 @@ async def work_supervised(
     plan: CrawlPlan,
     frontier: Frontier,
     stop: Stop,
-    on_event: Callable[[str], None],
+    on_event: Callable[[Event], None],
     *,
     stay: bool = False,
     spider: str = "",
@@ -40,6 +41,7 @@ async def work_supervised(
             run=run,
             stay=stay,
             verbosity=plan.verbosity,
+            event_level=plan.event_level,
             pipe=pipe,
         )
         return [sys.executable, "-m", "skitter.app", msgspec.json.encode(config).decode()]
@@ -64,6 +66,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     fetcher = CurlFetcher(settings.fetch)
     worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
+    await join(worker, frontier)
     running = asyncio.create_task(worker.run())
     stop.aim(worker.stop, running.cancel)
     try:
@@ -74,6 +77,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
                 await asyncio.wait([running])
         if not (stop.forced and running.cancelled()):
             running.result()
+            await leave(worker, frontier)
     finally:
         running.cancel()
         await asyncio.wait([running])

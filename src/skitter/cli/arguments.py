@@ -115,6 +115,13 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
     parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
 
 
+LOG_OPTIONS = [
+    ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
+    ("--log-format", "log_format", "FORM", "text or json; default: text on a terminal, json elsewhere"),
+]
+"""For ``add_setting_options``."""
+
+
 def add_output_options(parser: Parser, *, overwrite: bool) -> None:
     parser.add_argument(
         "-o",

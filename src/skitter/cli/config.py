@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from skitter.cli.arguments import Override, did_you_mean
 from skitter.errors import SettingsError
-from skitter.settings import Run, Settings
+from skitter.settings import Settings
 from skitter.spiders.foreign import Layer, translated
 from skitter.spiders.loading import DEFAULT_PLACES
 
@@ -75,18 +75,15 @@ def collect(
 
 def collect_run(
     *, project: Project, environment: Mapping[str, str], config: str | None, overrides: Sequence[Override]
-) -> tuple[dict[str, Any], list[str]]:
-    """As ``collect``, for a worker: only the ``run`` group is its own, the rest was fixed with the job."""
+) -> Collected:
+    """As ``collect``, for a worker: only ``run`` and ``logging`` are its own, the rest was fixed with the job."""
     for override in overrides:
         if override.name in Settings().job_wide():
             raise SettingsError(
                 f"belongs to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
                 hint="give it to skitter crawl",
             )
-    settings, warnings = collect(
-        spider=("", {}), project=project, environment=environment, config=config, overrides=overrides
-    )
-    return {name: getattr(settings.run, name) for name in Run.__struct_fields__}, warnings
+    return collect(spider=("", {}), project=project, environment=environment, config=config, overrides=overrides)
 
 
 def _read_toml(path: Path) -> dict[str, Any] | None:

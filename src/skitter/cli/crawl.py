@@ -6,7 +6,15 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_output_options, add_setting_options, add_voice_options, key_value
+from skitter._version import __version__
+from skitter.cli.arguments import (
+    LOG_OPTIONS,
+    Parser,
+    add_output_options,
+    add_setting_options,
+    add_voice_options,
+    key_value,
+)
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ def configure(parser: Parser) -> None:
             ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
             ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
             ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
+            *LOG_OPTIONS,
         ],
     )
     parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
@@ -39,8 +48,11 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    import msgspec
+
     from skitter import app
     from skitter.cli.jobs import Place
+    from skitter.cli.log import following
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import check_outputs, conclude, run_loop
@@ -51,8 +63,13 @@ def run(options: argparse.Namespace) -> int:
         for warning in warnings:
             warn(warning)
         note(f"job {plan.spec.name}, frontier {Place(plan.frontier, plan.spec.name).shown}")
-    with choose_progress(quiet=options.quiet, prints_items=prints_items) as progress:
-        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=progress.event))
+    told = {"job": plan.spec.name, "quiet": options.quiet, "verbose": options.verbose}
+    with (
+        choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
+        following(plan.settings.logging, progress, **told) as log,
+    ):
+        plan = msgspec.structs.replace(plan, event_level=log.level)
+        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
     return conclude(summary, Place(plan.frontier, plan.spec.name), options)
 
 
@@ -64,6 +81,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     from skitter.cli import config, targets
     from skitter.cli.jobs import check_job_name
     from skitter.model.job import JobSpec
+    from skitter.spiders.loading import code_of
 
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
@@ -85,7 +103,13 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         )
     plan = CrawlPlan(
         spec=JobSpec(
-            name=job, spider=target.spider, seeds=target.seeds, arguments=arguments, settings=settings.job_wide()
+            name=job,
+            spider=target.spider,
+            seeds=target.seeds,
+            arguments=arguments,
+            settings=settings.job_wide(),
+            version=__version__,
+            code=code_of(target.spider, folder),
         ),
         frontier=frontier,
         settings=settings,

@@ -10,6 +10,11 @@ from skitter.errors import UsageError
 
 def configure(parser: Parser) -> None:
     add_output_options(parser, overwrite=False)
+    parser.add_argument(
+        "--rest",
+        action="store_true",
+        help="what was written so far is gone with its machine: write what is left into a new file",
+    )
     add_job_options(parser)
     add_voice_options(parser)
 
@@ -28,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
     place = locate(options)
     outputs = [Output(target=target) for target, _ in options.outputs]
-    delivered = asyncio.run(run_drain(frontier=place.frontier, job=place.job, outputs=outputs))
+    delivered = asyncio.run(run_drain(frontier=place.frontier, job=place.job, outputs=outputs, rest=options.rest))
     if options.json:
         print_json({"job": place.job, "delivered": delivered, "outputs": [output.target for output in outputs]})
     else:

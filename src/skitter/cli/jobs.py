@@ -16,6 +16,7 @@ from skitter.errors import UsageError
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Report
+    from skitter.model.worker import WorkerSeen
 
 T = TypeVar("T")
 FOLDER = Path(".skitter")
@@ -130,8 +131,13 @@ def ask(place: Place, question: Callable[[Frontier], Awaitable[T]]) -> T:
 
 
 def live_workers(report: Report) -> int:
-    """Workers that were heard from within the length of a lease (they renew at a third of it), if they still exist."""
+    """How many are at it."""
+    return sum(is_alive(worker, report) for worker in report.workers)
+
+
+def is_alive(worker: WorkerSeen, report: Report) -> bool:
+    """It was heard from within the length of a lease (they renew at a third of it), and as far as we see it exists."""
     from skitter.worker.identity import is_dead
 
-    lease_seconds = report.job.spec.settings.get("lease_seconds", 30.0)
-    return sum(worker.silent_seconds <= lease_seconds and not is_dead(worker.id) for worker in report.workers)
+    lease_seconds: float = report.job.spec.settings.get("lease_seconds", 30.0)
+    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 
 if TYPE_CHECKING:
     from skitter.cli.jobs import Place
-    from skitter.model.job import Report
+    from skitter.model.job import HostSeen, Report
+    from skitter.model.worker import WorkerSeen
 
 PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
+QUEUES = 5
+MAX_WORKERS = 20
+"""Listed one by one, those that are silent first; -v lists all."""
 
 
 def configure(parser: Parser) -> None:
@@ -21,15 +26,20 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    import shutil
+    import sys
+
     from skitter.cli.jobs import ask, locate
     from skitter.cli.output import print_json
 
     place = locate(options)
-    report = ask(place, lambda frontier: frontier.report())
+    report = ask(place, lambda frontier: frontier.report(queues=QUEUES))
     if options.json:
         print_json(as_json(report, place))
     else:
-        print("\n".join(as_text(report, place, time.time(), verbose=bool(options.verbose))))
+        # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join(as_text(report, place, time.time(), verbose=bool(options.verbose), width=width)))
     return 0
 
 
@@ -48,12 +58,15 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         # The counts are from one instant, in every frontier that there is so far.
         "exact": True,
         "workers": live_workers(report),
-        "worker_list": msgspec.to_builtins(report.workers),
+        "worker_list": [_worker_as_json(worker, report) for worker in report.workers],
+        "pages_per_second": round(report.pages_per_second, 2),
+        "overdue_seconds": round(report.overdue_seconds, 3),
         "reason": job.reason,
         "blocked_by": "sink" if _blocking(report) else "",
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
+        "version": job.spec.version,
         "frontier": place.shown,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
@@ -61,21 +74,31 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "tally": report.tally,
         "sinks": msgspec.to_builtins(report.sinks),
         "hosts": msgspec.to_builtins(report.hosts),
+        "crowded": msgspec.to_builtins(report.crowded),
     }
 
 
-def as_text(report: Report, place: Place, now: float, *, verbose: bool = False) -> list[str]:
-    from skitter.cli.jobs import live_workers
+def _worker_as_json(worker: WorkerSeen, report: Report) -> dict[str, Any]:
+    import msgspec
+
+    from skitter.cli.jobs import is_alive
+    from skitter.model.worker import WorkerCard
+
+    told = {"id": worker.id, "leased": worker.leased, "silent_seconds": worker.silent_seconds}
+    return {**told, "alive": is_alive(worker, report), **msgspec.to_builtins(worker.card or WorkerCard())}
+
+
+def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
+    """``width``: of the terminal; None: lines may be as long as they are."""
     from skitter.cli.summary import seeding_problem
-    from skitter.cli.text import by_class, clean, clean_block, clock, count, number, size, table
+    from skitter.cli.text import by_class, clean, clean_block, count, number, size, table
 
     job, tally = report.job, report.tally
-    state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
     lines = [
         f"job       {place.job}, run {job.run}, {clean(job.spec.spider) or 'built-in spider'}",
-        f"state     {state}, {clock((job.ended_at or now) - job.started_at)}",
+        f"state     {_state(report, now)}",
         f"frontier  {place.shown}",
-        f"workers   {live_workers(report)}",
+        f"workers   {_workforce(report)}",
     ]
     if job.seeding:
         lines.append("seeding   not over yet")
@@ -93,31 +116,98 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False) 
         f"{count(tally.get('items', 0), 'item')}, {number(report.undelivered)} undelivered,"
         f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
     )
-    lines += [f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered" for sink in report.sinks]
+    for sink in report.sinks:
+        owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""
+        lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{owner}")
     if outside := {name.partition(":")[2]: n for name, n in tally.items() if name.startswith("outside:") and n}:
         lines.append("links not followed: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(outside)))
-    return [*lines, *_hosts(report)]
+    lines += _workers(report, now, None if verbose else MAX_WORKERS)
+    lines += _hosts("slow hosts", report.hosts, width)
+    if not {host.key for host in report.crowded} <= {host.key for host in report.hosts}:
+        lines += _hosts("long queues", report.crowded, width)
+    return lines if width is None else [line[:width] for line in lines]
+
+
+def _state(report: Report, now: float) -> str:
+    from skitter.cli.text import clock, rate
+
+    job = report.job
+    state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
+    seconds = (job.ended_at or now) - job.started_at
+    average = rate(report.counts.done / seconds if seconds > 0 else 0.0)
+    if job.ended_at:
+        return f"{state}, {clock(seconds)}, {average} pages/s"
+    return f"{state}, {clock(seconds)}, {rate(report.pages_per_second)} pages/s now, {average} on average"
+
+
+def _workforce(report: Report) -> str:
+    from skitter.cli.jobs import live_workers
+    from skitter.cli.text import duration
+
+    living = live_workers(report)
+    parts = [str(living)]
+    if silent := len(report.workers) - living:
+        parts.append(f"{silent} silent or gone")
+    if report.overdue_seconds:
+        # Whoever leases reaps: with workers at work this is never more than a moment.
+        parts.append(f"a lease is {duration(report.overdue_seconds)} overdue")
+    return ", ".join(parts)
 
 
 def _blocking(report: Report) -> list[str]:
     return [sink.target for sink in report.sinks if sink.blocking]
 
 
-def _hosts(report: Report) -> list[str]:
-    from skitter.cli.text import clean, duration, number, table
+def _workers(report: Report, now: float, limit: int | None) -> list[str]:
+    from skitter.cli.jobs import is_alive
+    from skitter.cli.text import clean, clock, duration, number, table
+    from skitter.model.worker import WorkerCard
 
-    if not report.hosts:
+    if not report.workers:
         return []
-    rows = [("slow hosts", "latency", "in flight", "queued", "waits", "trouble")]
+    ordered = sorted(report.workers, key=lambda worker: (is_alive(worker, report), worker.id))
+    versions = {worker.card.version for worker in ordered if worker.card}
+    rows = [("workers", "pid", "is", "leased", "heard", "up", "skitter" if len(versions) > 1 else "")]
+    for worker in ordered[:limit]:
+        card = worker.card or WorkerCard(host_name=worker.id)
+        alive = is_alive(worker, report)
+        rows.append(
+            (
+                clean(card.host_name),
+                str(card.pid or "-"),
+                (clean(card.doing) or "-") if alive else "gone, or cut off",
+                number(worker.leased),
+                "now" if worker.silent_seconds < 1 else f"{duration(worker.silent_seconds)} ago",
+                clock(now - card.started_at) if card.started_at and alive else "-",
+                clean(card.version) if len(versions) > 1 else "",
+            )
+        )
+    lines = table(rows, right=[1, 3, 4, 5])
+    if limit is not None and len(ordered) > limit:
+        lines.append(f"and {number(len(ordered) - limit)} more; -v lists all")
+    return ["", *lines]
+
+
+def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str]:
+    from skitter.cli.text import clean, duration, number, shorten, table
+
+    if not hosts:
+        return []
+    rows = [(title, "latency", "in flight", "queued", "waits", "trouble")]
     rows += [
         (
             clean(host.key),
-            duration(host.latency_seconds),
+            duration(host.latency_seconds) if host.latency_seconds else "-",
             number(host.in_flight),
             number(host.queued),
             duration(host.due_seconds) if host.due_seconds else "-",
             f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-",
         )
-        for host in report.hosts
+        for host in hosts
     ]
-    return ["", *table(rows, right=[1, 2, 3, 4])]
+    lines = table(rows, right=[1, 2, 3, 4])
+    if width is not None and (excess := max(map(len, lines)) - width) > 0:
+        # The name gives way: its beginning and its end still tell which host it is.
+        room = max(len(title), 12, max(len(row[0]) for row in rows) - excess)
+        lines = table([(shorten(row[0], room), *row[1:]) for row in rows], right=[1, 2, 3, 4])
+    return ["", *lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from skitter.cli.arguments import Parser, add_job_options, add_setting_options, add_voice_options
+from skitter.cli.arguments import LOG_OPTIONS, Parser, add_job_options, add_setting_options, add_voice_options
 from skitter.errors import UsageError
 
 
@@ -17,16 +17,19 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--stay", action="store_true", help="wait for the job to appear, and for more after it is finished"
     )
-    add_setting_options(parser, [("--concurrency", "concurrency", "N", "requests in flight, default 64")])
+    add_setting_options(parser, [("--concurrency", "concurrency", "N", "requests in flight, default 64"), *LOG_OPTIONS])
     add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
 
 
 def run(options: argparse.Namespace) -> int:
     from pathlib import Path
 
+    import msgspec
+
     from skitter import app
     from skitter.cli import config, targets
     from skitter.cli.jobs import locate
+    from skitter.cli.log import following
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import conclude, run_loop
@@ -40,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         # For a worker that is a job which nobody has started yet, and no fault of the store.
         raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
     project = config.read_project(folder)
-    overrides, warnings = config.collect_run(
+    own, warnings = config.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""
@@ -51,17 +54,22 @@ def run(options: argparse.Namespace) -> int:
         for warning in warnings:
             warn(warning)
         note(f"job {place.job}, frontier {place.shown}")
-    with choose_progress(quiet=options.quiet, prints_items=False) as progress:
+    told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+    with (
+        choose_progress(quiet=options.quiet, prints_items=False) as progress,
+        following(own.logging, progress, **told) as log,
+    ):
         summary = run_loop(
             app.run_worker(
                 frontier=place.frontier,
                 job=place.job,
                 spider=spider,
-                settings_overrides=overrides,
+                settings_overrides=msgspec.to_builtins(own.run),
                 stay=options.stay,
-                on_event=progress.event,
+                on_event=log.event,
                 on_report=progress.report,
                 verbosity=-1 if options.quiet else options.verbose,
+                event_level=log.level,
             )
         )
     return conclude(summary, place, options)

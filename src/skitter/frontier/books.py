@@ -20,6 +20,7 @@ BATCH = 1000
 """Rows that one call moves at most on behalf of others: expired leases, delayed rows, woken hosts, the buried."""
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
+PACE_SECONDS = 5.0
 _COUNTER = {
     Place.QUEUED: "queued",
     Place.SUSPECT: "queued",
@@ -62,6 +63,12 @@ class Books:
             host.phase = politeness.phase_of(host, self.now, self.politeness)
         self.tables.save_hosts(list(self.touched.values()))
         self.touched = {}
+
+    def sample_pace(self) -> None:
+        """Two samples, of which the older is five to ten seconds old while pages are committed."""
+        job = self.job
+        if self.now - job.paced_at[1] >= PACE_SECONDS:
+            job.paced_at, job.paced_done = (job.paced_at[1], self.now), (job.paced_done[1], job.done)
 
     def flush_holds(self) -> None:
         # Saved before dropped: a lease that staged and ended in one batch is in both lists.
@@ -224,6 +231,17 @@ def storable(text: str) -> str:
     if len(text) > MAX_ERROR_CHARS:
         text = text[: MAX_ERROR_CHARS // 2] + "\n…\n" + text[-MAX_ERROR_CHARS // 2 :]
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def pages_per_second(row: JobRow, now: float) -> float:
+    """The rate of now, of a job's record. A run that is younger than the samples is measured from its start."""
+    if row.ended_at:
+        return 0.0
+    # Of two samples the older one may be from before a long silence, or be none.
+    at, done = row.paced_at[0], row.paced_done[0]
+    if at < row.started_at:
+        at, done = row.started_at, 0
+    return max(0, row.done - done) / (now - at) if now > at else 0.0
 
 
 def as_job(row: JobRow | None, name: str) -> Job:

@@ -9,7 +9,7 @@ from skitter.frontier.tables import Hold, Place, Row
 from skitter.model.host import Host
 from skitter.model.job import Item
 from skitter.model.lease import Work
-from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
 from skitter.model.request import Entry
 from skitter.policy import politeness
 
@@ -28,9 +28,10 @@ class Committing:
     def __init__(self, books: Books, add: Callable[[Iterable[Entry]], int]) -> None:
         self._books = books
         self._add = add
+        self._troubles: list[HostTrouble] = []
         self._least_notable = min(books.job.notable.values(), default=0.0)
 
-    def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
+    def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
         holds = self._books.current(outcome.lease for outcome in outcomes)
         keep_items = bool(self._books.tables.sinks())
@@ -70,7 +71,7 @@ class Committing:
             self._books.bump("duplicates", len(links) - new)
         # A lease may follow in this transaction, and its reaper must not find what has just ended.
         self._books.flush_holds()
-        return accepted
+        return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
         """Where the request goes from here."""
@@ -105,6 +106,16 @@ class Committing:
             return False
         struck = self._take_news(host, hold, outcome, news)
         self._note(host)
+        if struck:
+            self._troubles.append(
+                HostTrouble(
+                    key=host.key,
+                    error_class=host.error_class,
+                    strikes=host.strikes + host.blocks,
+                    pause_seconds=politeness.due_at(host) - self._books.now,
+                    given_up=politeness.is_down(host, self._books.settings.retry),
+                )
+            )
         return struck
 
     def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:

@@ -32,6 +32,7 @@ Rules that all backends share:
   the answer was lost on its way: it still acts once, and ``begin``, ``lease`` and ``commit`` answer what they
   answered before (without leases that have ended since). ``add``, ``revive``, ``reap`` and ``release_worker`` then
   return how many were left to the second call, which may be too few; the other methods are the same when told twice.
+- What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
@@ -53,11 +54,14 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+FORGET_SECONDS = 3600.0
+"""A worker that is gone without a word is listed this long, so that somebody can see it."""
 
 
 class WorkSource(Protocol):
@@ -80,6 +84,13 @@ class WorkSource(Protocol):
 
         ``late``: the start window had passed; the host's window grows, so that a slow machine gets on.
         ``touched``: it may have been at the socket when it was broken off; the host's delay goes on.
+        """
+        ...
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        """What a worker says of itself, for people; also says that it lives. None: it leaves, and is no longer listed.
+
+        Leases are not touched by it. Whoever has been silent for ``FORGET_SECONDS`` and holds nothing is forgotten.
         """
         ...
 
@@ -139,8 +150,12 @@ class Frontier(WorkSource, Outbox, Protocol):
 
     async def counts(self) -> Counts: ...
 
-    async def report(self, hosts: int = 5) -> Report:
-        """Everything that ``status`` shows, from one instant."""
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        """Everything that ``status`` shows, from one instant: so many notable hosts, and so many long queues.
+
+        The one call that promise 7 leaves out: a store may have to look through all that is queued to find the
+        longest queues (0.1 s for a million), while others go on.
+        """
         ...
 
     async def workers(self) -> list[WorkerSeen]: ...

@@ -7,17 +7,20 @@ no rows are pure functions in ``policy``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from skitter.frontier.books import BATCH, Books
 from skitter.frontier.committing import Committing
+from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.granting import Granting
 from skitter.frontier.tables import Hold, Row
 from skitter.model.host import Host
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Outcome
+from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard
 from skitter.policy import losses, politeness
 
 
@@ -76,7 +79,7 @@ class Ledger(Books):
     def lease(self, worker: str, limit: int, permits_known: int) -> Grant:
         """What may start now (promises 4 and 5)."""
         self.tables.heard_from(worker, self.now)
-        self.reap()
+        recovered = self.reap()
         self._wake()
         self.settle()
         granting = Granting(self, worker)
@@ -94,6 +97,7 @@ class Ledger(Books):
             run=self.job.run,
             ask_again_seconds=granting.ask_again_seconds(),
             blocked_by=blocked_by,
+            recovered=sorted(recovered.items()),
             permitted=self.tables.permitted(permits_known),
         )
 
@@ -119,6 +123,18 @@ class Ledger(Books):
         self.tables.save_holds([hold for hold in holds if hold is not None])
         return [hold is not None for hold in holds]
 
+    def tell(self, worker: str, card: WorkerCard | None) -> None:
+        """A worker says what it is at, or that it leaves; and whoever has been silent for long is forgotten."""
+        if card is None:
+            self.tables.forget_worker(worker)
+        else:
+            self.tables.heard_from(worker, self.now)
+            self.tables.save_card(worker, card)
+        for other, heard_at, _ in self.tables.workers():
+            # While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
+            if heard_at <= self.now - FORGET_SECONDS and not self.tables.load_of(other)[0]:
+                self.tables.forget_worker(other)
+
     def release(self, leases: Sequence[Lease], *, late: bool, touched: bool) -> None:
         """Work goes back as if it had never been leased, but for the delay of a host that it has touched."""
         # By epoch, because a lease that is named twice is handed back once.
@@ -137,11 +153,15 @@ class Ledger(Books):
                 returned.append(hold.row)
         self.tables.save_rows(returned)
 
-    def reap(self) -> int:
-        """Expired leases go back, each with a loss. What a host left that was given up goes on being buried."""
-        lost = self._lose(self.tables.expired_holds(self.now, BATCH))
+    def reap(self) -> Counter[str]:
+        """Expired leases go back, each with a loss; how many of which worker.
+
+        What a host left that was given up goes on being buried.
+        """
+        expired = self.tables.expired_holds(self.now, BATCH)
+        self._lose(expired)
         self.bury()
-        return lost
+        return Counter(hold.worker for hold in expired)
 
     def release_worker(self, worker: str) -> int:
         """All leases of a worker that was seen to die."""
@@ -178,6 +198,8 @@ class Ledger(Books):
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)
 
-    def commit(self, outcomes: Sequence[Outcome]) -> list[bool]:
+    def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
-        return Committing(self, self.add).commit(outcomes)
+        committed = Committing(self, self.add).commit(outcomes)
+        self.sample_pace()
+        return committed

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from skitter.errors import JobError
 from skitter.frontier import reading
 from skitter.frontier.books import as_job
@@ -24,11 +26,11 @@ from skitter.model.job import (
     SinkProgress,
     State,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
 
 T = TypeVar("T")
@@ -153,15 +155,19 @@ class LedgerFrontier:
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._in_ledger(lambda ledger: ledger.renew(worker, leases))
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        def commit(ledger: Ledger) -> tuple[list[bool], Grant | None, tuple[int, int]]:
-            accepted = ledger.commit(outcomes)
-            if not want:
-                return accepted, None, self._permits_known
-            return accepted, *self._lease(ledger, worker, want)
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        await self._in_ledger(lambda ledger: ledger.tell(worker, card))
 
-        accepted, grant, self._permits_known = await self._in_ledger(commit)
-        return Committed(accepted, grant)
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        def commit(ledger: Ledger) -> tuple[Committed, tuple[int, int]]:
+            committed = ledger.commit(outcomes)
+            if not want:
+                return committed, self._permits_known
+            grant, known = self._lease(ledger, worker, want)
+            return msgspec.structs.replace(committed, grant=grant), known
+
+        committed, self._permits_known = await self._in_ledger(commit)
+        return committed
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         await self._in_ledger(lambda ledger: ledger.release(leases, late=late, touched=touched))
@@ -170,7 +176,7 @@ class LedgerFrontier:
         return await self._in_ledger(lambda ledger: ledger.release_worker(worker))
 
     async def reap(self) -> int:
-        return await self._in_ledger(lambda ledger: ledger.reap())
+        return await self._in_ledger(lambda ledger: ledger.reap().total())
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         def revive(ledger: Ledger) -> int:
@@ -265,8 +271,8 @@ class LedgerFrontier:
     async def counts(self) -> Counts:
         return await self._in_ledger(lambda ledger: ledger.counts(), write=False)
 
-    async def report(self, hosts: int = 5) -> Report:
-        return await self._in_ledger(lambda ledger: reading.report(ledger, hosts), write=False)
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        return await self._in_ledger(lambda ledger: reading.report(ledger, hosts, queues), write=False)
 
     async def workers(self) -> list[WorkerSeen]:
         return await self._in_ledger(reading.workers, write=False)

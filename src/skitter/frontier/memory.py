@@ -15,6 +15,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.job import Item
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class MemoryTables:
         self._robots: dict[str, RobotsRecord] = {}
         self._hosts: dict[str, Host] = {}
         self._heard: dict[str, float] = {}
+        self._cards: dict[str, WorkerCard] = {}
         self._empty_run()
 
     def _empty_run(self) -> None:
@@ -113,6 +115,10 @@ class MemoryTables:
 
     def queue_length(self, host_key: str, limit: int) -> int:
         return min(limit, len(self._queues[host_key].keys))
+
+    def longest_queues(self, limit: int) -> list[str]:
+        lengths = {key: len(queue.keys) for key, queue in self._queues.items() if queue.keys}
+        return sorted(lengths, key=lambda key: (-lengths[key], key))[:limit]
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
         return {request_id: self._rows[request_id] for request_id in ids if request_id in self._rows}
@@ -213,6 +219,9 @@ class MemoryTables:
         expired = sorted((h for h in self._holds.values() if h.deadline <= now), key=lambda h: (h.deadline, h.epoch))
         return expired[:limit]
 
+    def first_deadline(self) -> float | None:
+        return min((hold.deadline for hold in self._holds.values()), default=None)
+
     def holds_of(self, worker: str) -> list[Hold]:
         return sorted((self._holds[key] for key in self._by_worker[worker]), key=lambda hold: hold.epoch)
 
@@ -228,11 +237,15 @@ class MemoryTables:
     def heard_from(self, worker: str, now: float) -> None:
         self._heard[worker] = now
 
+    def save_card(self, worker: str, card: WorkerCard) -> None:
+        self._cards[worker] = card
+
     def forget_worker(self, worker: str) -> None:
         self._heard.pop(worker, None)
+        self._cards.pop(worker, None)
 
-    def workers(self) -> list[tuple[str, float]]:
-        return sorted(self._heard.items())
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        return [(worker, self._heard[worker], self._cards.get(worker)) for worker in sorted(self._heard)]
 
     # ---- outbox
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from skitter.frontier.books import as_job
+from collections.abc import Sequence
+
+from skitter.frontier.books import as_job, pages_per_second
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
-from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.lease import Work
 from skitter.model.request import decode
+from skitter.model.worker import WorkerSeen
 from skitter.policy import politeness
 
 MOST_COUNTED = 100_000
@@ -20,7 +23,7 @@ def is_dead(row: Row) -> bool:
     return row.place is Place.DEAD
 
 
-def report(ledger: Ledger, hosts: int) -> Report:
+def report(ledger: Ledger, notable: int, queues: int) -> Report:
     job, bound = ledger.job, ledger.settings.limits.max_outbox_items
     sinks = [
         SinkSeen(
@@ -39,21 +42,22 @@ def report(ledger: Ledger, hosts: int) -> Report:
         undelivered=max((sink.undelivered for sink in sinks), default=0),
         sinks=sinks,
         workers=workers(ledger),
-        hosts=_notable_hosts(ledger, hosts),
+        hosts=_hosts_seen(ledger, sorted(job.notable, key=lambda key: (-job.notable[key], key))[:notable]),
+        crowded=_hosts_seen(ledger, ledger.tables.longest_queues(queues) if queues else []),
+        pages_per_second=pages_per_second(job, ledger.now),
+        overdue_seconds=max(0.0, ledger.now - (ledger.tables.first_deadline() or ledger.now)),
     )
 
 
-def _notable_hosts(ledger: Ledger, limit: int) -> list[HostSeen]:
-    notable = ledger.job.notable
-    keys = sorted(notable, key=lambda key: (-notable[key], key))[:limit]
+def _hosts_seen(ledger: Ledger, keys: Sequence[str]) -> list[HostSeen]:
     found = ledger.tables.hosts(keys)
     return [_host_seen(ledger, found[key]) for key in keys if key in found]
 
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:
     return [
-        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at))
-        for worker, heard_at in ledger.tables.workers()
+        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at), card)
+        for worker, heard_at, card in ledger.tables.workers()
     ]
 
 

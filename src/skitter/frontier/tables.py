@@ -17,6 +17,7 @@ from skitter.model.host import Host
 from skitter.model.job import Item, JobSpec, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.worker import WorkerCard
 
 
 class Place(enum.IntEnum):
@@ -99,6 +100,10 @@ class JobRow(msgspec.Struct):
     errors: dict[str, int] = {}
     notable: dict[str, float] = {}
     """A few slow and troubled hosts, and how much so."""
+    paced_at: tuple[float, float] = (0.0, 0.0)
+    """When two samples were taken, for the rate of now; the older one first."""
+    paced_done: tuple[int, int] = (0, 0)
+    """What was done then."""
 
 
 class SinkRow(msgspec.Struct):
@@ -132,6 +137,10 @@ class Tables(Protocol):
         ...
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]: ...
+    def longest_queues(self, limit: int) -> list[str]:
+        """Keys of hosts, the longest queue first. It may take time that grows with what is queued."""
+        ...
+
     def save_rows(self, rows: Sequence[Row]) -> None:
         """Everything but seq, id, host, priority and payload, which never change."""
         ...
@@ -187,6 +196,10 @@ class Tables(Protocol):
     def save_holds(self, holds: Sequence[Hold]) -> None: ...
     def drop_holds(self, holds: Sequence[Hold]) -> None: ...
     def expired_holds(self, now: float, limit: int) -> list[Hold]: ...
+    def first_deadline(self) -> float | None:
+        """Of all leases; None: there is none."""
+        ...
+
     def holds_of(self, worker: str) -> list[Hold]: ...
     def load_of(self, worker: str) -> tuple[int, bool]:
         """How many leases it holds, and whether one of them is to be alone."""
@@ -196,9 +209,10 @@ class Tables(Protocol):
 
     # Workers
     def heard_from(self, worker: str, now: float) -> None: ...
+    def save_card(self, worker: str, card: WorkerCard) -> None: ...
     def forget_worker(self, worker: str) -> None: ...
-    def workers(self) -> list[tuple[str, float]]:
-        """(id, when last heard from)"""
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        """(id, when last heard from, what it told of itself), by id."""
         ...
 
     # Outbox

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.worker import WorkerSeen
+
 
 class State(enum.StrEnum):
     """The state of a job, the same for all its workers."""
@@ -41,6 +43,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
+    version: str = ""
+    """Of the skitter that began or last resumed the run; empty: not told."""
+    code: str = ""
+    """A hash of the spider's file there; empty: it has none."""
 
     def same_work(self, other: JobSpec) -> bool:
         """Settings may differ between two commands for one job; spider, seeds and arguments may not."""
@@ -97,14 +103,6 @@ class Begun(enum.StrEnum):
     """It was finished, or was to be forgotten: a new run starts."""
 
 
-class WorkerSeen(msgspec.Struct, frozen=True):
-    """A worker that the frontier has heard from."""
-
-    id: str
-    leased: int
-    silent_seconds: float
-
-
 class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     """A host's state, for people."""
 
@@ -146,6 +144,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     workers: list[WorkerSeen]
     hosts: list[HostSeen]
     """The slowest and most troubled first, a few."""
+    crowded: list[HostSeen] = []
+    """Those with the longest queues, if asked for; no more than 16 in some stores, where one that has long been left
+    alone may be missing."""
+    pages_per_second: float = 0.0
+    """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
+    overdue_seconds: float = 0.0
+    """The lag of the reaper: how long ago the lease that is most overdue has expired. 0: none is."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

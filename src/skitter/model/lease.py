@@ -59,6 +59,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """When something may have become ready; another worker's commit may make it sooner."""
     blocked_by: str = ""
     """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
+    recovered: list[tuple[str, int]] = []
+    """Whose leases had expired and were returned to the queue on the way, and how many of each, by worker."""
     permitted: list[str] = []
     """Host keys that joined the scope since this client's last grant."""
     store: str = ""

@@ -74,6 +74,19 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
 
 
+class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A strike against a host: what a commit made of bad news. Told once per strike, not once per request."""
+
+    key: str
+    error_class: str
+    strikes: int
+    """Blocks and failed connections in a row."""
+    pause_seconds: float
+    """Until its next request may start."""
+    given_up: bool
+    """It is down, and its queue with it."""
+
+
 class Committed(msgspec.Struct, frozen=True):
     """The answer to a commit."""
 
@@ -81,3 +94,7 @@ class Committed(msgspec.Struct, frozen=True):
     """One per outcome; False: the lease was no longer current, and nothing of the outcome took effect."""
     grant: Grant | None = None
     """New leases, when the commit asked for some."""
+    new_links: int = 0
+    """Of the accepted links, those that were not known."""
+    troubles: list[HostTrouble] = []
+    """In the order of the outcomes."""

@@ -126,7 +126,7 @@ class LinesSink:
         if not file.was_there:
             raise SinkError(
                 f"the results of the unfinished run are gone: {self.target}",
-                hint="put the file back, or start again from nothing with --fresh",
+                hint="put the file back, or go on without it: skitter drain --rest; or start from nothing with --fresh",
             )
         length = int(mark[len(_MARK) :])
         if file.size() < length:

@@ -89,7 +89,7 @@ class RenderedSink:
         if header is None or header.token != committed.token or spool.end < committed.length:
             raise SinkError(
                 f"what the unfinished run has collected is gone or was cut: {self.target}: {spool.path.name}",
-                hint="put that file back, or start again from nothing with --fresh",
+                hint="put it back, or go on without it: skitter drain --rest; or start from nothing with --fresh",
             )
         self._token = committed.token
         spool.cut(committed.length)

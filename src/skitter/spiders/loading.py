@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import hashlib
 import importlib.util
 import sys
 import traceback
@@ -48,6 +49,16 @@ def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
     home = folder.resolve()
     place = path.relative_to(home) if path.is_relative_to(home) else path
     return f"{place}:{kind.__name__}"
+
+
+def code_of(reference: str, folder: Path) -> str:
+    """A hash of the spider's file, to tell two versions of it apart; empty where there is no file."""
+    file = reference.partition(":")[0]
+    try:
+        content = (folder / file).read_bytes() if file.endswith(".py") else b""
+    except OSError:
+        return ""
+    return hashlib.blake2b(content, digest_size=8).hexdigest() if content else ""
 
 
 def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:

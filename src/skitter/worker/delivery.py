@@ -49,10 +49,13 @@ class Delivery:
         async with self._closed_on_error():
             await self._each(_Feed.take)
 
-    async def open(self) -> None:
-        """Become the owner of every sink and bring each target back to what is committed; takes it if need be."""
+    async def open(self, *, anew: bool = False) -> None:
+        """Become the owner of every sink and bring each target back to what is committed; takes it if need be.
+
+        ``anew``: what an earlier owner has written is out of reach, and is not looked for.
+        """
         async with self._closed_on_error():
-            await self._each(_Feed.open)
+            await self._each(lambda feed: feed.open(anew=anew))
 
     async def step(self) -> bool:
         """At most one batch for each sink; False: nothing was there."""
@@ -140,7 +143,7 @@ class _Feed:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
         await self._in_thread(self._sink.take)
 
-    async def open(self) -> None:
+    async def open(self, *, anew: bool) -> None:
         if self._thread is None:
             await self.take()
         # After the target: the ownership may be this machine's, and so another process's that is at work.
@@ -151,6 +154,8 @@ class _Feed:
                 hint="wait until it ends (30 seconds if it was killed), or give another target with -o",
             )
         self._owns = True
+        if anew:
+            progress = SinkProgress(progress.position)
         mark = await self._in_thread(lambda: self._sink.open(progress))
         # Recorded before the first write: what a crash leaves behind this mark is known to be ours.
         await self._record(SinkProgress(progress.position, mark))

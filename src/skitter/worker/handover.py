@@ -11,7 +11,9 @@ from typing import Final
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Outcome
+from skitter.observe import events
 from skitter.worker.known import KnownUrls
+from skitter.worker.telling import tell_commit
 
 TOLD_FAILURES: Final = 5
 """So many failed callbacks are named in the log; a spider that fails on every page shall not flood it."""
@@ -55,7 +57,7 @@ class Handover:
         if self._store == store:
             return
         if self._store is not None:
-            log.warning("the frontier was restarted or replaced: what it may have lost is asked for again")
+            events.tell(events.FRONTIER_REPLACED(worker=self._worker_id))
         self._known.forget(store)
         self._store = store
 
@@ -75,6 +77,7 @@ class Handover:
             self._known.learn(urls)
             if outcome.error_class == "callback":
                 self._tell_failure(outcome)
+        tell_commit(self._worker_id, [outcome for outcome, _ in batch], answer)
         return answer.grant
 
     async def commit_part(self, part: Outcome, urls: list[str]) -> bool:
@@ -82,6 +85,7 @@ class Handover:
         answer = await self._source.commit(self._worker_id, [part])
         if answer.accepted[0]:
             self._known.learn(urls)
+            tell_commit(self._worker_id, [part], answer)
         return answer.accepted[0]
 
     async def release(self) -> bool:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
+
+from skitter._version import __version__
+from skitter.model.worker import WorkerCard
 
 
 def worker_id(pid: int | None = None) -> str:
     """``NODE:PID:STARTED`` of a process, by default this one. STARTED tells a reused process number apart."""
     pid = os.getpid() if pid is None else pid
     return f"{_node()}:{pid}:{_started(pid)}"
+
+
+def card_of(spider: str) -> WorkerCard:
+    """Who this process is, for people."""
+    return WorkerCard(
+        host_name=_node(), pid=os.getpid(), version=__version__, spider=spider, started_at=round(time.time(), 3)
+    )
 
 
 def is_dead(worker: str) -> bool:

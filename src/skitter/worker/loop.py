@@ -15,6 +15,8 @@ import time
 import traceback
 from typing import Final
 
+import msgspec
+
 from skitter.errors import FrontierError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
@@ -22,6 +24,8 @@ from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
+from skitter.model.worker import Doing, WorkerCard
+from skitter.observe import events
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -57,8 +61,12 @@ class Worker:
         settings: Settings,
         by_seeds: bool = False,
         stay: bool = False,
+        card: WorkerCard | None = None,
     ) -> None:
-        """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end."""
+        """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
+
+        ``card``: who it is, for people; what it is at is added.
+        """
         self.id = worker_id
         self.watch = Watch()
         self.superseded = False
@@ -82,6 +90,9 @@ class Worker:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._ask_at = 0.0
         self._state = job.state
+        self._card = card or WorkerCard()
+        self._asked = False
+        self._blocked_by = ""
         self._stopping = False
         self._failure: Exception | None = None
 
@@ -104,6 +115,36 @@ class Worker:
         for task, lease in self._tasks.items():
             if lease.epoch in epochs and self._handover.drop(lease):
                 task.cancel()
+
+    def card(self) -> WorkerCard:
+        """Who it is and what it is at; may be asked from another thread."""
+        return msgspec.structs.replace(self._card, doing=self._doing(), in_flight=len(self._tasks))
+
+    def why_it_ended(self) -> str:
+        """In words, after ``run``."""
+        if self.superseded:
+            return "a new run has begun"
+        return f"the job is {self._state}" if self._state in _ENDED else "it was asked to stop"
+
+    def _doing(self) -> Doing:
+        held = self.held.copy().values()
+        # A worker that stays waits for a stopped job to be resumed.
+        if (
+            self._stopping
+            or self.superseded
+            or self._state is State.DRAINING
+            or (held and self._state is State.STOPPED)
+        ):
+            return Doing.DRAINING
+        if any(lease.work is Work.SEED for lease in held):
+            return Doing.SEEDING
+        if held:
+            return Doing.FETCHING
+        if self._state is State.PAUSED:
+            return Doing.PAUSED
+        if self._blocked_by:
+            return Doing.BLOCKED
+        return Doing.WAITING if self._asked else Doing.STARTING
 
     # ---- the loop
 
@@ -140,12 +181,20 @@ class Worker:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
-            self._state = State(grant.state)
+            self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._handover.meet(grant.store)
+            self._tell(grant)
             await self._start(grant, asked_at)
         if self._state in (State.DRAINING, State.STOPPED):
             # A start() may go on for hours; it will be run again.
             self._give_up_seeding()
+
+    def _tell(self, grant: Grant) -> None:
+        for lost, count in grant.recovered:
+            events.tell(events.LEASES_RECOVERED(worker=self.id, lost=lost, leases=count))
+        if grant.leases and events.is_heard(events.LEASES_GRANTED):
+            hosts = len({lease.host_key for lease in grant.leases})
+            events.tell(events.LEASES_GRANTED(worker=self.id, leases=len(grant.leases), hosts=hosts))
 
     async def _rest(self) -> None:
         """Until there is something to commit, or it is time to ask again."""

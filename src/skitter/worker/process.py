@@ -1,8 +1,8 @@
 """One worker process, as its supervisor knows it: started, listened to, and ended.
 
 Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive, how long one
-step has held the loop, and the page it belongs to), ``log``, and at last ``end`` (whether to be started again)
-or ``error`` (why they cannot go on).
+step has held the loop, and the page it belongs to), ``event`` (see ``observe.events``), ``log``, and at last ``end``
+(whether to be started again) or ``error`` (why they cannot go on).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.model.lease import Lease, Work
+from skitter.observe.events import Event, log_line, received
 from skitter.worker.identity import process_stat
 
 LAST_WORDS_SECONDS = 1.0
@@ -27,7 +29,7 @@ _STDERR = 2
 class Child:
     """One worker process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reading: int, on_log: Callable[[str], None]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, reading: int, on_event: Callable[[Event], None]) -> None:
         self.worker = ""
         """Its worker id, once it has said hello."""
         self.silent_seconds = 0.0
@@ -45,11 +47,11 @@ class Child:
         self.verdict = ""
         """Why the supervisor ended it."""
         self._process = process
-        self._on_log = on_log
+        self._on_event = on_event
         self._listening = asyncio.create_task(self._listen(reading))
 
     @classmethod
-    async def start(cls, command: Callable[[int], Sequence[str]], on_log: Callable[[str], None]) -> Child:
+    async def start(cls, command: Callable[[int], Sequence[str]], on_event: Callable[[Event], None]) -> Child:
         """``command`` gives the command line of a child that speaks to the file descriptor given."""
         reading, writing = os.pipe()
         try:
@@ -68,7 +70,7 @@ class Child:
             raise
         finally:
             os.close(writing)
-        return cls(process, reading, on_log)
+        return cls(process, reading, on_event)
 
     async def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
@@ -124,8 +126,12 @@ class Child:
             case {"beat": blocked_seconds, "lease": lease}:
                 self.blocked_seconds = blocked_seconds
                 self.culprit = Lease(work=Work(lease[0]), id=lease[1], epoch=lease[2]) if lease else None
-            case {"log": text}:
-                self._on_log(text)
+            case {"event": name, "fields": fields, "level": level, "at": at}:
+                self._on_event(received(name, {"worker": self.worker} | fields, level, at))
+            case {"log": text, **rest}:
+                said = log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
+                said.fields["worker"] = self.worker
+                self._on_event(said)
             case {"end": again}:
                 self.has_finished, self.starts_over = not again, again
             case {"error": text, "hint": hint, "code": code}:

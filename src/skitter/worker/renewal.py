@@ -1,16 +1,18 @@
 """Renewing leases beside the loop: a callback that blocks the loop costs no lease.
 
-A thread with a small loop and a WorkSource of its own. It also tells the supervisor, every second,
-that the process lives and what holds its loop. (Code that holds the interpreter lock for a whole
-lease, such as a runaway regular expression, stops this thread too: those leases expire, and the
-supervisor ends the silent process.)
+A thread with a small loop and a WorkSource of its own. It also tells the frontier, every few seconds, what
+the worker is at, and the supervisor, every second, that the process lives and what holds its loop. (Code that
+holds the interpreter lock for a whole lease, such as a runaway regular expression, stops this thread too: those
+leases expire, and the supervisor ends the silent process.)
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Protocol, Self
@@ -21,6 +23,8 @@ from skitter.model.lease import Lease
 from skitter.worker.loop import Worker
 
 BEAT_SECONDS = 1.0
+TELL_SECONDS = 5.0
+"""At most this long is what people are told of a worker out of date. It costs the store a small write."""
 log = logging.getLogger("skitter.worker")
 
 
@@ -33,17 +37,25 @@ class OwnSource(WorkSource, Protocol):
 async def renew_while_running(
     worker: Worker, source: WorkSource, lease_seconds: float, lost: Callable[[list[Lease]], None]
 ) -> None:
-    """Push the deadlines of everything held, at a third of a lease's length, for ever."""
-    while True:
-        if leases := list(worker.held.copy().values()):
-            try:
+    """Push the deadlines of everything held, at a third of a lease's length, and tell what is being done, for ever."""
+    pause, rounds = _rhythm(lease_seconds)
+    for turn in itertools.count():
+        leases = list(worker.held.copy().values()) if turn % rounds == 0 else []
+        try:
+            if leases:
                 kept = await source.renew(worker.id, leases)
-            except FrontierError as error:
-                log.warning("could not renew leases, will try again: %s", error)
-            else:
                 # What was committed while we asked is no loss: the worker looks again before it acts.
                 lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
-        await asyncio.sleep(lease_seconds / 3)
+            await source.tell(worker.id, worker.card())
+        except FrontierError as error:
+            log.warning("could not renew leases, will try again: %s", error)
+        await asyncio.sleep(pause)
+
+
+def _rhythm(lease_seconds: float) -> tuple[float, int]:
+    """The pause between two words to the frontier, and after how many of them leases are renewed."""
+    rounds = math.ceil(lease_seconds / 3 / TELL_SECONDS)
+    return lease_seconds / 3 / rounds, rounds
 
 
 class RenewalThread:
@@ -93,8 +105,8 @@ class RenewalThread:
 
     async def _renew(self) -> None:
         try:
-            # Most crawls of a few pages are over before the first renewal, and need no second way to the store.
-            await asyncio.sleep(self._lease_seconds / 3)
+            # Most crawls of a few pages are over before the first word, and need no second way to the store.
+            await asyncio.sleep(_rhythm(self._lease_seconds)[0])
             source = await self._opened()
             try:
                 await renew_while_running(self._worker, source, self._lease_seconds, self._lost)

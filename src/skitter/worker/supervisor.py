@@ -16,6 +16,7 @@ from skitter.errors import BackendError, FrontierError
 from skitter.frontier.contract import Frontier
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, Outcome
+from skitter.observe import events
 from skitter.worker.process import Child
 
 STOPPED_SECONDS = 5.0
@@ -40,7 +41,7 @@ class Supervisor:
         frontier: Frontier,
         callback_seconds: float,
         shutdown_seconds: float,
-        on_event: Callable[[str], None],
+        on_event: Callable[[events.Event], None],
     ) -> None:
         """``command`` gives the command line of a child that speaks to the file descriptor given."""
         self._command = command
@@ -114,7 +115,8 @@ class Supervisor:
         back = await self._hand_back(child)
         if not child.has_finished and not child.starts_over:
             if child.worker:
-                self._on_event(f"worker {child.worker} died ({child.how_it_ended()}); {back} leases go back")
+                kind = events.WORKER_DIED if self._stopping else events.WORKER_REPLACED
+                self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
         return child.has_finished

@@ -146,6 +146,9 @@ class Unwilling:
         self.renewed.set()
         return await self._source.renew(worker, leases)
 
+    async def tell(self, worker: str, card: Any) -> None:
+        await self._source.tell(worker, card)
+
     async def close(self) -> None:
         await self._source.close()
 

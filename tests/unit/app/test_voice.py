@@ -17,6 +17,7 @@ import pytest
 from skitter.app import child as child_module
 from skitter.app.voice import Voice, VoiceHandler
 from skitter.model.lease import Lease, Work
+from skitter.observe import events
 
 
 class Pipe:
@@ -106,8 +107,25 @@ def test_what_a_spider_starts_does_not_inherit_it(pipe: Pipe) -> None:
 
 def test_log_lines_are_told(pipe: Pipe) -> None:
     handler = VoiceHandler(Voice(pipe.writing))
-    handler.emit(logging.makeLogRecord({"name": "skitter.test", "levelname": "WARNING", "msg": "the disk is full"}))
-    assert pipe.lines() == [{"log": "WARNING skitter.test: the disk is full"}]
+    handler.emit(logging.makeLogRecord({"name": "skitter.test", "levelno": logging.WARNING, "msg": "the disk is full"}))
+    assert pipe.lines() == [{"log": "the disk is full", "logger": "skitter.test", "level": 30}]
+
+
+def test_events_are_told_with_their_fields(pipe: Pipe) -> None:
+    handler = VoiceHandler(Voice(pipe.writing))
+    event = events.WORKER_LEFT(worker="w1", reason="the job is finished")
+    handler.emit(logging.makeLogRecord({"name": "skitter.events", "levelno": 20, "event": event}))
+    (line,) = pipe.lines()
+    assert events.received(line["event"], line["fields"], line["level"], line["at"]) == event
+
+
+def test_a_long_field_loses_its_middle_too(pipe: Pipe) -> None:
+    handler = VoiceHandler(Voice(pipe.writing))
+    event = events.FRONTIER_AWAY(reason="no answer: " + "x" * 10_000 + " the end")
+    handler.emit(logging.makeLogRecord({"name": "skitter.events", "levelno": 30, "event": event}))
+    (line,) = pipe.lines()
+    assert line["fields"]["reason"].startswith("no answer: ")
+    assert line["fields"]["reason"].endswith(" the end")
 
 
 class Stand:

@@ -15,8 +15,9 @@ from skitter import app
 from skitter.cli import main
 from skitter.frontier.contract import Frontier
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import Counts, HostSeen, Job, JobSpec, Report, SinkSeen, State, WorkerSeen
+from skitter.model.job import Counts, HostSeen, Job, JobSpec, Report, SinkSeen, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.worker import WorkerSeen
 from skitter.settings import Settings
 
 

@@ -156,4 +156,7 @@ def test_drain(skitter, fake_app, job) -> None:
     assert skitter("drain", "--job", job, "-o", "-", "--json").code == 2
     said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
     assert json.loads(said.out) == {"job": job, "delivered": 7, "outputs": ["x.jsonl"]}
-    assert fake_app.told == [{"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [Output("x.jsonl")]}]
+    told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [Output("x.jsonl")]}
+    assert fake_app.told == [told | {"rest": False}]
+    skitter("drain", "--job", job, "-o", "x.jsonl", "--rest")
+    assert fake_app.told[1:] == [told | {"rest": True}]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import re
 import threading
 from collections.abc import Callable, Sequence
 
@@ -445,3 +447,27 @@ async def test_a_stopped_run_leaves_a_readable_target_and_goes_on(crawl, tmp_pat
     await again.finish()
     assert rows() == [0, 1, 2, 3]
     assert [made.name for made in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+async def test_what_is_left_goes_into_a_new_file_when_the_old_one_is_lost(crawl, tmp_path, name):
+    target = str(tmp_path / name)
+    await crawl.begin()
+    first = Delivery(crawl.frontier, [file_sink(target, overwrite=False)], "o1")
+    await first.open()
+    await crawl.page(5)
+    await first.drain()
+    await first.close()
+    await crawl.page(3)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(SinkError, match="gone") as caught:
+        await Delivery(crawl.frontier, [file_sink(target, overwrite=False)], "o2").open()
+    assert "--rest" in caught.value.hint
+    second = Delivery(crawl.frontier, [file_sink(target, overwrite=False)], "o2")
+    await second.open(anew=True)
+    await second.finish()
+    assert second.delivered == 3
+    assert (await crawl.sink_seen(target))[0] == 0
+    text = (gzip.decompress if name.endswith(".gz") else bytes)((tmp_path / name).read_bytes()).decode()
+    assert [int(number) for number in re.findall(r"\d+", text)] == [5, 6, 7]

@@ -12,6 +12,7 @@ import msgspec
 
 from skitter.errors import JobError
 from skitter.frontier.books import as_job
+from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
 from skitter.frontier.redis import reading, wire
 from skitter.frontier.redis.address import parse_address
@@ -29,11 +30,11 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     Trace,
-    WorkerSeen,
 )
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
 
 BUCKET_MEAN = 200
 """Of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
@@ -126,12 +127,17 @@ class RedisFrontier:
         wire.pack_leases(arguments, leases)
         return _flags(await self._run("renew", *arguments))
 
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        told = [] if card is None else [msgspec.msgpack.encode(card)]
+        await self._run("tell", worker, FORGET_SECONDS, *told)
+
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         async with self._turn:
             arguments: list[Any] = [worker, want, *self._permits_known, self._token()]
             wire.pack_outcomes(arguments, outcomes)
-            accepted, answer = await self._run("commit", *arguments)
-            return Committed(_flags(accepted), None if answer is None else self._granted(answer))
+            accepted, answer, new, troubles = await self._run("commit", *arguments)
+            grant = None if answer is None else self._granted(answer)
+            return Committed(_flags(accepted), grant, new, wire.read_troubles(troubles))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -197,8 +203,8 @@ class RedisFrontier:
     async def counts(self) -> Counts:
         return reading.counts(await self._job_row())
 
-    async def report(self, hosts: int = 5) -> Report:
-        return reading.report(await self._run("report"), hosts)
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        return reading.report(await self._run("report"), hosts, queues)
 
     async def workers(self) -> list[WorkerSeen]:
         return (await self.report(0)).workers
@@ -236,7 +242,10 @@ class RedisFrontier:
 
     async def _row(self) -> tuple[bytes, bytes] | None:
         record, spec = await self._server.command("MGET", self._key, self._prefix + "spec")
-        return (record, spec) if record is not None else None
+        if record is None:
+            return None
+        wire.check_format(record, self._name)
+        return record, spec
 
     async def _job_row(self) -> JobRow:
         found = await self._row()

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from skitter.frontier.books import as_job
+import msgspec
+
+from skitter.frontier.books import as_job, pages_per_second
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place
-from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace, WorkerSeen
+from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
+from skitter.model.worker import WorkerCard, WorkerSeen
 
 PIECE = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
 ENDED = "ended"
 """Done or redirected: nothing is kept of such a request but that it was seen."""
 QUEUED_OR_ENDED = "queued-or-ended"
+_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
 def counts(job: JobRow) -> Counts:
@@ -31,12 +35,11 @@ def counts(job: JobRow) -> Counts:
     )
 
 
-def report(answer: Sequence[Any], limit: int) -> Report:
-    record, spec, time, tally, errors, sinks, workers, hosts = answer
+def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
+    record, spec, time, tally, errors, sinks, workers, hosts, crowded, deadline = answer
     job, now = wire.job_row(record, spec), float(time)
     bound = wire.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
-    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(hosts, 3))
     return Report(
         job=as_job(job, job.spec.name),
         counts=counts(job),
@@ -45,11 +48,22 @@ def report(answer: Sequence[Any], limit: int) -> Report:
         undelivered=max((sink.undelivered for sink in seen), default=0),
         sinks=seen,
         workers=sorted(
-            (WorkerSeen(name.decode(), leased, max(0.0, now - float(at))) for name, at, leased in _tuples(workers, 3)),
+            (
+                WorkerSeen(name.decode(), leased, max(0.0, now - float(at)), _decode_card(card) if card else None)
+                for name, at, leased, card in _tuples(workers, 4)
+            ),
             key=lambda worker: worker.id,
         ),
-        hosts=[_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]],
+        hosts=_top_hosts(hosts, notable, now),
+        crowded=_top_hosts(crowded, queues, now),
+        pages_per_second=pages_per_second(job, now),
+        overdue_seconds=max(0.0, now - float(deadline)),
     )
+
+
+def _top_hosts(flat: Sequence[Any], limit: int, now: float) -> list[HostSeen]:
+    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(flat, 3))
+    return [_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]]
 
 
 def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:

@@ -19,6 +19,7 @@ from typing import Any
 from skitter.errors import ExtraMissingError, FrontierError
 from skitter.frontier.redis.address import Address
 from skitter.frontier.redis.scripts import script
+from skitter.observe import events
 
 try:
     import hiredis
@@ -169,12 +170,12 @@ class RedisServer:
     def _say_away(self, what: str) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
-            _log.warning("%s; waiting until it is back", what)
+            events.tell(events.FRONTIER_AWAY(reason=what))
 
     def _say_back(self) -> None:
         self._reached = True
         if self._away_since is not None:
-            _log.warning("the frontier is back after %.1f s", time.monotonic() - self._away_since)
+            events.tell(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._away_since, 1)))
             self._away_since = None
 
     async def warn_if_open(self) -> None:

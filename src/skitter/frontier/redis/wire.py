@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.errors import FormatError
 from skitter.frontier import books
 from skitter.frontier.books import storable
 from skitter.frontier.granting import SEED_ID, gate_id
@@ -14,10 +15,12 @@ from skitter.frontier.redis.payload import slim, whole
 from skitter.frontier.tables import JobRow, Place, Row
 from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import HostNews, Outcome, RobotsRecord
+from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.settings import Settings
 
+FORMAT = 2
+"""Of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
@@ -47,10 +50,27 @@ class JobRecord(msgspec.Struct):
     secret: str
     spec_version: int
     settings: dict[str, Any]
+    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 
 
+class _Format(msgspec.Struct):
+    format: int = 0
+
+
+_decode_format = msgspec.msgpack.Decoder(_Format).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
+
+
+def check_format(record: bytes, job_name: str) -> None:
+    """FormatError for a job that another skitter has written in another way."""
+    found = _decode_format(record).format
+    if found != FORMAT:
+        age = "a newer" if found > FORMAT else "an older"
+        raise FormatError(
+            f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
+            hint="use the skitter that wrote it, or another --job",
+        )
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
@@ -73,6 +93,8 @@ def job_row(record: bytes, spec: bytes) -> JobRow:
         dead=job.dead,
         excluded=job.excluded,
         position=job.position,
+        paced_at=(job.pace[0], job.pace[2]),
+        paced_done=(job.pace[1], job.pace[3]),
     )
 
 
@@ -164,7 +186,7 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
 
 
 def read_grant(answer: Sequence[Any], store: str) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat = answer
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
@@ -195,6 +217,7 @@ def read_grant(answer: Sequence[Any], store: str) -> Grant:
         run=run,
         ask_again_seconds=float(ask_again),
         blocked_by=blocked_by.decode(),
+        recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],
         store=store,
     )
@@ -241,6 +264,19 @@ def _news(news: HostNews) -> tuple[Any, ...]:
         return did, news.latency_seconds, news.address
     crawl_delay = 0 if news.robots is None else news.robots.crawl_delay_seconds
     return did, news.latency_seconds, news.address, news.retry_after_seconds, crawl_delay
+
+
+def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
+    return [
+        HostTrouble(
+            key=key.decode(),
+            error_class=error_class.decode(),
+            strikes=strikes,
+            pause_seconds=float(pause),
+            given_up=given_up == 1,
+        )
+        for key, error_class, strikes, pause, given_up in answer
+    ]
 
 
 def read_items(first: int, elements: Sequence[bytes]) -> list[Item]:

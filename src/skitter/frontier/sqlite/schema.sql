@@ -15,6 +15,8 @@
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
 --           tables.Hold, the request's row included, so that a commit need not read it
 -- workers   when each worker was last heard from
+-- cards     what workers tell of themselves: msgpack of model.worker.WorkerCard. Younger than the format: a file that
+--           lacks it gets it, and a skitter that does not know it does without
 -- staged    items of pages that commit in parts, invisible until the last part
 -- outbox    committed items that some sink has not made durable
 -- sinks     each sink's progress and owner
@@ -95,6 +97,13 @@ CREATE TABLE workers (
     job INTEGER NOT NULL,
     worker TEXT NOT NULL,
     heard_at REAL NOT NULL,
+    PRIMARY KEY (job, worker)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS cards (
+    job INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    card BLOB NOT NULL,
     PRIMARY KEY (job, worker)
 ) WITHOUT ROWID;
 

@@ -102,6 +102,9 @@ class SqliteStore:
                 f"written by {age} skitter (format {version}, this one reads {FORMAT}): {self._path}",
                 hint="use the skitter that wrote it, or give another --frontier sqlite:PATH",
             )
+        for statement in _schema():
+            if "IF NOT EXISTS" in statement:
+                connection.execute(statement)
         connection.execute("COMMIT")
 
     @staticmethod

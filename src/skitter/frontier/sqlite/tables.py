@@ -16,6 +16,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.job import Item, JobSpec, SinkProgress
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
 # Columns for what an index or a filter needs; the rest travels as one msgpack value, which costs half as much
@@ -51,6 +52,7 @@ _decode_hold = msgspec.msgpack.Decoder(tuple[str, float, bool, int, int, float, 
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
+_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
 _NO_SPEC = JobSpec(name="", spider="")
 
@@ -154,6 +156,16 @@ class SqliteTables:
         )
         length: int = found.fetchone()[0]
         return length
+
+    def longest_queues(self, limit: int) -> list[str]:
+        # Of all that is queued, by the index alone; what is held is a few, and counted too.
+        found = self._execute(
+            "SELECT hosts.key FROM (SELECT host, count(*) AS length FROM requests INDEXED BY queue WHERE place = 0"
+            " GROUP BY host) AS queues CROSS JOIN hosts ON hosts.number = queues.host AND hosts.job = ?"
+            " WHERE hosts.phase != 0 ORDER BY length DESC, hosts.key LIMIT ?",
+            (self._job, limit),
+        )
+        return [key for (key,) in found if self.queue_length(key, 1)]
 
     def save_rows(self, rows: Sequence[Row]) -> None:
         base = self._job << _SEQ_BITS
@@ -320,6 +332,10 @@ class SqliteTables:
     def expired_holds(self, now: float, limit: int) -> list[Hold]:
         return self._holds("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
 
+    def first_deadline(self) -> float | None:
+        first: float | None = self._one("SELECT min(deadline) FROM holds WHERE job = ?")
+        return first
+
     def holds_of(self, worker: str) -> list[Hold]:
         return self._holds("worker = ? ORDER BY epoch", worker)
 
@@ -341,13 +357,20 @@ class SqliteTables:
     def heard_from(self, worker: str, now: float) -> None:
         self._execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (self._job, worker, now))
 
-    def forget_worker(self, worker: str) -> None:
-        self._execute("DELETE FROM workers WHERE job = ? AND worker = ?", (self._job, worker))
+    def save_card(self, worker: str, card: WorkerCard) -> None:
+        self._execute("INSERT OR REPLACE INTO cards VALUES (?, ?, ?)", (self._job, worker, _encode(card)))
 
-    def workers(self) -> list[tuple[str, float]]:
-        return self._execute(
-            "SELECT worker, heard_at FROM workers WHERE job = ? ORDER BY worker", (self._job,)
-        ).fetchall()
+    def forget_worker(self, worker: str) -> None:
+        for table in ("workers", "cards"):
+            self._execute(f"DELETE FROM {table} WHERE job = ? AND worker = ?", (self._job, worker))
+
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        found = self._execute(
+            "SELECT worker, heard_at, card FROM workers LEFT JOIN cards USING (job, worker) WHERE job = ?"
+            " ORDER BY worker",
+            (self._job,),
+        )
+        return [(worker, heard_at, _decode_card(card) if card else None) for worker, heard_at, card in found]
 
     # ---- outbox
 

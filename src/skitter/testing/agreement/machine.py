@@ -18,11 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from skitter.errors import JobError
 from skitter.frontier import books
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.worker import Doing, WorkerCard
 from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     HOST_OF,
@@ -226,6 +227,8 @@ class FrontiersAgree(RuleBasedStateMachine):
 
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
         assert answers[0].accepted == answers[1].accepted
+        assert answers[0].new_links == answers[1].new_links
+        assert answers[0].troubles == answers[1].troubles
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.known |= {link.id for link in outcome.links}
@@ -282,6 +285,15 @@ class FrontiersAgree(RuleBasedStateMachine):
         )
         for key in keys:
             self.ends(key)
+
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        card=st.sampled_from([None, WorkerCard(), WorkerCard(pid=7, doing=Doing.FETCHING, in_flight=3)]),
+        seconds=st.sampled_from([0.0, 0.0, 0.0, FORGET_SECONDS]),
+    )
+    def tells(self, worker: str, card: WorkerCard | None, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.agreed(lambda frontier, _: frontier.tell(worker, card))
 
     @rule(worker=st.sampled_from(WORKERS))
     def worker_dies(self, worker: str) -> None:

@@ -23,6 +23,7 @@ import pytest
 
 _ROOMS = (
     "client store adding order politeness retries gate backoff giving_up fencing losses seeding life outbox reading"
+    " workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
@@ -41,6 +42,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     reading,
     retries,
     seeding,
+    workers,
 )
 from skitter.testing.contract.client import Client  # noqa: E402
 from skitter.testing.contract.store import ContractStore  # noqa: E402
@@ -64,6 +66,7 @@ class FrontierContract(
     giving_up.Forgiven,
     giving_up.Unhurried,
     fencing.Commits,
+    fencing.Told,
     fencing.Parts,
     losses.Expiry,
     losses.DeadWorkers,
@@ -77,5 +80,6 @@ class FrontierContract(
     reading.Tracing,
     reading.Reviving,
     reading.Reporting,
+    workers.Workers,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

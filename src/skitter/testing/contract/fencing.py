@@ -10,7 +10,7 @@ import pytest
 from skitter.model.job import State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews
-from skitter.testing.contract.client import names_of
+from skitter.testing.contract.client import name_of, names_of
 from skitter.testing.contract.store import ContractStore
 
 
@@ -157,6 +157,47 @@ class Commits:
         )
         leases = [lease for grant in grants for lease in grant.leases]
         assert len({lease.id for lease in leases}) == len({lease.epoch for lease in leases}) == len(leases) == 60
+
+
+class Told:
+    """What a commit answers, for whoever follows the crawl."""
+
+    async def test_new_links_are_counted_among_those_that_were_accepted(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3")
+        one, two, three = await client.lease()
+        await client.release(three)
+        committed = await client.commit(
+            await client.outcome(one, links=["b/1", "b/2", "a/1"]),
+            await client.outcome(two, links=["b/2", "b/3"]),
+            await client.outcome(three, links=["c/1"]),
+        )
+        assert committed.accepted == [True, True, False]
+        assert committed.new_links == 3
+
+    async def test_a_strike_against_a_host_is_told_once(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "b/1", host_backoff_seconds=40.0)
+        leases = {name_of(lease): lease for lease in await client.lease()}
+        news = HostNews(blocked=True)
+        blocked = [
+            await client.outcome(leases[name], Ending.RETRY, error_class="http_4xx", status=429, news=news)
+            for name in ("a/1", "a/2")
+        ]
+        answered = await client.outcome(leases["b/1"], news=HostNews(answered=True))
+        (trouble,) = (await client.commit(*blocked, answered)).troubles
+        assert (trouble.key, trouble.error_class, trouble.strikes) == ("http://a.example", "http_4xx", 1)
+        assert trouble.pause_seconds == pytest.approx(40, abs=0.5)
+        assert not trouble.given_up
+
+    async def test_a_host_that_is_given_up_is_told(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", max_attempts=1)
+        outcome = await client.outcome(
+            await client.one(), Ending.RETRY, error_class="dns", news=HostNews(unreachable=True)
+        )
+        (trouble,) = (await client.commit(outcome)).troubles
+        assert (trouble.key, trouble.error_class, trouble.given_up) == ("http://a.example", "dns", True)
 
 
 class Parts:

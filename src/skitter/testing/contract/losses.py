@@ -44,6 +44,27 @@ class Expiry:
         await first.check()
         assert (await first.counts()).queued == 3
 
+    async def test_a_grant_says_whose_leases_were_recovered_on_the_way(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "b/1", lease_seconds=0.5, per_host=2)
+        assert (await client.grant("w1", 2)).recovered == []
+        await client.grant("w2", 1)
+        await store.elapse(0.6)
+        assert (await client.grant("w3", 1)).recovered == [("w1", 2), ("w2", 1)]
+        assert (await client.grant("w3", 1)).recovered == [], "once"
+
+    async def test_a_commit_that_asks_for_more_says_so_too(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", lease_seconds=1.0)
+        lost, kept = await client.one("w1"), await client.one("w2")
+        await store.elapse(0.6)
+        await client.frontier.renew("w2", [kept])
+        await store.elapse(0.6)
+        committed = await client.commit(await client.outcome(kept), worker="w2", want=5)
+        assert committed.grant is not None
+        assert committed.grant.recovered == [("w1", 1)]
+        assert [lease.id for lease in committed.grant.leases] == [lost.id]
+
     async def test_a_renewed_lease_does_not_expire(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", lease_seconds=0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from skitter.model.job import State
 from skitter.model.outcome import Ending
 from skitter.testing.contract.client import name_of
@@ -162,6 +164,65 @@ class Reporting:
         await client.end(lease, tally={"outside:host": 1}, more=True)
         await client.end(lease, tally={"outside:host": 2})
         assert (await client.frontier.report()).tally == {"outside:host": 3}
+
+    async def test_the_longest_queues_are_told_and_are_right(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"h{number}/{path}" for number in range(1, 7) for path in range(number)))
+        report = await client.frontier.report(queues=3)
+        assert [(host.key, host.queued) for host in report.crowded] == [
+            (f"http://h{number}.example", number) for number in (6, 5, 4)
+        ]
+        await client.lease("w", 6)
+        report = await client.frontier.report(queues=2)
+        assert [(host.queued, host.in_flight) for host in report.crowded] == [(5, 1), (4, 1)]
+        await client.lease()
+        assert (await client.frontier.report(queues=5)).crowded == [], "nothing is queued"
+
+    async def test_of_many_hosts_a_long_queue_that_comes_late_is_told(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"h{number}/{path}" for number in range(40) for path in range(2)))
+        await client.add(*(f"late/{path}" for path in range(9)))
+        report = await client.frontier.report(queues=16)
+        assert report.crowded[0].key == "http://late.example"
+        assert len(report.crowded) == 16
+        await client.begin(fresh=True)
+        assert (await client.frontier.report(queues=5)).crowded == []
+
+    async def test_the_rate_is_that_of_now(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(200)), per_host=1000, lease_seconds=100_000)
+        assert (await client.frontier.report()).pages_per_second == 0
+        await store.elapse(1000)
+        for _ in range(10):
+            await store.elapse(2)
+            await client.end_all(await client.lease("w", 10))
+        rate = (await client.frontier.report()).pages_per_second
+        assert rate == pytest.approx(5, rel=0.3), "not 100 pages in 1020 seconds"
+        await store.elapse(90)
+        assert (await client.frontier.report()).pages_per_second < rate / 5, "nothing comes any more"
+        await client.end_all(await client.lease())
+        report = await client.frontier.report()
+        assert (report.job.state, report.pages_per_second) == (State.FINISHED, 0), "a run that is over has none"
+
+    async def test_a_run_that_has_just_begun_has_a_rate(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3")
+        await store.elapse(1.0)
+        await client.end_all(await client.lease("w", 2))
+        assert (await client.frontier.report()).pages_per_second == pytest.approx(2, rel=0.2)
+
+    async def test_the_lag_of_the_reaper_is_that_of_the_oldest_lease(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", lease_seconds=1.0)
+        await client.one("w1")
+        kept = await client.one("w2")
+        assert (await client.frontier.report()).overdue_seconds == 0
+        await store.elapse(0.8)
+        assert await client.frontier.renew("w2", [kept]) == [True]
+        await store.elapse(0.8)
+        assert (await client.frontier.report()).overdue_seconds == pytest.approx(0.6, abs=0.3)
+        await client.frontier.reap()
+        assert (await client.frontier.report()).overdue_seconds == 0, "what was renewed is not overdue"
 
     async def test_only_a_few_hosts_are_told(self, store: ContractStore) -> None:
         client = store.client()

@@ -9,6 +9,7 @@
 --   begun         string  msgpack array: token and answer of the newest begin
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
+--   cards         hash    worker id -> msgpack: its WorkerCard, as the client wrote it
 --
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
 -- and what an old one left can be removed at leisure:
@@ -58,7 +59,9 @@ local BASE = string.sub(KEYS[1], 1, -4)
 local BATCH = 1000
 -- More than any server grants, and their numbers fit in six bytes until 2059.
 local EPOCHS_A_SECOND = 100000
-local POLL_SECONDS = 1.0
+local POLL_SECONDS, PACE_SECONDS = 1.0, 5.0
+-- Of everything below; wire.py has it too, and says so in better words.
+local FORMAT = 2
 local J, RUN, S, now
 
 -- Time never goes back, and does not stand still when the server's clock was set back.
@@ -88,7 +91,10 @@ end
 local function load_job()
   local stored = call('GET', KEYS[1])
   if not stored then return false end
-  use_job(unpacked(stored))
+  local job = unpacked(stored)
+  if job.format ~= FORMAT then error('the job has another format: ' .. tostring(job.format)) end
+  job.crowded, job.pace = job.crowded or {}, job.pace or {0, 0, 0, 0}
+  use_job(job)
   read_clock()
   return true
 end
@@ -143,6 +149,12 @@ end
 local function save_tallies()
   for name, amount in pairs(tallies) do call('HINCRBY', RUN .. 'tally', name, amount) end
   tallies = {}
+end
+
+-- Two samples of what is done, for the rate of now: the older is five to ten seconds old while pages are committed.
+local function sample_pace()
+  local pace = J.pace
+  if now - pace[3] >= PACE_SECONDS then J.pace = {pace[3], pace[4], now, J.done} end
 end
 
 local function reopen()

@@ -15,7 +15,7 @@ local IDLE, READY, WAITING, FULL, GIVEN_UP = 0, 1, 2, 3, 4
 
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
-local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS = 8, 0.2, 16
+local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
 
 -- Of each host: its record, and the set it stands in with its score there.
 local hosts, stood_in, stood_at = {}, {}, {}
@@ -152,12 +152,42 @@ local function host_of(key)
   return hosts[key]
 end
 
+-- Remember a few long queues for people. Whoever's queue changes comes by here, so those kept are exact.
+local crowd, shortest = 0, false
+
+local function measure_crowd()
+  crowd, shortest = 0, false
+  for key, length in pairs(J.crowded) do
+    crowd = crowd + 1
+    if not shortest or length < J.crowded[shortest] then shortest = key end
+  end
+end
+
+local function note_queue(key, queued)
+  local crowded = J.crowded
+  if crowded[key] then
+    if crowded[key] == queued then return end
+    crowded[key] = queued > 0 and queued or nil
+    shortest = false
+  elseif queued > 0 then
+    if not shortest then measure_crowd() end
+    if crowd >= CROWDED_HOSTS then
+      -- Most hosts of a wide crawl leave here.
+      if queued <= crowded[shortest] then return end
+      crowded[shortest] = nil
+    end
+    crowded[key] = queued
+    shortest = false
+  end
+end
+
 -- Each host to where it stands now: written once per step, not once per change.
 local function save_hosts()
   if #touched == 0 then return end
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old = hosts[key], stood_in[key]
+    note_queue(key, h[QUEUED])
     h[PHASE] = phase_of(h)
     local set, score = stand_of(h)
     if old and old ~= set then

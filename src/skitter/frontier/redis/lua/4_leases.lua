@@ -77,6 +77,12 @@ local function close()
   save_job()
 end
 
+local function forget_worker(worker)
+  call('ZREM', BASE .. 'workers', worker)
+  call('HDEL', BASE .. 'cards', worker)
+  call('HDEL', RUN .. 'answers', worker)
+end
+
 -- ---- losses
 
 local function lose(keys, holds)
@@ -110,12 +116,13 @@ local function lose(keys, holds)
 end
 
 -- Leases are looked for by their workers: an index of all would be written twice for each page, and is read so
--- rarely. A worker that renews is looked at about once in the length of a lease.
+-- rarely. A worker that renews is looked at about once in the length of a lease. Answers how many, and whose:
+-- {worker, how many, ...}.
 local function reap()
-  local keys, holds, looked = {}, {}, 0
+  local keys, holds, whose, looked = {}, {}, {}, 0
   for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, 'LIMIT', 0, BATCH)) do
     if looked >= BATCH then break end
-    local held, first = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge
+    local held, first, before = call('SMEMBERS', RUN .. 'held:' .. worker), math.huge, #keys
     looked = looked + #held
     for place, hold in ipairs(load_holds(held)) do
       if hold[DEADLINE] <= now then
@@ -125,13 +132,17 @@ local function reap()
         first = math.min(first, hold[DEADLINE])
       end
     end
+    if #keys > before then
+      whose[#whose + 1] = worker
+      whose[#whose + 1] = #keys - before
+    end
     if first == math.huge then
       call('ZREM', RUN .. 'deadlines', worker)
     else
       call('ZADD', RUN .. 'deadlines', first, worker)
     end
   end
-  return lose(keys, holds)
+  return lose(keys, holds), whose
 end
 
 -- ---- granting
@@ -366,18 +377,18 @@ local function ask_again()
 end
 
 -- What a worker that asks for work is told. `known`: permits that this client was told of in run `run`.
-local function tell_grant(blocked_by, leased_at, deadline, run, known)
+local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered)
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
-    call('LRANGE', RUN .. 'permits', known, -1), leases,
+    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered,
   }
 end
 
 -- What may start now, and the state of the job.
 local function lease(worker, limit, run, known)
   call('ZADD', BASE .. 'workers', now, worker)
-  reap()
+  local _, recovered = reap()
   bury_more()
   wake()
   settle()
@@ -392,7 +403,7 @@ local function lease(worker, limit, run, known)
   end
   save_hosts()
   save_leases(worker)
-  return tell_grant(blocked_by, now, now + S.lease_seconds, run, known)
+  return tell_grant(blocked_by, now, now + S.lease_seconds, run, known, recovered)
 end
 
 -- ---- calls that are sent again
@@ -442,5 +453,5 @@ local function lease_again(worker, earlier, run, known)
     local window = host_key ~= '' and delay_of(hosts[host_key]) > 0 and FIRST_START_SECONDS
     tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window)
   end
-  return tell_grant('', leased_at, deadline, run, known)
+  return tell_grant('', leased_at, deadline, run, known, {})
 end

@@ -18,10 +18,12 @@ local function new_job(old)
     -- Sequences. Epochs and positions go on in a new run, so that nothing of an old one fits.
     next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
     first_item = (old and old.position or 0) + 1,
+    -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
+    crowded = {}, pace = {0, 0, 0, 0},
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = tonumber(ARGV[8]),
     clock = J.clock, wall = J.wall, secret = old and old.secret or ARGV[7],
-    spec_version = version + 1, settings = unpacked(ARGV[6]), format = 2,
+    spec_version = version + 1, settings = unpacked(ARGV[6]), format = FORMAT,
   }
 end
 

@@ -8,7 +8,8 @@
 -- touched, more, error class, error, retry seconds}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text.
--- Answers a text of 1 and 0, and a grant when some were wanted.
+-- Answers a text of 1 and 0, a grant when some were wanted, the number of new links, and for each strike against a host
+-- {its key, class of the error, strikes, pause, given up}.
 
 if not load_job() then return false end
 
@@ -18,7 +19,8 @@ local earlier = recall(worker, token)
 if earlier then
   local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
   close()
-  return {earlier.accepted, grant}
+  -- What was new or struck was told with the answer that got lost.
+  return {earlier.accepted, grant, 0, {}}
 end
 
 local heads, at = unpacked(ARGV[7]), 8
@@ -28,7 +30,7 @@ local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SPECIAL = 12
 local keep_items = call('HLEN', RUN .. 'sinks') > 0
-local outbox = {}
+local outbox, troubles = {}, {}
 
 local function did(news, what)
   return news ~= nil and bit.band(news[N_DID], what) ~= 0
@@ -188,6 +190,11 @@ for place, head in ipairs(heads) do
         local h = host_of(host_key)
         if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
         local struck = hear(host_key, h, hold, head, record)
+        if struck then
+          troubles[#troubles + 1] = {
+            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now), is_down(h) and 1 or 0,
+          }
+        end
         if work_of(key) == PAGE then end_page(key, hold, h, head, struck) end
       end
     end
@@ -205,10 +212,11 @@ for _, pair in ipairs(downed) do
 end
 local new = add(links)
 if #links > new then bump('duplicates', #links - new) end
+sample_pace()
 save_hosts()
 save_holds()
 
-local answer = {table.concat(accepted), false}
+local answer = {table.concat(accepted), false, new, troubles}
 if want > 0 then answer[2] = lease(worker, want, permits_run, permits_known) end
 remember(worker, token, answer[1])
 close()

@@ -1,6 +1,7 @@
 -- release_worker: a worker was seen to die; its leases return at once, each with a loss.
 --
---   job, hosts, workers, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:answers, RUN:requests and its indexes (written)
+--   job, hosts, workers, cards, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:answers, RUN:requests and its indexes
+--   (written)
 --
 -- ARGV: time, worker. Answers how many.
 
@@ -8,7 +9,6 @@ if not load_job() then return false end
 local keys = call('SMEMBERS', RUN .. 'held:' .. ARGV[2])
 local lost = lose(keys, load_holds(keys))
 call('ZREM', RUN .. 'deadlines', ARGV[2])
-call('ZREM', BASE .. 'workers', ARGV[2])
-call('HDEL', RUN .. 'answers', ARGV[2])
+forget_worker(ARGV[2])
 close()
 return lost

@@ -1,0 +1,355 @@
+"""Events: what happens to a crawl, for whoever follows it. One line each, and this is the one place that names them.
+
+A room that has an event at hand hands it to its caller (``on_event``); one that is deep inside calls ``tell``, which
+goes through ``logging``: the process of a worker sends it to its supervisor, a script's own logging shows it. How a
+line looks and where it goes is the command line's business. docs/reference/events.md is made from this file.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+logger = logging.getLogger("skitter.events")
+
+
+class Level(enum.IntEnum):
+    """How much an event matters. The numbers are those of ``logging``."""
+
+    DEBUG = 10
+    """Many a second: with -v only."""
+    INFO = 20
+    """For a log that is read afterwards."""
+    NOTICE = 25
+    """Also for whoever sits at the terminal."""
+    WARNING = 30
+    """Somebody may have to do something."""
+    ERROR = 40
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of event. Calling it makes one."""
+
+    name: str
+    level: Level
+    sentence: str
+    """For people; in braces the fields."""
+    meaning: str
+    """For the reference."""
+    fields: Mapping[str, str]
+    """Names and meanings."""
+
+    def __call__(self, **fields: Any) -> Event:
+        assert fields.keys() == self.fields.keys(), f"{self.name} has the fields {', '.join(self.fields)}"
+        return Event(self, fields, self.level, round(time.time(), 3))
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened."""
+
+    kind: Kind
+    fields: dict[str, Any]
+    level: Level
+    at: float
+    """By the clock of the machine that tells it."""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return self.kind.sentence.format_map(_Fields(self.fields))
+
+    @property
+    def worker(self) -> str:
+        """Whose event it is; empty: the node's."""
+        worker: str = self.fields.get("worker", "")
+        return worker
+
+
+class _Fields(dict[str, Any]):
+    """A worker of another version may tell less: no reason to lose the line."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def tell(event: Event) -> None:
+    """For rooms that nobody has given an ``on_event``, and for scripts: whoever has set up ``logging`` hears it."""
+    origin = logging.getLogger(event.fields["logger"]) if event.kind is LOG else logger
+    origin.log(event.level, "%s", event.text, extra={"event": event})
+
+
+def is_heard(kind: Kind) -> bool:
+    """Whether telling it leads anywhere: for events that cost something to make."""
+    return logger.isEnabledFor(kind.level)
+
+
+def of_record(record: logging.LogRecord) -> Event:
+    """The event that a log record carries; any other record is one of the kind ``log``."""
+    event = getattr(record, "event", None)
+    if isinstance(event, Event):
+        return event
+    text = record.getMessage()
+    if record.exc_info:
+        text += "\n" + logging.Formatter().formatException(record.exc_info)
+    return log_line(text, record.name, record.levelno)
+
+
+def log_line(text: str, logger_name: str, level: int) -> Event:
+    """An event for what somebody said through ``logging``."""
+    known = max((one for one in Level if one <= level), default=Level.DEBUG)
+    return Event(LOG, {"logger": logger_name, "text": text}, known, round(time.time(), 3))
+
+
+def received(name: str, fields: Mapping[str, Any], level: int, at: float) -> Event:
+    """An event that another process told; one that this version does not know is shown as it is."""
+    kind = KINDS.get(name)
+    if kind is None:
+        known = ", ".join(f"{field}={value}" for field, value in fields.items())
+        return log_line(f"{name}: {known}", "skitter.events", level)
+    return Event(kind, dict(fields), Level(level) if level in set(Level) else kind.level, at)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def _kind(name: str, level: Level, sentence: str, meaning: str, **fields: str) -> Kind:
+    kind = KINDS[name] = Kind(name, level, sentence, meaning, fields)
+    return kind
+
+
+# ---- the job
+
+JOB_BEGUN = _kind(
+    "job.begun",
+    Level.INFO,
+    "run {run} is {begun}",
+    "This node began, resumed, reran or joined the job.",
+    begun="new, resumed, rerun or joined",
+    run="the number of the run",
+)
+JOB_STATE = _kind(
+    "job.state",
+    Level.NOTICE,
+    "the job is {state}",
+    "The state of the job has changed. Each node says so.",
+    state="running, paused, draining, stopped or finished",
+    before="the state until now",
+    reason="why it stopped: `command`, `max_pages`, or the error of `start()`",
+)
+JOB_SETTINGS_KEPT = _kind(
+    "job.settings_kept",
+    Level.NOTICE,
+    "the job is running and keeps the settings it has; not taken over: {settings}",
+    "This node joined a job with other settings than its own command line has.",
+    settings="those that were left aside",
+)
+JOB_OTHER_VERSION = _kind(
+    "job.other_version",
+    Level.WARNING,
+    "this is skitter {version}, the job was begun by {begun_by}: same format, but better use one version everywhere",
+    "This node runs another skitter than the one that began the job. (Another stored format is an error.)",
+    version="of this node",
+    begun_by="of the node that began or last resumed the run",
+)
+JOB_OTHER_CODE = _kind(
+    "job.other_code",
+    Level.WARNING,
+    "{spider} of this node is not the file that the job was begun with; bring all nodes to the same version of it",
+    "The spider's file has the right class, and other content than on the node that began the job.",
+    spider="file and class on this node",
+)
+
+# ---- workers
+
+WORKER_JOINED = _kind(
+    "worker.joined",
+    Level.INFO,
+    "worker {worker} joined: skitter {version}, {spider}",
+    "A worker began to work for the job.",
+    worker="its id",
+    host_name="of its machine",
+    pid="its process number",
+    version="of its skitter",
+    spider="file and class, or `built-in spider`",
+)
+WORKER_LEFT = _kind(
+    "worker.left",
+    Level.INFO,
+    "worker {worker} left: {reason}",
+    "A worker ended as it should; what it held is committed or handed back.",
+    worker="its id",
+    reason="the job is over, it was asked to stop, or a new run has begun",
+)
+WORKER_DIED = _kind(
+    "worker.died",
+    Level.WARNING,
+    "worker {worker} died ({how}); {leases} leases go back",
+    "A worker of this node ended in the middle of its work, while the node was stopping.",
+    worker="its id",
+    how="a signal, an exit code, or why its supervisor ended it",
+    leases="how many it held",
+)
+WORKER_REPLACED = _kind(
+    "worker.replaced",
+    Level.WARNING,
+    "worker {worker} died ({how}); {leases} leases go back, and another one takes its place",
+    "A worker of this node ended in the middle of its work, and the node starts another one.",
+    worker="the id of the dead one",
+    how="a signal, an exit code, or why its supervisor ended it",
+    leases="how many it held",
+)
+WORKER_GONE = _kind(
+    "worker.gone",
+    Level.WARNING,
+    "worker {worker} is gone; {leases} leases go back",
+    "A worker of this machine was found to be dead together with its supervisor; its leases go back at once.",
+    worker="its id",
+    leases="how many it held",
+)
+NODE_STOPPING = _kind(
+    "node.stopping",
+    Level.NOTICE,
+    "stopping: finishing what is in flight; once more to leave at once, nothing is lost",
+    "This node was asked to stop, by Ctrl-C or SIGTERM.",
+    signal="its number",
+)
+
+# ---- requests
+
+LEASES_GRANTED = _kind(
+    "leases.granted",
+    Level.DEBUG,
+    "leases taken: {leases}, hosts: {hosts}",
+    "Dispatch: a worker was granted a batch of requests.",
+    worker="who has them",
+    leases="how many",
+    hosts="of how many hosts they are",
+)
+LINKS_COMMITTED = _kind(
+    "links.committed",
+    Level.DEBUG,
+    "outcomes committed: {pages}, new links: {new}, already known: {known}",
+    "Dedup: what became of the links of a batch of pages.",
+    worker="who committed",
+    pages="outcomes that were accepted",
+    refused="outcomes whose lease was lost meanwhile",
+    new="links that were queued",
+    known="links that the worker or the frontier knew",
+)
+LEASES_RECOVERED = _kind(
+    "leases.recovered",
+    Level.WARNING,
+    "{leases} leases of {lost} had expired: their requests are queued again",
+    "Recovery: a worker was silent for longer than a lease lasts, and another one returned its requests to the queue.",
+    worker="who reaped",
+    lost="whose leases they were",
+    leases="how many",
+)
+
+# ---- hosts
+
+HOST_BACKOFF = _kind(
+    "host.backoff",
+    Level.INFO,
+    "{host} is left alone for {seconds} s: {error_class}, {strikes} in a row",
+    "A host asked for a pause (429, 503, Retry-After) or could not be reached. All workers leave it alone.",
+    worker="who met with it",
+    host="the host key",
+    seconds="how long",
+    until="until when, by the clock of the node that tells it",
+    error_class="why",
+    strikes="how often in a row",
+)
+HOST_GIVEN_UP = _kind(
+    "host.given_up",
+    Level.WARNING,
+    "{host} is given up: {error_class}, {strikes} in a row; its queue is dead until skitter retry",
+    "A host failed so often that what is queued for it is dead; `skitter retry` queues it again.",
+    worker="who met with it last",
+    host="the host key",
+    error_class="why",
+    strikes="how often in a row",
+)
+ROBOTS_READ = _kind(
+    "robots.read",
+    Level.DEBUG,
+    "{host}/robots.txt was read: {bytes} bytes, crawl-delay {crawl_delay_seconds} s",
+    "The robots.txt of a host was read for the whole cluster.",
+    worker="who read it",
+    host="the host key",
+    bytes="its length; 0: there is none",
+    crawl_delay_seconds="the delay it asks for; 0: none",
+)
+
+# ---- the frontier
+
+FRONTIER_AWAY = _kind(
+    "frontier.away",
+    Level.WARNING,
+    "{reason}; waiting until it is back",
+    "The frontier does not answer. A process says so once for each of its connections that waits.",
+    reason="what happened",
+)
+FRONTIER_BACK = _kind(
+    "frontier.back",
+    Level.WARNING,
+    "the frontier is back after {seconds} s",
+    "The frontier answers again, and the work goes on.",
+    seconds="how long it was away",
+)
+FRONTIER_REPLACED = _kind(
+    "frontier.replaced",
+    Level.WARNING,
+    "the frontier was restarted or replaced: what it may have lost is asked for again",
+    "Another life of the store answers (a restart, a failover): the newest commits may be missing there.",
+    worker="who noticed",
+)
+
+# ---- sinks
+
+SINK_BLOCKING = _kind(
+    "sink.blocking",
+    Level.WARNING,
+    "the outbox is full: {target} lacks {undelivered} items; nothing is leased until it catches up",
+    "A sink is too slow, or nobody serves it: `skitter drain` does.",
+    target="of the sink",
+    undelivered="items it lacks",
+    owner="who serves it; empty: nobody",
+)
+SINK_CAUGHT_UP = _kind(
+    "sink.caught_up",
+    Level.NOTICE,
+    "{target} has caught up: the leasing goes on",
+    "The outbox is no longer full.",
+    target="of the sink",
+    undelivered="items it lacks",
+)
+SINK_FAILED = _kind(
+    "sink.failed",
+    Level.ERROR,
+    "{reason}; the workers of this node stop",
+    "A target of this node cannot be written. What is committed stays in the outbox.",
+    reason="what happened",
+)
+SINK_ELSEWHERE = _kind(
+    "sink.elsewhere",
+    Level.NOTICE,
+    "{target} is being written by {owner}",
+    "Another process delivers to a target that this command names; this one leaves it alone.",
+    target="of the sink",
+    owner="who serves it",
+)
+
+LOG = _kind(
+    "log",
+    Level.INFO,
+    "{text}",
+    "Whatever a spider, skitter or a library said through Python's `logging`. The level is that of the record.",
+    logger="its name",
+    text="what was said",
+)

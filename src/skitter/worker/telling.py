@@ -1,0 +1,50 @@
+"""What a commit tells whoever follows the crawl: links, hosts in trouble, robots.txt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from skitter.model.outcome import Committed, HostTrouble, Outcome
+from skitter.observe import events
+
+
+def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> None:
+    """The events of one commit."""
+    for trouble in answer.troubles:
+        events.tell(_of_host(worker, trouble))
+    if not events.is_heard(events.LINKS_COMMITTED):
+        return
+    accepted = [outcome for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True) if is_accepted]
+    links = sum(len(outcome.links) for outcome in accepted)
+    # Most links that stand on every page are known to the worker and never leave it.
+    known = sum(outcome.tally.get("duplicates", 0) for outcome in accepted)
+    events.tell(
+        events.LINKS_COMMITTED(
+            worker=worker,
+            pages=len(accepted),
+            refused=len(outcomes) - len(accepted),
+            new=answer.new_links,
+            known=known + links - answer.new_links,
+        )
+    )
+    for outcome in accepted:
+        if outcome.news is not None and (robots := outcome.news.robots) is not None:
+            events.tell(
+                events.ROBOTS_READ(
+                    worker=worker,
+                    host=outcome.lease.host_key,
+                    bytes=len(robots.text),
+                    crawl_delay_seconds=robots.crawl_delay_seconds,
+                )
+            )
+
+
+def _of_host(worker: str, trouble: HostTrouble) -> events.Event:
+    shared = {"worker": worker, "host": trouble.key, "error_class": trouble.error_class, "strikes": trouble.strikes}
+    if trouble.given_up:
+        return events.HOST_GIVEN_UP(**shared)
+    until = datetime.now(UTC) + timedelta(seconds=trouble.pause_seconds)
+    return events.HOST_BACKOFF(
+        **shared, seconds=round(trouble.pause_seconds, 1), until=until.isoformat(timespec="seconds")
+    )

@@ -1,0 +1,35 @@
+"""Every event is named in one place, and the reference is made from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gen_reference
+from skitter.cli.log import _OWN_FIELDS
+from skitter.observe import events
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "skitter"
+CODE = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if path.name != "events.py")
+
+
+def test_the_events_page_is_up_to_date() -> None:
+    assert gen_reference.EVENTS_PAGE.read_text(encoding="utf-8") == gen_reference.events_page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("kind", events.KINDS.values(), ids=lambda kind: kind.name)
+def test_a_sentence_names_only_fields_that_the_event_has(kind: events.Kind) -> None:
+    assert set(re.findall(r"{(\w+)}", kind.sentence)) <= set(kind.fields)
+    assert "{" not in kind.sentence.format_map(dict.fromkeys(kind.fields, "x"))
+
+
+@pytest.mark.parametrize("kind", events.KINDS.values(), ids=lambda kind: kind.name)
+def test_no_field_hides_one_that_every_line_has(kind: events.Kind) -> None:
+    assert set(kind.fields) & set(_OWN_FIELDS) <= {"worker"}
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(events).items() if isinstance(value, events.Kind)])
+def test_every_event_is_told_somewhere(name: str) -> None:
+    assert name == "LOG" or re.search(rf"\b{name}\b", CODE)

@@ -1,0 +1,130 @@
+"""``skitter status`` in words and in JSON: workers, rates, hosts, on a terminal of any width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from skitter.cli.jobs import Place
+from skitter.cli.status import MAX_WORKERS, as_json, as_text
+from skitter.model.job import HostSeen
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+PLACE = Place("redis://:hunter2@crawl-db:6379/0", "a.example")
+
+
+def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSeen:
+    fields = {"host_name": f"crawl-{number}", "pid": number, "version": "1.2", "doing": "fetching", "started_at": 10.0}
+    return WorkerSeen(f"crawl-{number}:{number}:1", 8, silent_seconds, WorkerCard(**fields | card))
+
+
+def text(report: Any, **options: Any) -> str:
+    return "\n".join(as_text(report, PLACE, 130.0, **options))
+
+
+def lines_with(word: str, report: Any, **options: Any) -> list[str]:
+    return [line for line in text(report, **options).splitlines() if word in line]
+
+
+def test_a_worker_is_told_by_machine_process_and_what_it_is_at(make_report) -> None:
+    (line,) = lines_with("crawl-7", make_report(workers=[worker(7, doing="blocked by sink")]))
+    assert line.split() == ["crawl-7", "7", "blocked", "by", "sink", "8", "now", "0:02:00"]
+
+
+def test_whoever_is_silent_comes_first_and_is_counted(make_report) -> None:
+    report = make_report(workers=[worker(1), worker(2, silent_seconds=99.0), worker(3)])
+    listed = lines_with("crawl-", report)[1:]
+    assert [line.split()[0] for line in listed] == ["crawl-2", "crawl-1", "crawl-3"]
+    assert "gone, or cut off" in listed[0]
+    assert "workers   2, 1 silent or gone" in text(report)
+
+
+def test_a_worker_that_told_nothing_is_listed_by_its_id(make_report) -> None:
+    (line,) = lines_with("elsewhere:5:1", make_report(workers=[WorkerSeen("elsewhere:5:1", 3, 2.0)]))
+    assert line.split()[1:] == ["-", "-", "3", "2.0", "s", "ago", "-"]
+
+
+def test_versions_are_told_when_they_differ(make_report) -> None:
+    assert not any("1.2" in line for line in lines_with("fetching", make_report(workers=[worker(1), worker(2)])))
+    mixed = text(make_report(workers=[worker(1), worker(2, version="1.3")]))
+    assert "skitter" in mixed
+    assert "1.3" in mixed
+
+
+def test_many_workers_are_cut_short_unless_all_are_asked_for(make_report) -> None:
+    report = make_report(workers=[worker(number) for number in range(100, 150)])
+    assert len(lines_with("fetching", report)) == MAX_WORKERS
+    assert "and 30 more; -v lists all" in text(report)
+    assert len(lines_with("fetching", report, verbose=True)) == 50
+
+
+def test_the_rate_of_now_stands_beside_the_average(make_report) -> None:
+    report = make_report(pages_per_second=145.23)
+    assert "state     running, 0:02:10, 145.2 pages/s now, 95.0 on average" in text(report)
+    ended = msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, ended_at=60.0))
+    assert "state     running, 0:01:00, 205.8 pages/s\n" in text(ended)
+
+
+def test_a_lease_that_nobody_returns_is_told(make_report) -> None:
+    assert "overdue" not in text(make_report())
+    assert "a lease is 0:02:05 overdue" in text(make_report(overdue_seconds=125.0))
+
+
+def host(key: str, queued: int) -> HostSeen:
+    return HostSeen(
+        key=key,
+        queued=queued,
+        in_flight=0,
+        due_seconds=0.0,
+        blocked_seconds=0.0,
+        latency_seconds=0.0,
+        strikes=0,
+        error_class="",
+    )
+
+
+def test_long_queues_have_a_table_unless_it_is_the_same_hosts(make_report) -> None:
+    report = make_report()
+    assert "long queues" not in text(msgspec.structs.replace(report, crowded=report.hosts[:2]))
+    told = text(msgspec.structs.replace(report, crowded=[host("https://big.example", 70_000)]))
+    assert "long queues" in told
+    assert "70,000" in told
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(make_report, width) -> None:
+    report = make_report(workers=[worker(1, host_name="a-rather-long-name.of.a.machine.example")])
+    lines = as_text(report, PLACE, 130.0, width=width)
+    assert max(map(len, lines)) <= width
+    if width >= 80:
+        assert any("in a row)" in line for line in lines), "the name of a host gives way, not its trouble"
+
+
+def test_nothing_of_a_worker_moves_the_terminal(make_report) -> None:
+    evil = worker(1, host_name="\x1b[2Jx\ny", doing="\x07", version="1\u202e")
+    told = text(make_report(workers=[evil, worker(2)]))
+    assert all(line.isprintable() for line in told.splitlines())
+
+
+def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
+    told = as_json(make_report(workers=[worker(7), WorkerSeen("elsewhere:5:1", 3, 99.0)]), PLACE)
+    first, second = told["worker_list"]
+    assert first == {
+        "id": "crawl-7:7:1",
+        "leased": 8,
+        "silent_seconds": 0.2,
+        "alive": True,
+        "host_name": "crawl-7",
+        "pid": 7,
+        "version": "1.2",
+        "spider": "",
+        "started_at": 10.0,
+        "doing": "fetching",
+        "in_flight": 0,
+    }
+    assert (second["alive"], second["host_name"]) == (False, "")
+    assert first.keys() == second.keys()
+    assert told["workers"] == 1
+    assert "hunter2" not in str(told)

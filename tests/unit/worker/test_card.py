@@ -1,0 +1,132 @@
+"""What a worker tells of itself: who it is, and what it is at."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from skitter import __version__
+from skitter.model.job import Command
+from skitter.model.request import Request
+from skitter.model.worker import Doing, WorkerCard
+from skitter.spiders.base import Spider
+from skitter.worker import renewal as module
+from skitter.worker.identity import card_of, worker_id
+from skitter.worker.renewal import renew_while_running
+
+
+class Held:
+    """An answer that waits until it is told."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    async def __call__(self, request: Any) -> Any:
+        self.asked.set()
+        await self.go_on.wait()
+        return 200
+
+
+class Items(Spider):
+    start_urls = ("http://a.example/0", "http://a.example/1")
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+def test_a_process_knows_who_it_is() -> None:
+    card = card_of("books.py:Books")
+    assert (card.pid, card.version, card.spider) == (os.getpid(), __version__, "books.py:Books")
+    assert worker_id().startswith(f"{card.host_name}:{card.pid}:")
+
+
+async def test_it_tells_what_it_is_at(crawl: Any) -> None:
+    await crawl.begin(Items())
+    held = crawl.fetcher.answers["/0"] = Held()
+    worker = crawl.worker(card=WorkerCard(host_name="crawl-7", pid=3))
+    assert worker.card() == WorkerCard(host_name="crawl-7", pid=3, doing=Doing.STARTING)
+    running = crawl.start(worker)
+    await held.asked.wait()
+    await crawl.until(lambda: worker.card().in_flight == 1)
+    assert worker.card().doing == Doing.FETCHING
+    worker.stop()
+    assert worker.card().doing == Doing.DRAINING
+    held.go_on.set()
+    await running
+
+
+async def test_seeding_is_told_also_while_pages_are_fetched(crawl: Any) -> None:
+    go_on = asyncio.Event()
+
+    class Slow(Spider):
+        async def start(self) -> Any:
+            yield Request("http://a.example/0")
+            await go_on.wait()
+
+        def parse(self, response: Any) -> None:
+            pass
+
+    await crawl.begin(Slow())
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await crawl.until(lambda: crawl.fetcher.paths)
+    assert worker.card().doing == Doing.SEEDING
+    go_on.set()
+    await running
+
+
+async def test_a_pause_and_a_wait_are_told_apart(crawl: Any) -> None:
+    await crawl.begin(Items(), delay_seconds=1000)
+    worker = crawl.worker()
+    crawl.start(worker)
+    await crawl.until(lambda: crawl.fetcher.paths and not worker.held)
+    assert worker.card().doing == Doing.WAITING
+    await crawl.command(Command.PAUSE)
+    await crawl.until(lambda: worker.card().doing == Doing.PAUSED)
+
+
+async def test_a_full_outbox_is_told(crawl: Any) -> None:
+    await crawl.begin(Items(), max_outbox_items=1, per_host=1)
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker()
+    crawl.start(worker)
+    await crawl.until(lambda: worker.card().doing == Doing.BLOCKED)
+
+
+async def test_the_frontier_hears_it_every_few_seconds(crawl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TELL_SECONDS", 0.01)
+    await crawl.begin(Items())
+    held = crawl.fetcher.answers["/0"] = Held()
+    worker = crawl.worker(card=WorkerCard(pid=3))
+    running = crawl.start(worker)
+    # Leases of a year: it is not the renewals that tell.
+    telling = asyncio.create_task(renew_while_running(worker, crawl.frontier, 3e7, worker.lost))
+    await held.asked.wait()
+
+    async def told() -> bool:
+        cards = [seen.card for seen in await crawl.frontier.workers()]
+        return cards == [WorkerCard(pid=3, doing=Doing.FETCHING, in_flight=1)]
+
+    await crawl.until(told)
+    telling.cancel()
+    held.go_on.set()
+    await running
+
+
+@pytest.mark.parametrize(("lease", "pause", "rounds"), [(30.0, 5.0, 2), (0.3, 0.1, 1), (20.0, 10 / 3, 2)])
+def test_leases_are_renewed_at_a_third_of_their_length(lease: float, pause: float, rounds: int) -> None:
+    assert module._rhythm(lease) == (pytest.approx(pause), rounds)
+
+
+async def test_a_worker_that_stays_with_a_stopped_job_waits(crawl: Any) -> None:
+    await crawl.begin(Items(), max_pages=1)
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker(stay=True)
+    crawl.start(worker)
+    await crawl.until(lambda: crawl.fetcher.paths and not worker.held)
+    await crawl.elapse(2)
+    await crawl.until(lambda: worker.card().doing == Doing.WAITING)
