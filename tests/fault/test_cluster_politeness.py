@@ -1,0 +1,45 @@
+"""Politeness under kills, by stamps that the workers take just before each send, with the server's log beside (G4)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from rig.cluster import Cluster, judge
+
+from skitter.testing.web import WebSpec, served
+
+DELAY_SECONDS = 0.2
+TOLERANCE_SECONDS = 0.010
+PER_HOST = 2
+LEASE_SECONDS = 3.0
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "pages_per_host", "kills"),
+    [
+        pytest.param("slice", 10, 12, 3, id="slice"),
+        pytest.param("soak", 50, 110, 40, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(1200))),
+    ],
+)
+def test_no_gap_is_below_the_delay_while_workers_are_killed(
+    tmp_path, services, name, hosts, pages_per_host, kills
+) -> None:
+    """Eight workers, five of them under a supervisor. An answer takes longer than the delay: two may be in flight."""
+    chance = random.Random(kills)
+    spec = WebSpec(hosts=hosts, pages_per_host=pages_per_host, latency_seconds=0.3, seed=kills)
+    settings = {"delay_seconds": DELAY_SECONDS, "per_host": PER_HOST, "lease_seconds": LEASE_SECONDS}
+    with served(spec, tmp_path / "web.log") as web:
+        frontier = services.need("redis")["url"]
+        cluster = Cluster(tmp_path, web, [frontier], nodes=4, workers=5, settings=settings)
+        with cluster.running():
+            while len(cluster.faults) < kills and cluster.go_on(chance.uniform(0.3, 1.2)):
+                cluster.at_work()
+                cluster.kill_some(chance)
+            cluster.finish(600)
+        findings = cluster.report(f"politeness-{name}")
+    assert findings.faults == kills, "the crawl was over too soon"
+    judge(findings, recovery_seconds=30.0)
+    assert findings.smallest_gap_seconds is not None
+    assert findings.smallest_gap_seconds >= DELAY_SECONDS - TOLERANCE_SECONDS, findings.text()
+    assert findings.most_in_flight <= PER_HOST, findings.text()
