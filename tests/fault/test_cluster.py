@@ -21,8 +21,6 @@ from rig.redis_server import Durable
 
 from skitter.testing.web import WebSpec, served
 
-LEASE_SECONDS = 3.0
-SETTINGS = {"lease_seconds": LEASE_SECONDS, "per_host": 4}
 HOUR = 3600.0
 
 
@@ -33,13 +31,14 @@ class Size(NamedTuple):
     pages_per_host: int
     faults: int
     latency_seconds: float
+    lease_seconds: float
     recovery_seconds: float
 
 
 def sizes(slice_faults: int, soak_faults: int, latency_seconds: float = 0.1) -> pytest.MarkDecorator:
     """A slice that takes seconds, with a bound that a busy machine keeps; and the full measure."""
-    few = Size("slice", 60, slice_faults, 0.05, recovery_seconds=30.0)
-    many = Size("soak", 1200, soak_faults, latency_seconds, recovery_seconds=LEASE_SECONDS + 5.0)
+    few = Size("slice", 40, slice_faults, 0.05, lease_seconds=2.0, recovery_seconds=30.0)
+    many = Size("soak", 1200, soak_faults, latency_seconds, lease_seconds=3.0, recovery_seconds=3.0 + 5.0)
     marks = (pytest.mark.soak, pytest.mark.timeout(1200))
     return pytest.mark.parametrize("size", [pytest.param(few, id="slice"), pytest.param(many, id="soak", marks=marks)])
 
@@ -56,7 +55,8 @@ def suffer(
     chance = random.Random(size.faults)
     spec = WebSpec(hosts=5, pages_per_host=size.pages_per_host, latency_seconds=size.latency_seconds, seed=size.faults)
     with served(spec, folder / "web.log") as web:
-        cluster = Cluster(folder, web, frontiers, settings=SETTINGS, **options)
+        settings = {"lease_seconds": size.lease_seconds, "per_host": 4}
+        cluster = Cluster(folder, web, frontiers, settings=settings, **options)
         with cluster.running():
             while len(cluster.faults) < size.faults and cluster.go_on(chance.uniform(0.1, 0.8)):
                 if busy := cluster.at_work():
@@ -97,7 +97,7 @@ def test_workers_killed_under_a_supervisor_cost_what_they_held_and_no_more(tmp_p
 
 
 @sizes(1, 12, latency_seconds=0.2)
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("kind", ["redis", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
     tmp_path, own_services, kind, size
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
         node = chance.choice(busy)
         at, processes = time.monotonic(), cluster.processes_of(node)
         node.signal(signal.SIGSTOP)
-        time.sleep(LEASE_SECONDS + 1)
+        time.sleep(size.lease_seconds + 1)
         node.signal(signal.SIGCONT)
         cluster.note("stop a node", at, processes)
 
@@ -140,9 +140,11 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
     kinds = ["cut", "torn answers", "delay", "black hole"]
 
     def spoil(cluster: Cluster, busy: list[Node], chance: random.Random) -> None:
-        node = chance.choice(busy)
-        line, kind = lines[node.number], kinds[len(cluster.faults) % len(kinds)]
-        at, processes = time.monotonic(), cluster.processes_of(node)
+        kind = kinds[len(cluster.faults) % len(kinds)]
+        # What was swallowed is waited for, up to the driver's patience: a slice does not do that to the crawl itself.
+        spared = cluster.nodes[:1] if kind == "black hole" and size.name == "slice" else []
+        node = chance.choice([node for node in busy if node not in spared] or cluster.nodes[1:])
+        line, at, processes = lines[node.number], time.monotonic(), cluster.processes_of(node)
         match kind:
             case "cut":
                 line.cut()
@@ -156,7 +158,7 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
                 line.delay_seconds = 0.0
             case "black hole":
                 line.black_hole(opens=True)
-                cluster.go_on(chance.uniform(0.5, LEASE_SECONDS + 1))
+                cluster.go_on(chance.uniform(0.5, size.lease_seconds + 1))
                 line.black_hole(opens=False)
         cluster.note(kind, at, processes)
 

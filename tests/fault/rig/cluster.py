@@ -212,8 +212,10 @@ class Cluster:
         node = chance.choice(self.started() or self.nodes)
         if node is not self.nodes[0]:
             self.kill_node(node)
-        elif workers := node.workers():
-            self.kill_worker(node, chance.choice(workers))
+        else:
+            begun = {int(process.partition("-")[2]) for process in self.processes_of(node)}
+            if workers := begun.intersection(node.workers()):
+                self.kill_worker(node, chance.choice(sorted(workers)))
 
     # ---- what comes of it
 

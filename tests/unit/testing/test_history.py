@@ -147,6 +147,12 @@ def test_what_a_victim_held_and_when_it_was_granted_again() -> None:
     assert findings.resumed_seconds == pytest.approx(0.1)
 
 
+def test_what_goes_on_after_two_faults_in_a_row_went_on_after_the_second() -> None:
+    histories = {"a": [told(What.ACCEPTED, number, number, at) for number, at in enumerate([1.0, 5.0, 9.0, 11.0])]}
+    faults = [Fault(what="kill", at=at, until=at) for at in (2.0, 4.5, 9.5, 12.0)]
+    assert check(two_pages(histories=histories, faults=faults)).resumed_seconds == pytest.approx(1.5)
+
+
 def test_the_smallest_gap_is_per_host_and_across_processes() -> None:
     histories = {"a": [sent(1.0), sent(1.5)], "b": [sent(1.45), sent(1.0, "http://127.0.0.1:7002/")]}
     findings = check(two_pages(histories=histories))

@@ -6,6 +6,7 @@ frontier where each request ended, the results what came out; and the web is kno
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -112,7 +113,7 @@ def _refetches(evidence: Evidence, events: Iterable[Event]) -> int:
     """Fetches beyond those that led to a commit: a page that was tried three times has been fetched three times."""
     urls = {event.epoch: canonical(event.url) for event in events if event.what is What.LEASED and event.url}
     accounted = Counter(
-        urls[event.epoch]
+        urls.get(event.epoch)
         for event in events
         if event.what is What.ACCEPTED and event.work == Work.PAGE and event.ending != Ending.EXCLUDED
     )
@@ -160,10 +161,14 @@ def _released_seconds(events: Iterable[Event], held: Iterable[tuple[Fault, list[
 
 
 def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
+    """Of two faults without a commit between them, the later one counts: nobody had time to go on."""
     accepted = sorted(event.at for event in events if event.what is What.ACCEPTED)
+    ends = sorted(fault.until for fault in faults)
     longest = 0.0
-    for fault in faults:
-        next_one = next((at for at in accepted if at >= fault.until), None)
-        if next_one is not None:
-            longest = max(longest, next_one - fault.until)
+    for at in accepted:
+        before = bisect_right(ends, at)
+        if before:
+            longest = max(longest, at - ends[before - 1])
+            # The commits that follow, up to the next fault, say nothing of this one.
+            del ends[:before]
     return longest
