@@ -5,6 +5,7 @@ Nothing of skitter knows that it is watched. A process that shall be is told so 
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,8 @@ def record_fetches(recorder: Recorder) -> None:
 
     def open_and_tell(self: Transfer, *told: Any) -> Any:
         opened = open_socket(self, *told)
-        recorder.add(What.OPENED, url=self._request.url)
+        if isinstance(opened, socket.socket):
+            recorder.add(What.OPENED, url=self._request.url)
         return opened
 
     def check_and_tell(self: Transfer, *told: Any) -> int:
