@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from rig.cluster import Cluster, Node, judge
+from rig.cluster import Cluster, judge
 from rig.proxy import Proxy
 from rig.redis_server import Durable
 
@@ -30,15 +30,20 @@ class Size(NamedTuple):
     name: str
     pages_per_host: int
     faults: int
+    pause_seconds: float
+    """At most, between two faults."""
     latency_seconds: float
+    per_host: int
     lease_seconds: float
     recovery_seconds: float
 
 
-def sizes(slice_faults: int, soak_faults: int, latency_seconds: float = 0.1) -> pytest.MarkDecorator:
+def sizes(slice_faults: int, soak_faults: int, *, soak_pages: int = 1200, pause: float = 1.0) -> pytest.MarkDecorator:
     """A slice that takes seconds, with a bound that a busy machine keeps; and the full measure."""
-    few = Size("slice", 40, slice_faults, 0.05, lease_seconds=2.0, recovery_seconds=30.0)
-    many = Size("soak", 1200, soak_faults, latency_seconds, lease_seconds=3.0, recovery_seconds=3.0 + 5.0)
+    few = Size("slice", 40, slice_faults, 0.8, latency_seconds=0.05, per_host=4, lease_seconds=2, recovery_seconds=30)
+    many = Size(
+        "soak", soak_pages, soak_faults, pause, latency_seconds=0.1, per_host=2, lease_seconds=3, recovery_seconds=3 + 5
+    )
     marks = (pytest.mark.soak, pytest.mark.timeout(1200))
     return pytest.mark.parametrize("size", [pytest.param(few, id="slice"), pytest.param(many, id="soak", marks=marks)])
 
@@ -48,22 +53,22 @@ def suffer(
     size: Size,
     folder: Path,
     frontiers: Sequence[str],
-    fault: Callable[[Cluster, list[Node], random.Random], None],
+    fault: Callable[[Cluster, random.Random], None],
     **options: Any,
 ) -> None:
     """Crawl the web while faults come, each to a random node; then judge what came out."""
     chance = random.Random(size.faults)
     spec = WebSpec(hosts=5, pages_per_host=size.pages_per_host, latency_seconds=size.latency_seconds, seed=size.faults)
     with served(spec, folder / "web.log") as web:
-        settings = {"lease_seconds": size.lease_seconds, "per_host": 4}
+        settings = {"lease_seconds": size.lease_seconds, "per_host": size.per_host}
         cluster = Cluster(folder, web, frontiers, settings=settings, **options)
         with cluster.running():
-            while len(cluster.faults) < size.faults and cluster.go_on(chance.uniform(0.1, 0.8)):
-                if busy := cluster.at_work():
-                    fault(cluster, busy, chance)
+            cluster.at_work()
+            while len(cluster.faults) < size.faults and cluster.go_on(chance.uniform(0.1, size.pause_seconds)):
+                fault(cluster, chance)
             cluster.finish(600)
         findings = cluster.report(f"{name}-{size.name}")
-    assert findings.faults == size.faults, "the crawl was over too soon"
+    assert len(findings.faults) == size.faults, "the crawl was over too soon"
     judge(findings, recovery_seconds=size.recovery_seconds)
 
 
@@ -71,11 +76,7 @@ def place(kind: str, services: Any, folder: Path) -> list[str]:
     return [f"sqlite:{folder / 'frontier.db'}" if kind == "sqlite" else services.need(kind)["url"]]
 
 
-def kill(cluster: Cluster, _: list[Node], chance: random.Random) -> None:
-    cluster.kill_some(chance)
-
-
-@sizes(5, 100, latency_seconds=0.15)
+@sizes(5, 100, soak_pages=1600, pause=2.0)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -87,24 +88,24 @@ def kill(cluster: Cluster, _: list[Node], chance: random.Random) -> None:
 )
 def test_killed_machines_cost_what_they_held_and_no_more(tmp_path, own_services, kind, size) -> None:
     """kill -9 at random. Their leases have to expire: nobody hands them back."""
-    suffer(f"kills-{kind}", size, tmp_path, place(kind, own_services, tmp_path), kill)
+    suffer(f"kills-{kind}", size, tmp_path, place(kind, own_services, tmp_path), Cluster.kill_some)
 
 
-@sizes(5, 100, latency_seconds=0.15)
+@sizes(5, 100, soak_pages=1600, pause=2.0)
 def test_workers_killed_under_a_supervisor_cost_what_they_held_and_no_more(tmp_path, services, size) -> None:
     frontiers = place("sqlite", services, tmp_path)
-    suffer("kills-supervised", size, tmp_path, frontiers, kill, nodes=1, workers=4)
+    suffer("kills-supervised", size, tmp_path, frontiers, Cluster.kill_some, nodes=1, workers=4)
 
 
-@sizes(1, 12, latency_seconds=0.2)
+@sizes(1, 12)
 @pytest.mark.parametrize("kind", ["redis", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
     tmp_path, own_services, kind, size
 ) -> None:
     """SIGSTOP, and SIGCONT when everything it held belongs to others. With SQLite it may hold the lock meanwhile."""
 
-    def stop(cluster: Cluster, busy: list[Node], chance: random.Random) -> None:
-        node = chance.choice(busy)
+    def stop(cluster: Cluster, chance: random.Random) -> None:
+        node = chance.choice(cluster.at_work() or cluster.nodes)
         at, processes = time.monotonic(), cluster.processes_of(node)
         node.signal(signal.SIGSTOP)
         time.sleep(size.lease_seconds + 1)
@@ -120,7 +121,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, 
     services.need("redis")  # installs it where it is missing
     redis = Durable(tmp_path / "redis")
 
-    def restart(cluster: Cluster, _: list[Node], chance: random.Random) -> None:
+    def restart(cluster: Cluster, chance: random.Random) -> None:
         at = time.monotonic()
         redis.kill()
         time.sleep(chance.uniform(0.1, 1.0))
@@ -139,11 +140,11 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
     port = services.need("redis")["port"]
     kinds = ["cut", "torn answers", "delay", "black hole"]
 
-    def spoil(cluster: Cluster, busy: list[Node], chance: random.Random) -> None:
+    def spoil(cluster: Cluster, chance: random.Random) -> None:
         kind = kinds[len(cluster.faults) % len(kinds)]
         # What was swallowed is waited for, up to the driver's patience: a slice does not do that to the crawl itself.
         spared = cluster.nodes[:1] if kind == "black hole" and size.name == "slice" else []
-        node = chance.choice([node for node in busy if node not in spared] or cluster.nodes[1:])
+        node = chance.choice([node for node in cluster.at_work() if node not in spared] or cluster.nodes[1:])
         line, at, processes = lines[node.number], time.monotonic(), cluster.processes_of(node)
         match kind:
             case "cut":
@@ -171,4 +172,4 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
 def test_clocks_that_are_an_hour_apart_change_nothing(tmp_path, services, size) -> None:
     """The store's clock decides, never a worker's. With kills, so that leases have to expire meanwhile."""
     clocks = [-HOUR, 0.0, HOUR, 2 * HOUR]
-    suffer("clocks", size, tmp_path, place("redis", services, tmp_path), kill, clocks=clocks)
+    suffer("clocks", size, tmp_path, place("redis", services, tmp_path), Cluster.kill_some, clocks=clocks)

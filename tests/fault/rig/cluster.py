@@ -206,8 +206,8 @@ class Cluster:
     def kill_some(self, chance: random.Random) -> None:
         """A whole node, or a worker of the first one: any of them, busy or not.
 
-        Whoever always hits a busy one hunts down the pages that are leased alone, until they are taken for what
-        kills their workers.
+        Whoever waits for a worker that has just leased something hunts down the pages that are leased alone, until
+        they are taken for what kills their workers (docs/adr/0012).
         """
         node = chance.choice(self.started() or self.nodes)
         if node is not self.nodes[0]:

@@ -136,7 +136,7 @@ def test_what_a_victim_held_and_when_it_was_granted_again() -> None:
     }
     kill = Fault(what="kill", at=2.0, until=2.0, processes=("a",), ends=True)
     findings = check(two_pages(histories=histories, faults=[kill]))
-    assert (findings.faults, findings.held_at_faults) == (1, 1)
+    assert (findings.faults, findings.held_at_faults) == ([kill], 1)
     assert findings.released_seconds == pytest.approx(3.0)
     assert findings.resumed_seconds == pytest.approx(4.0)
     # When it comes earlier, and only stops the process, both leases are held; one of them the victim ends itself.
@@ -179,15 +179,17 @@ async def test_a_recorded_frontier_tells_what_its_worker_was_told(tmp_path: Path
     (process, history), *others = read_histories(tmp_path).items()
     assert (process, others) == (f"{os.getpgid(0)}-{os.getpid()}", [])
     pages = [event for event in history if event.work == Work.PAGE]
-    assert [(event.what, event.epoch) for event in pages] == [
+    assert [(event.what, event.epoch) for event in pages if event.what != "asked"] == [
         ("leased", first.epoch),
         ("leased", second.epoch),
         ("accepted", first.epoch),
         ("released", second.epoch),
         ("lost", second.epoch),
     ]
-    assert pages[0].url == first.request.url
-    assert all(since < event.since <= event.at for event in history)
+    assert next(event for event in pages if event.what == "leased").url == first.request.url
+    assert all(since < event.since <= event.at for event in history if event.what != "asked")
+    # The seeding, and the two pages: whoever is killed between a question and its answer may hold what it never saw.
+    assert [event.what for event in history][:2] == ["asked", "leased"]
 
 
 def test_the_torn_last_line_of_a_killed_process_is_left_out(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def check(evidence: Evidence) -> Findings:
         unexpected=sorted(set(evidence.output) - expected.done),
         refetches=_refetches(evidence, events),
         held_at_faults=len({lease.epoch for _, leases in held for lease in leases}),
-        faults=len(evidence.faults),
+        faults=list(evidence.faults),
         released_seconds=_released_seconds(events, held),
         resumed_seconds=_resumed_seconds(evidence.faults, events),
         smallest_gap_seconds=smallest(sent),

@@ -16,6 +16,8 @@ import msgspec
 class What(enum.StrEnum):
     """What a worker saw."""
 
+    ASKED = "asked"
+    """The frontier is being asked for leases. Without an answer: whoever is granted then does not know it."""
     LEASED = "leased"
     OPENED = "opened"
     """A connection was begun for a request."""

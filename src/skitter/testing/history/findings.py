@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from skitter.testing.history.events import Fault
+
 SHOWN = 10
 """So many of each kind are named in the text; the JSON has all."""
 
@@ -29,7 +31,7 @@ class Findings(msgspec.Struct, kw_only=True):
     """Fetches that no accepted commit accounts for."""
     held_at_faults: int
     """Leases that the victims held: the most that may have to be fetched again."""
-    faults: int
+    faults: list[Fault]
     released_seconds: float
     """The longest time from a fault until a lease that its victim held, and did not end itself, was granted again."""
     resumed_seconds: float
@@ -56,7 +58,7 @@ class Findings(msgspec.Struct, kw_only=True):
         )
         lines = [
             f"pages {self.pages}, fetches {self.fetches} (amplification {self.amplification:.3f})",
-            f"faults {self.faults}, leases held at them {self.held_at_faults}, refetches {self.refetches}",
+            f"faults {len(self.faults)}, leases held at them {self.held_at_faults}, refetches {self.refetches}",
             f"held leases were granted again after at most {self.released_seconds:.2f} s",
             f"the next commit came at most {self.resumed_seconds:.2f} s after a fault's end",
             f"smallest gap {gap} at the workers, {gap_at_server} at the server",

@@ -32,6 +32,7 @@ class Recorded:
 
     async def lease(self, worker: str, limit: int) -> Grant:
         since = time.monotonic()
+        self._recorder.add(What.ASKED)
         grant = await self._source.lease(worker, limit)
         self._granted(grant, since)
         return grant
@@ -46,6 +47,8 @@ class Recorded:
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         since = time.monotonic()
+        if want:
+            self._recorder.add(What.ASKED)
         answer = await self._source.commit(worker, outcomes, want)
         for outcome, accepted in zip(outcomes, answer.accepted, strict=True):
             what = What.REFUSED if not accepted else What.PART if outcome.more else What.ACCEPTED
