@@ -21,6 +21,7 @@ from rig.redis_server import Durable
 
 from skitter.testing.web import WebSpec, served
 
+LEASE_SECONDS = 3.0
 HOUR = 3600.0
 
 
@@ -33,17 +34,15 @@ class Size(NamedTuple):
     pause_seconds: float
     """At most, between two faults."""
     latency_seconds: float
-    per_host: int
-    lease_seconds: float
     recovery_seconds: float
+    all_faults: bool
+    """The crawl is long enough for all of them, on any machine."""
 
 
 def sizes(slice_faults: int, soak_faults: int, *, soak_pages: int = 1200, pause: float = 1.0) -> pytest.MarkDecorator:
     """A slice that takes seconds, with a bound that a busy machine keeps; and the full measure."""
-    few = Size("slice", 40, slice_faults, 0.8, latency_seconds=0.05, per_host=4, lease_seconds=2, recovery_seconds=30)
-    many = Size(
-        "soak", soak_pages, soak_faults, pause, latency_seconds=0.1, per_host=2, lease_seconds=3, recovery_seconds=3 + 5
-    )
+    few = Size("slice", 40, slice_faults, 0.8, 0.05, recovery_seconds=30.0, all_faults=False)
+    many = Size("soak", soak_pages, soak_faults, pause, 0.1, recovery_seconds=LEASE_SECONDS + 5.0, all_faults=True)
     marks = (pytest.mark.soak, pytest.mark.timeout(1200))
     return pytest.mark.parametrize("size", [pytest.param(few, id="slice"), pytest.param(many, id="soak", marks=marks)])
 
@@ -60,7 +59,7 @@ def suffer(
     chance = random.Random(size.faults)
     spec = WebSpec(hosts=5, pages_per_host=size.pages_per_host, latency_seconds=size.latency_seconds, seed=size.faults)
     with served(spec, folder / "web.log") as web:
-        settings = {"lease_seconds": size.lease_seconds, "per_host": size.per_host}
+        settings = {"lease_seconds": LEASE_SECONDS, "per_host": 2}
         cluster = Cluster(folder, web, frontiers, settings=settings, **options)
         with cluster.running():
             cluster.at_work()
@@ -68,7 +67,7 @@ def suffer(
                 fault(cluster, chance)
             cluster.finish(600)
         findings = cluster.report(f"{name}-{size.name}")
-    assert len(findings.faults) == size.faults, "the crawl was over too soon"
+    assert len(findings.faults) >= (size.faults if size.all_faults else 1), "the crawl was over too soon"
     judge(findings, recovery_seconds=size.recovery_seconds)
 
 
@@ -108,7 +107,7 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
         node = chance.choice(cluster.at_work() or cluster.nodes)
         at, processes = time.monotonic(), cluster.processes_of(node)
         node.signal(signal.SIGSTOP)
-        time.sleep(size.lease_seconds + 1)
+        time.sleep(LEASE_SECONDS + 1)
         node.signal(signal.SIGCONT)
         cluster.note("stop a node", at, processes)
 
@@ -134,7 +133,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, 
         redis.kill()
 
 
-@sizes(4, 60)
+@sizes(4, 40, soak_pages=1600)
 def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, services, size) -> None:
     """Each node has a bad line of its own to Redis."""
     port = services.need("redis")["port"]
@@ -159,7 +158,7 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
                 line.delay_seconds = 0.0
             case "black hole":
                 line.black_hole(opens=True)
-                cluster.go_on(chance.uniform(0.5, size.lease_seconds + 1))
+                cluster.go_on(chance.uniform(0.5, LEASE_SECONDS + 1))
                 line.black_hole(opens=False)
         cluster.note(kind, at, processes)
 
