@@ -5,7 +5,7 @@
 -- ARGV: time, worker, want, run and number of the permits that the client knows, heads, and then for each outcome its
 -- lease key, its robots record if it brings one, its items, its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
--- touched, more, error class, error, retry seconds}; for an outcome that is nothing special they end with the news.
+-- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text.
 -- Answers a text of 1 and 0, and a grant when some were wanted.
@@ -14,7 +14,7 @@ if not load_job() then return false end
 
 local heads, at = unpacked(ARGV[6]), 7
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
-local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY = 8, 9, 10, 11, 12
+local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SPECIAL = 12
@@ -161,10 +161,12 @@ for place, head in ipairs(heads) do
     local tally = head[H_TALLY] or {}
     for name = 1, #tally, 2 do bump(tally[name], tally[name + 1]) end
     if head[H_MORE] then
-      if head[H_ITEMS] > 0 then
+      local list = RUN .. 'staged:' .. format('%d', hold[EPOCH])
+      -- A part comes again when the answer to it was lost on the way: then its items are here already.
+      if head[H_ITEMS] > 0 and (head[H_AFTER] == nil or call('LLEN', list) == head[H_AFTER]) then
         local staged = {}
         for item = 0, head[H_ITEMS] - 1 do staged[#staged + 1] = ARGV[first + item] end
-        bulk('RPUSH', RUN .. 'staged:' .. format('%d', hold[EPOCH]), staged)
+        bulk('RPUSH', list, staged)
         hold[STAGED] = true
         save_hold(key, hold)
       end
