@@ -133,11 +133,11 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, 
         redis.kill()
 
 
-@sizes(4, 40, soak_pages=1600)
+@sizes(5, 40, soak_pages=1600)
 def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, services, size) -> None:
     """Each node has a bad line of its own to Redis."""
     port = services.need("redis")["port"]
-    kinds = ["cut", "torn answers", "delay", "black hole"]
+    kinds = ["cut", "torn commands", "torn answers", "delay", "black hole"]
 
     def spoil(cluster: Cluster, chance: random.Random) -> None:
         kind = kinds[len(cluster.faults) % len(kinds)]
@@ -148,10 +148,14 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
         match kind:
             case "cut":
                 line.cut()
-            case "torn answers":
-                line.cut_share = 0.2
+            case "torn commands":
+                line.cut_commands = 0.3
                 cluster.go_on(1.0)
-                line.cut_share = 0.0
+                line.cut_commands = 0.0
+            case "torn answers":
+                line.cut_answers = 0.3
+                cluster.go_on(1.0)
+                line.cut_answers = 0.0
             case "delay":
                 line.delay_seconds = 0.3
                 cluster.go_on(1.5)

@@ -43,10 +43,10 @@ def test_parts_whose_answers_are_torn_are_stored_once(skitter, services) -> None
         # At the start a Redis that cannot be reached is an error; from the first page on it is waited for.
         while crawl.poll() is None and not web.log():
             pass
-        line.cut_share = 0.2
+        line.cut_answers = 0.5
         while crawl.poll() is None and line.cuts < 20:
             pass
-        line.cut_share = 0.0
+        line.cut_answers = 0.0
         out, error = crawl.communicate(timeout=90)
     assert crawl.returncode == 0, out + error
     assert line.cuts

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -20,8 +21,10 @@ class Proxy:
     """Between a node and ``target``; ``url`` is what the node is told. A context manager."""
 
     def __init__(self, host: str, port: int, *, seed: int) -> None:
-        self.cut_share = 0.0
-        """Of the chunks that pass, so many are the last of their connection, and only a part of them passes."""
+        self.cut_commands = 0.0
+        """Of the chunks on their way to the target, so many are the last of their connection, and pass in part only."""
+        self.cut_answers = 0.0
+        """The same on the way back: what was asked has been done, and whoever asked does not know it."""
         self.delay_seconds = 0.0
         """At most, for each chunk."""
         self.cuts = 0
@@ -91,8 +94,8 @@ class Proxy:
         other_reader, other_writer = await asyncio.open_connection(*self._target)
         swallowed = [False]
         ways = [
-            asyncio.create_task(self._pass(reader, other_writer, swallowed)),
-            asyncio.create_task(self._pass(other_reader, writer, swallowed)),
+            asyncio.create_task(self._pass(reader, other_writer, swallowed, lambda: self.cut_commands)),
+            asyncio.create_task(self._pass(other_reader, writer, swallowed, lambda: self.cut_answers)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -105,7 +108,13 @@ class Proxy:
                 if not way.cancelled():
                     way.exception()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, swallowed: list[bool]) -> None:
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        swallowed: list[bool],
+        cut_share: Callable[[], float],
+    ) -> None:
         while chunk := await reader.read(CHUNK_BYTES):
             if self.delay_seconds:
                 await asyncio.sleep(self._chance.uniform(0, self.delay_seconds))
@@ -113,7 +122,7 @@ class Proxy:
             swallowed[0] = swallowed[0] or self._hole
             if swallowed[0]:
                 continue
-            if self._chance.random() < self.cut_share:
+            if self._chance.random() < cut_share():
                 self.cuts += 1
                 writer.write(chunk[: self._chance.randrange(len(chunk) + 1)])
                 await writer.drain()
