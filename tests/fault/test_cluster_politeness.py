@@ -19,7 +19,7 @@ LEASE_SECONDS = 3.0
     ("name", "hosts", "pages_per_host", "workers", "kills"),
     [
         pytest.param("slice", 10, 12, 4, 3, id="slice"),
-        pytest.param("soak", 50, 110, 8, 40, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(1200))),
+        pytest.param("soak", 50, 100, 8, 30, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(1200))),
     ],
 )
 def test_no_gap_is_below_the_delay_while_workers_are_killed(
@@ -27,7 +27,8 @@ def test_no_gap_is_below_the_delay_while_workers_are_killed(
 ) -> None:
     """Three nodes with a worker each, the others under one supervisor. An answer takes longer than the delay."""
     chance = random.Random(kills)
-    spec = WebSpec(hosts=hosts, pages_per_host=pages_per_host, latency_seconds=0.3, seed=kills)
+    # No blocks: a host that pauses proves nothing about the delay.
+    spec = WebSpec(hosts=hosts, pages_per_host=pages_per_host, latency_seconds=0.3, seed=kills, blocks=0.0)
     settings = {"delay_seconds": DELAY_SECONDS, "per_host": PER_HOST, "lease_seconds": LEASE_SECONDS}
     with served(spec, tmp_path / "web.log") as web:
         frontier = services.need("redis")["url"]
