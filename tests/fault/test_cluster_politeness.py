@@ -43,4 +43,8 @@ def test_no_gap_is_below_the_delay_while_workers_are_killed(
     judge(findings, recovery_seconds=30.0)
     assert findings.smallest_gap_seconds is not None
     assert findings.smallest_gap_seconds >= DELAY_SECONDS - TOLERANCE_SECONDS, findings.text()
+    if name == "soak":
+        # On loopback a handshake takes no time worth mentioning, if the machine has any to spare.
+        assert findings.smallest_gap_of_sends_seconds is not None
+        assert findings.smallest_gap_of_sends_seconds >= DELAY_SECONDS - TOLERANCE_SECONDS, findings.text()
     assert findings.most_in_flight <= PER_HOST, findings.text()

@@ -160,6 +160,20 @@ def test_the_smallest_gap_is_per_host_and_across_processes() -> None:
     assert list(findings.gaps) == ["http://127.0.0.1:7001"]
 
 
+def test_a_request_starts_with_the_connection_that_is_made_for_it() -> None:
+    def opened(at: float, url: str = ONE) -> Event:
+        return Event(what=What.OPENED, at=at, url=url)
+
+    def answered(at: float, url: str = ONE) -> Event:
+        return Event(what=What.ANSWERED, at=at, url=url)
+
+    first = [opened(1.0), sent(1.3), answered(1.4), sent(1.5), answered(1.6), opened(1.7), answered(1.8), sent(2.0)]
+    findings = check(two_pages(histories={"a": first}))
+    # 1.0, 1.5 and 2.0: the connection at 1.7 came to nothing.
+    assert findings.smallest_gap_seconds == pytest.approx(0.5)
+    assert findings.smallest_gap_of_sends_seconds == pytest.approx(0.2)
+
+
 def test_the_report_is_written_for_people_and_for_programs(tmp_path: Path) -> None:
     findings = check(two_pages(output=[ONE]))
     findings.write(tmp_path, "name")

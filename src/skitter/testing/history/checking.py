@@ -16,7 +16,7 @@ from skitter.model.url import canonical
 from skitter.testing.history.events import Event, Fault, What
 from skitter.testing.history.evidence import Evidence
 from skitter.testing.history.findings import Findings
-from skitter.testing.history.manners import gaps_by_host, smallest
+from skitter.testing.history.manners import gaps_by_host, smallest, starts
 
 _HAND_BACK = (What.ACCEPTED, What.REFUSED, What.RELEASED, What.LOST)
 """After one of these a worker holds the lease no longer."""
@@ -29,6 +29,7 @@ def check(evidence: Evidence) -> Findings:
     events = [event for history in evidence.histories.values() for event in history]
     held = [(fault, _held_at(evidence, fault)) for fault in evidence.faults]
     expected = evidence.expected
+    started = gaps_by_host(start for history in evidence.histories.values() for start in starts(history))
     sent = gaps_by_host((event.url, event.at) for event in events if event.what is What.SENT)
     arrived = gaps_by_host((root, hit.at) for root, hit in evidence.host_hits())
     return Findings(
@@ -43,9 +44,10 @@ def check(evidence: Evidence) -> Findings:
         faults=list(evidence.faults),
         released_seconds=_released_seconds(events, held),
         resumed_seconds=_resumed_seconds(evidence.faults, events),
-        smallest_gap_seconds=smallest(sent),
+        smallest_gap_seconds=smallest(started),
+        smallest_gap_of_sends_seconds=smallest(sent),
         smallest_gap_at_server_seconds=smallest(arrived),
-        gaps={key: round(gap, 6) for key, gap in sorted(sent.items())},
+        gaps={key: round(gap, 6) for key, gap in sorted(started.items())},
         most_in_flight=max((hit.in_flight for hit in evidence.hits), default=0),
     )
 

@@ -37,7 +37,9 @@ class Findings(msgspec.Struct, kw_only=True):
     resumed_seconds: float
     """The longest time from the end of a fault until the next accepted commit of anyone."""
     smallest_gap_seconds: float | None
-    """Between two requests to one host, by the stamps that the workers took just before they sent them."""
+    """Between the starts of two requests to one host, by stamps that the workers took just before them."""
+    smallest_gap_of_sends_seconds: float | None
+    """Between their sends: on a new connection a send follows its start when the handshake is over."""
     smallest_gap_at_server_seconds: float | None
     """The same, by the server's stamps."""
     gaps: dict[str, float]
@@ -52,16 +54,13 @@ class Findings(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """For people."""
-        gap, gap_at_server = (
-            _milliseconds(self.smallest_gap_seconds),
-            _milliseconds(self.smallest_gap_at_server_seconds),
-        )
+        gaps = (self.smallest_gap_seconds, self.smallest_gap_of_sends_seconds, self.smallest_gap_at_server_seconds)
         lines = [
             f"pages {self.pages}, fetches {self.fetches} (amplification {self.amplification:.3f})",
             f"faults {len(self.faults)}, leases held at them {self.held_at_faults}, refetches {self.refetches}",
             f"held leases were granted again after at most {self.released_seconds:.2f} s",
             f"the next commit came at most {self.resumed_seconds:.2f} s after a fault's end",
-            f"smallest gap {gap} at the workers, {gap_at_server} at the server",
+            "smallest gap between starts {}, between sends {}, at the server {}".format(*map(_milliseconds, gaps)),
             f"at most {self.most_in_flight} in flight to a host",
         ]
         for what, found in (
