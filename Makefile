@@ -44,10 +44,12 @@ check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/python scripts/check_docs.py
 
 # The status of pytest is kept in a file, because a pipe has only the status of tee.
-soak: $(VENV)/.dev ## run the long suites in full; the report goes to build/
+soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and build/fault-report/
 	@mkdir -p build
+	@rm -rf build/fault-report
 	@{ $(BIN)/python -m pytest -m "soak or not soak" --hypothesis-profile=soak --timeout=7200 --durations=25 \
-		--junitxml=build/soak-report.xml $(ARGS); echo $$? > build/soak-status; } 2>&1 | tee build/soak-report.txt
+		--junitxml=build/soak-report.xml $(ARGS); echo $$? > build/soak-status; \
+		cat build/fault-report/*-soak.txt; } 2>&1 | tee build/soak-report.txt
 	@exit $$(cat build/soak-status)
 
 bench: $(VENV)/.dev ## measure; figures, never pass or fail

@@ -11,6 +11,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    └── SinkError          a target cannot be written
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
+ ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  └── ItemError               an item that cannot be encoded
@@ -78,6 +79,10 @@ class FetchError(SkitterError):
     def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
+
+
+class LateError(SkitterError):
+    pass
 
 
 class ExtraMissingError(SkitterError):

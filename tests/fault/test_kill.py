@@ -80,28 +80,6 @@ def test_ten_kills_of_a_large_crawl(skitter, seed) -> None:
     assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_workers_are_replaced_and_lose_nothing(skitter, seed) -> None:
-    """Only workers are killed: the supervisor hands their leases back at once, and the crawl never stops."""
-    chance = random.Random(seed)
-    spec = WebSpec.plain(hosts=2, pages_per_host=400, latency_seconds=0.01, seed=seed)
-    with served(spec) as web:
-        process = skitter.start(
-            "crawl", *web.urls, "-o", "out.jsonl", "--workers", 3, "--job", "j", "--per-host", 8, "-q"
-        )
-        for _ in range(6):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0.1, 0.5))
-            workers = children(process.pid)
-            if workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(chance.choice(workers), signal.SIGKILL)
-        _, error = process.communicate(timeout=90)
-        assert process.returncode == 0, error
-        expected = web.expected()
-    assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
-
-
 def test_a_stopped_worker_is_ended_and_its_work_goes_on(skitter) -> None:
     """SIGSTOP, perhaps inside a transaction: the others must not wait for it for ever."""
     spec = WebSpec.plain(hosts=2, pages_per_host=300, latency_seconds=0.02)

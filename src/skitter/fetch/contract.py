@@ -29,6 +29,8 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """None: the setting of that name."""
     connect_timeout_seconds: float | None = None
     """None: the setting of that name."""
+    start_by: float | None = None
+    """By the monotonic clock: a request that is not at the socket by then is not sent. None: no hurry."""
     truncate_bytes: int | None = None
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
 
@@ -41,6 +43,9 @@ class Fetcher(Protocol):
 
         Raises FetchError when there is none: its ``kind`` is dns, connect, tls, timeout, too_large,
         protocol or guard. Cancelling the caller ends the transfer at once.
+
+        Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
+        kept, before the request was sent: the server has noticed nothing.
         """
         ...
 

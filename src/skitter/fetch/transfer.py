@@ -13,7 +13,7 @@ import time
 
 import pycurl
 
-from skitter.errors import FetchError
+from skitter.errors import FetchError, LateError
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.failures import kind_of, one_line
@@ -41,6 +41,7 @@ class Transfer:
         "_guard",
         "_header_lines",
         "_jar",
+        "_late",
         "_limit",
         "_lines",
         "_opened",
@@ -51,6 +52,7 @@ class Transfer:
         "_request",
         "_settings",
         "_size",
+        "_started",
         "_started_at",
         "_truncate",
         "_waits",
@@ -112,7 +114,7 @@ class Transfer:
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
         self._size = 0
-        self._over = self._opened = False
+        self._over = self._opened = self._started = self._late = False
         self._problem: tuple[str, str] | None = None
         self._truncate = request.truncate_bytes
         self._plain = True
@@ -179,6 +181,8 @@ class Transfer:
     def finish(self, code: int, message: str) -> Page:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
         if code and not (self._over and self._truncate is not None):
+            if self._late:
+                raise LateError(f"not at the socket in time: {self._request.url}")
             raise self._error(code, message)
         lines = self._lines
         if lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1:
@@ -242,7 +246,7 @@ class Transfer:
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
         host = address.addr[0]
-        if not self._permitted(host):
+        if not self._permitted(host) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
             opened = _Handed(address.family, address.socktype, address.protocol)
@@ -254,10 +258,17 @@ class Transfer:
 
     def _check_connection(self, address: str, _local: str, _port: int, _local_port: int) -> int:
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
-        if self._permitted(address):
-            return int(pycurl.PREREQFUNC_OK)
-        self._opened = False
-        return int(pycurl.PREREQFUNC_ABORT)
+        if not self._permitted(address):
+            self._opened = False
+            return int(pycurl.PREREQFUNC_ABORT)
+        return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
+
+    def _in_time(self) -> bool:
+        """Asked at the last instant before the server can notice. Once it has, the request goes on."""
+        start_by = self._request.start_by
+        self._late = not self._started and start_by is not None and time.monotonic() > start_by
+        self._started = not self._late
+        return self._started
 
     def _permitted(self, address: str) -> bool:
         reason = None if self._request.trusted else self._guard.objection(address)

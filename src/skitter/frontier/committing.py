@@ -173,7 +173,7 @@ class Committing:
 
     def _stage(self, outcome: Outcome, hold: Hold) -> None:
         if outcome.items:
-            self._books.tables.stage(hold.id, hold.epoch, outcome.items)
+            self._books.tables.stage(hold.id, hold.epoch, outcome.items, outcome.after)
             hold.staged = True
             self._books.new_holds.append(hold)
 

@@ -249,8 +249,10 @@ class MemoryTables:
 
     # ---- outbox
 
-    def stage(self, request_id: int, epoch: int, items: Sequence[bytes]) -> None:
-        self._staged.setdefault((request_id, epoch), []).extend(items)
+    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
+        staged = self._staged.setdefault((request_id, epoch), [])
+        if after is None or len(staged) == after:
+            staged.extend(items)
 
     def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
         staged = self._staged.pop((request_id, epoch), [])

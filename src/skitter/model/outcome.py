@@ -69,6 +69,9 @@ class Outcome(msgspec.Struct, kw_only=True):
     touched: bool = True
     """False: no network was touched, so the host's politeness slot is given back."""
     more: bool = False
+    after: int | None = None
+    """For a part: how many items of its page went ahead of it. By that a part is known that comes again because the
+    answer to it was lost: its items are staged once. None: not told, it is new."""
     news: HostNews | None = None
     tally: dict[str, int] = {}
     """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""

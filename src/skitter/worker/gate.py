@@ -30,14 +30,19 @@ class Gatekeeper:
         self._settings = settings
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
 
-    async def read(self, lease: Lease, now: float) -> Outcome:
-        """Fetch the robots.txt that a gate lease is about."""
+    async def read(self, lease: Lease, now: float, start_by: float | None = None) -> Outcome:
+        """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
         url, page = f"{lease.host_key}/robots.txt", None
         try:
             for _ in range(_MAX_HOPS + 1):
                 # What the user has permitted is this host, not whatever its robots.txt redirects to.
                 trusted = lease.trusted and host_key(url) == lease.host_key
-                request = FetchRequest(url=url, trusted=trusted, truncate_bytes=MAX_ROBOTS_BYTES)
+                request = FetchRequest(
+                    url=url,
+                    trusted=trusted,
+                    truncate_bytes=MAX_ROBOTS_BYTES,
+                    start_by=start_by if page is None else None,
+                )
                 page = await self._fetcher.fetch(request)
                 location = page.header("location")
                 if page.status not in REDIRECT_STATUSES or location is None:

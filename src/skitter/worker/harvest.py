@@ -46,6 +46,7 @@ class Harvest:
     """Collects one page's yield. ``links``, ``items``, ``urls`` and ``tally`` go into its commit."""
 
     __slots__ = (
+        "_ahead",
         "_depth",
         "_here",
         "_in_parts",
@@ -70,6 +71,7 @@ class Harvest:
         self._is_seeding = origin is None
         self._depth = 0 if origin is None else origin.depth + 1
         self._place = 0
+        self._ahead = 0
         self._here: set[str] = set()
         self.links: list[Entry] = []
         self.urls: list[str] = []
@@ -82,8 +84,15 @@ class Harvest:
     def take_part(self, lease: Lease) -> tuple[Outcome, list[str]]:
         """What was collected so far, as a commit that more will follow; and its URLs to remember."""
         part = Outcome(
-            lease=lease, ending=Ending.DONE, links=self.links, items=self.items, tally=dict(self.tally), more=True
+            lease=lease,
+            ending=Ending.DONE,
+            links=self.links,
+            items=self.items,
+            tally=dict(self.tally),
+            more=True,
+            after=self._ahead,
         )
+        self._ahead += len(self.items)
         urls = self.urls
         self.links, self.urls, self.items, self.tally = [], [], [], Counter()
         # From here on the frontier tells duplicates apart: this must not grow with a list of a million seeds.

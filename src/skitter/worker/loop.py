@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError
+from skitter.errors import FrontierError, LateError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model.job import Job, State
@@ -270,26 +270,34 @@ class Worker:
         self._scope.permit(grant.permitted)
         await self._gatekeeper.load(grant.leases)
         for lease in grant.leases:
-            task = asyncio.create_task(self._work(lease, asked_at))
+            # The grant happened after we asked: measured from there, the promise is kept or not made.
+            start_by = None if lease.start_seconds is None else asked_at + lease.start_seconds
+            task = asyncio.create_task(self._work(lease, start_by))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)
 
-    async def _work(self, lease: Lease, asked_at: float) -> Ended | None:
+    async def _work(self, lease: Lease, start_by: float | None) -> Ended | None:
         """One lease from start to outcome; None: it came too late to be started."""
-        if lease.start_seconds is not None and time.monotonic() - asked_at > lease.start_seconds:
-            # The grant happened after we asked: measured from there, the promise is kept or not made.
+        if start_by is not None and time.monotonic() > start_by:
             return None
+        try:
+            return await self._worked(lease, start_by)
+        except LateError:
+            # A loop that is busy, or a process that stood still, may reach the socket long after it wanted to.
+            return None
+
+    async def _worked(self, lease: Lease, start_by: float | None) -> Ended:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            return await self._gatekeeper.read(lease, time.time()), []
+            return await self._gatekeeper.read(lease, time.time(), start_by), []
         request = lease.request
         if not self._gatekeeper.allows(lease, request.url):
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
             ), []
-        return await self._visitor.visit(lease, request)
+        return await self._visitor.visit(lease, request, start_by)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
         """A task is over: an outcome, a release, or nothing (lost)."""

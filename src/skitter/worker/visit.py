@@ -44,8 +44,8 @@ class Visitor:
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
 
-    async def visit(self, lease: Lease, request: Request) -> tuple[Outcome, list[str]]:
-        """The outcome, and the URLs to remember once it is accepted."""
+    async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
+        """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -55,6 +55,7 @@ class Visitor:
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
+                    start_by=start_by,
                 )
             )
         except FetchError as error:

@@ -193,6 +193,7 @@ def test_a_large_page_is_ready_for_a_part_and_starts_anew_after_it(monkeypatch: 
     for number in (2, 3):
         taken.take({"n": number})
     assert taken.is_large
+    assert (part.after, taken.take_part(LEASE)[0].after, taken.take_part(LEASE)[0].after) == (0, 1, 3)
 
 
 def test_what_must_go_in_one_piece_is_never_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
 import pytest
 
-from skitter.errors import FetchError, FormatError, FrontierError
+from skitter.errors import FetchError, FormatError, FrontierError, LateError
 from skitter.model.job import State
 from skitter.model.request import Entry
 from skitter.spiders.base import Spider
@@ -60,6 +61,23 @@ async def test_a_lease_that_cannot_start_in_time_is_released_and_widens_the_wind
     assert await crawl.run(crawl.worker(source=Through(crawl, lease=lease))) is State.FINISHED
     assert windows[:3] == [0.05, 0.1, 0.2]
     assert crawl.fetcher.paths == ["/1"], "it was at the socket once, and in time"
+    assert await crawl.places() == {"done": 1}
+
+
+@pytest.mark.parametrize("path", ["/robots.txt", "/1"])
+async def test_what_is_too_late_at_the_socket_is_released_and_not_sent(crawl: Any, path: str) -> None:
+    """The fetch engine looks once more, at the last instant."""
+    await seeded(crawl, "/1", delay_seconds=5, obey_robots=path == "/robots.txt")
+    asked: list[float | None] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request.start_by)
+        return 200 if len(asked) == 3 else LateError("not at the socket in time")
+
+    crawl.fetcher.answers[path] = answer
+    began = time.monotonic()
+    assert await crawl.run_through() is State.FINISHED
+    assert [at > began for at in asked] == [True] * 3
     assert await crawl.places() == {"done": 1}
 
 

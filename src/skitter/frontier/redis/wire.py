@@ -244,7 +244,7 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         )
         if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds:
             error = storable(outcome.error)
-            head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds)
+            head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:

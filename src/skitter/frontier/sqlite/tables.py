@@ -374,14 +374,15 @@ class SqliteTables:
 
     # ---- outbox
 
-    def stage(self, request_id: int, epoch: int, items: Sequence[bytes]) -> None:
+    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
         first = self._one(
             "SELECT coalesce(max(place) + 1, 0) FROM staged WHERE job = ? AND id = ? AND epoch = ?", request_id, epoch
         )
-        self._executemany(
-            "INSERT INTO staged VALUES (?, ?, ?, ?, ?)",
-            [(self._job, request_id, epoch, first + n, record) for n, record in enumerate(items)],
-        )
+        if after is None or first == after:
+            self._executemany(
+                "INSERT INTO staged VALUES (?, ?, ?, ?, ?)",
+                [(self._job, request_id, epoch, first + n, record) for n, record in enumerate(items)],
+            )
 
     def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
         if keep:

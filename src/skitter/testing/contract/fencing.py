@@ -230,6 +230,21 @@ class Parts:
         assert (await client.commit(*parts, parts[0])).accepted == [True, True, True, False]
         assert await client.records() == [b"0", b"1", b"2"]
 
+    async def test_a_part_that_comes_again_is_staged_once(self, store: ContractStore) -> None:
+        """Its answer was lost on the way, and so it was sent again."""
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.open_sink("out", "me")
+        lease = await client.one()
+        parts: list[tuple[int, list[bytes]]] = [(0, [b"0", b"1"]), (0, [b"0", b"1"]), (2, [b"2"]), (2, [b"2"])]
+        for after, items in parts:
+            assert await client.end(lease, items=items, links=["b/1"], more=True, after=after)
+        await client.end(lease, items=[b"3"])
+        assert [(item.place, item.record) for item in await client.items()] == [
+            (place, b"%d" % place) for place in range(4)
+        ]
+        assert (await client.frontier.report()).tally["items"] == 4
+
     async def test_parts_of_two_pages_do_not_mix(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2")

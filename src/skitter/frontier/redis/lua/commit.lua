@@ -5,7 +5,7 @@
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, heads, and then for
 -- each outcome its lease key, its robots record if it brings one, its items, its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
--- touched, more, error class, error, retry seconds}; for an outcome that is nothing special they end with the news.
+-- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text.
 -- Answers a text of 1 and 0, a grant when some were wanted, the number of new links, and for each strike against a host
@@ -25,7 +25,7 @@ end
 
 local heads, at = unpacked(ARGV[7]), 8
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
-local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY = 8, 9, 10, 11, 12
+local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SPECIAL = 12
@@ -172,10 +172,12 @@ for place, head in ipairs(heads) do
     local tally = head[H_TALLY] or {}
     for name = 1, #tally, 2 do bump(tally[name], tally[name + 1]) end
     if head[H_MORE] then
-      if head[H_ITEMS] > 0 then
+      local list = RUN .. 'staged:' .. format('%d', hold[EPOCH])
+      -- A part comes again when the answer to it was lost on the way: then its items are here already.
+      if head[H_ITEMS] > 0 and (head[H_AFTER] == nil or call('LLEN', list) == head[H_AFTER]) then
         local staged = {}
         for item = 0, head[H_ITEMS] - 1 do staged[#staged + 1] = ARGV[first + item] end
-        bulk('RPUSH', RUN .. 'staged:' .. format('%d', hold[EPOCH]), staged)
+        bulk('RPUSH', list, staged)
         hold[STAGED] = true
         save_hold(key, hold)
       end

@@ -1,0 +1,176 @@
+"""The checker: was anything lost, doubled or accepted although stale, and what did the faults cost?
+
+It trusts no single witness. Workers say what they were granted and told, the web server what it was asked, the
+frontier where each request ended, the results what came out; and the web is known beforehand.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from skitter.model.lease import Work
+from skitter.model.outcome import Ending
+from skitter.model.url import canonical
+from skitter.testing.history.events import Event, Fault, What
+from skitter.testing.history.evidence import Evidence
+from skitter.testing.history.findings import Findings
+from skitter.testing.history.manners import gaps_by_host, smallest, starts
+
+_HAND_BACK = (What.ACCEPTED, What.REFUSED, What.RELEASED, What.LOST)
+"""After one of these a worker holds the lease no longer."""
+_ENDED = "ended"
+"""What a store without a history says of done and redirected."""
+
+
+def check(evidence: Evidence) -> Findings:
+    """Read everything and sum it up."""
+    events = [event for history in evidence.histories.values() for event in history]
+    held = [(fault, _held_at(evidence, fault)) for fault in evidence.faults]
+    expected = evidence.expected
+    started = gaps_by_host(start for history in evidence.histories.values() for start in starts(history))
+    sent = gaps_by_host((event.url, event.at) for event in events if event.what is What.SENT)
+    arrived = gaps_by_host((root, hit.at) for root, hit in evidence.host_hits())
+    return Findings(
+        pages=len(expected.done) + len(expected.redirected) + len(expected.dead),
+        fetches=len(evidence.page_hits()),
+        lost=sorted(set(_lost(evidence))),
+        doubled=sorted(set(_doubled(evidence, events))),
+        stale_accepted=sorted(set(_stale(events))),
+        unexpected=sorted(set(evidence.output) - expected.done),
+        refetches=_refetches(evidence, events),
+        held_at_faults=len({lease.epoch for _, leases in held for lease in leases}),
+        faults=list(evidence.faults),
+        released_seconds=_released_seconds(events, held),
+        resumed_seconds=_resumed_seconds(evidence.faults, events),
+        smallest_gap_seconds=smallest(started),
+        smallest_gap_of_sends_seconds=smallest(sent),
+        smallest_gap_at_server_seconds=smallest(arrived),
+        gaps={key: round(gap, 6) for key, gap in sorted(started.items())},
+        most_in_flight=max((hit.in_flight for hit in evidence.hits), default=0),
+    )
+
+
+# ---- what must not be
+
+
+def _lost(evidence: Evidence) -> Iterator[str]:
+    expected = evidence.expected
+    for wanted, urls in (
+        ("done", expected.done),
+        # A URL that a chain comes by twice is redirected once and done, or dead, in the end.
+        ("redirected", expected.redirected - expected.done - expected.dead.keys()),
+        ("dead", expected.dead.keys() - expected.redirected),
+        ("excluded", expected.excluded),
+    ):
+        fine = {wanted, _ENDED} if wanted in ("done", "redirected") else {wanted}
+        for url in urls:
+            state = evidence.states.get(url, "never seen")
+            if state not in fine:
+                yield f"{url}: {state} instead of {wanted}"
+    for url in expected.done - set(evidence.output):
+        yield f"{url}: not in the results"
+    if evidence.unended:
+        yield f"{evidence.unended} requests have not ended"
+
+
+def _doubled(evidence: Evidence, events: Iterable[Event]) -> Iterator[str]:
+    for url, times in Counter(evidence.output).items():
+        if times > 1:
+            yield f"{url}: {times} times in the results"
+    ends = Counter(event.id for event in events if _is_final(event))
+    for request_id, times in ends.items():
+        if times > 1:
+            yield f"request {request_id}: ended by {times} commits"
+
+
+def _stale(events: Iterable[Event]) -> Iterator[str]:
+    """An older lease was ended after a newer one had been granted.
+
+    Each side is judged by the times at which it certainly had, or had not yet, happened: the newer grant was told
+    before the commit was sent. But a page that has ended for good is never granted again, whatever the clock said.
+    """
+    grants: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    accepted: list[Event] = []
+    for event in events:
+        if event.what is What.LEASED:
+            grants[event.work, event.id].append(event)
+        elif event.what in (What.ACCEPTED, What.PART):
+            accepted.append(event)
+    for event in accepted:
+        for grant in grants[event.work, event.id]:
+            if grant.epoch > event.epoch and (grant.at < event.since or _is_final(event)):
+                yield f"request {event.id}: epoch {event.epoch} accepted, though {grant.epoch} was granted"
+
+
+def _is_final(event: Event) -> bool:
+    return event.what is What.ACCEPTED and event.work == Work.PAGE and event.ending != Ending.RETRY
+
+
+# ---- what the faults cost
+
+
+def _refetches(evidence: Evidence, events: Iterable[Event]) -> int:
+    """Fetches beyond those that led to a commit: a page that was tried three times has been fetched three times."""
+    urls = {event.epoch: canonical(event.url) for event in events if event.what is What.LEASED and event.url}
+    accounted = Counter(
+        urls.get(event.epoch)
+        for event in events
+        if event.what is What.ACCEPTED and event.work == Work.PAGE and event.ending != Ending.EXCLUDED
+    )
+    fetched = Counter(url for url, _ in evidence.page_hits())
+    # A commit whose answer never arrived accounts for its fetch, too: hence at least one.
+    return sum(max(0, times - max(1, accounted[url])) for url, times in fetched.items())
+
+
+def still_held(history: Iterable[Event]) -> list[Event]:
+    """The grants that a process had, by its own account, and has not handed back."""
+    held: dict[int, Event] = {}
+    for event in history:
+        if event.what is What.LEASED:
+            held[event.epoch] = event
+        elif event.what in _HAND_BACK:
+            held.pop(event.epoch, None)
+    return list(held.values())
+
+
+def _held_at(evidence: Evidence, fault: Fault) -> list[Event]:
+    """By the victims of a fault, when it came."""
+    held: list[Event] = []
+    for process in fault.processes:
+        history = evidence.histories.get(process, [])
+        # What a victim of a kill has written after the stamp of the kill, it has still done.
+        held += still_held(event for event in history if fault.ends or event.at <= fault.at)
+    return held
+
+
+def _released_seconds(events: Iterable[Event], held: Iterable[tuple[Fault, list[Event]]]) -> float:
+    grants: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    ended: set[int] = set()
+    for event in events:
+        if event.what is What.LEASED:
+            grants[event.work, event.id].append(event)
+        elif event.what in (What.ACCEPTED, What.RELEASED):
+            ended.add(event.epoch)
+    longest = 0.0
+    for fault, leases in held:
+        for lease in leases:
+            later = [grant.at for grant in grants[lease.work, lease.id] if grant.epoch > lease.epoch]
+            if later and lease.epoch not in ended:
+                longest = max(longest, min(later) - fault.at)
+    return longest
+
+
+def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
+    """Of two faults without a commit between them, the later one counts: nobody had time to go on."""
+    accepted = sorted(event.at for event in events if event.what is What.ACCEPTED)
+    ends = sorted(fault.until for fault in faults)
+    longest = 0.0
+    for at in accepted:
+        before = bisect_right(ends, at)
+        if before:
+            longest = max(longest, at - ends[before - 1])
+            # The commits that follow, up to the next fault, say nothing of this one.
+            del ends[:before]
+    return longest

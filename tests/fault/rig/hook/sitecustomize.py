@@ -1,0 +1,30 @@
+"""Read by every Python that the rig starts, before anything else: puts workers under observation, far from each other.
+
+FAULT_HISTORY   the folder of histories: a worker process writes its own
+FAULT_NODE      the name of the machine that this process believes to be on
+FAULT_CLOCK     seconds by which its wall clock is wrong
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+node, clock, history = (os.environ.get(f"FAULT_{name}", "") for name in ("NODE", "CLOCK", "HISTORY"))
+
+if node:
+    # Nobody on another machine can see whether a worker lives: its leases have to expire.
+    socket.gethostname = lambda: node
+if clock:
+    right, wrong = time.time, float(clock)
+    time.time = lambda: right() + wrong
+if history and sys.orig_argv[1:3] == ["-m", "skitter.app"]:
+    from skitter.app import child
+    from skitter.testing.history import Recorded, Recorder, record_fetches
+
+    recorder, open_frontier = Recorder(Path(history)), child.open_frontier
+    child.open_frontier = lambda *names, **options: Recorded(open_frontier(*names, **options), recorder)
+    record_fetches(recorder)
