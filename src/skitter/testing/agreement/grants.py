@@ -34,7 +34,7 @@ def rest_of(grant: Grant) -> Grant:
 
 
 def ready_hosts(traces: Iterable[Trace], closed: set[str], per_host: int) -> Ready:
-    """Who is ready, seen from outside. ``closed``: hosts whose robots.txt is being read, or that are given up."""
+    """Who is ready, seen from outside. ``closed``: hosts that are not, for reasons that no trace tells."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     room: dict[str, int] = {}
     for trace in traces:
