@@ -67,10 +67,10 @@ class RedisFrontier:
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         settings = wire.settings_of(spec)
+        await self._server.check()
         # Before the job: a job that is not listed could not be dropped.
         await register(self._server.address, self._name)
         mean = await self._bucket_mean()
-        await self._server.warn_if_open()
         while True:
             found = await self._row()
             version = wire.decode_record(found[0]).spec_version if found else 0
