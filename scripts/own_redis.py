@@ -25,13 +25,15 @@ DURABLE = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
 class OwnRedis:
     """A redis-server on a port of its own."""
 
-    def __init__(self, folder: Path, *settings: str, up: bool = True) -> None:
-        """``up``: wait until it answers; one with TLS or a password is not asked."""
+    def __init__(self, folder: Path, *settings: str, config: str = "") -> None:
+        """``config``: a file of its own, which a sentinel writes into."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.port = free_port()
         self.settings = list(settings)
-        self._up = up
+        if config:
+            (folder / "own.conf").write_text(config)
+            self.settings.insert(0, str(folder / "own.conf"))
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -48,8 +50,8 @@ class OwnRedis:
         """Another life; ``more`` are settings for this one only."""
         program = os.environ.get(SERVER_VARIABLE) or shutil.which("redis-server")
         assert program is not None, "redis-server is not on the PATH"
-        port = [] if "--port" in self.settings else ["--port", str(self.port)]
-        words = [program, *port, "--bind", "127.0.0.1", "--dir", str(self.folder), *self.settings, *more]
+        own = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        words = [program, *self.settings, *own, *more]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
@@ -60,8 +62,7 @@ class OwnRedis:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1):
-                return not self._up or self.say("PING") is not None
+            return self.say("PING") is not None
         except OSError:
             return False
 

@@ -121,8 +121,8 @@ def own_redis(services: Services, tmp_path: Path) -> Iterator[Callable[..., OwnR
     services.need("redis")  # installs it where it is missing
     made: list[OwnRedis] = []
 
-    def make(*settings: str, up: bool = True) -> OwnRedis:
-        made.append(OwnRedis(tmp_path / f"own-redis-{len(made)}", *settings, up=up))
+    def make(*settings: str, config: str = "") -> OwnRedis:
+        made.append(OwnRedis(tmp_path / f"own-redis-{len(made)}", *settings, config=config))
         return made[-1]
 
     yield make

@@ -47,6 +47,7 @@ _BY_WORD: dict[str, tuple[str, str, bool]] = {
         True,
     ),
 }
+_SILENT = "no answer in time"
 _TOLD = ("NOPERM", "TOOOLD", "FEWREPLICAS")
 """Whose own words help."""
 _INSIDE_SCRIPTS = {
@@ -70,6 +71,9 @@ def explain(error: Exception, where: str) -> Failure:
         # While a job runs, somebody else may have its place for a moment: a proxy, or a neighbour's server.
         return Failure(FrontierError(f"not a Redis: {where}", hint="check host and port of --frontier"), True)
     reason, hint = _reason(error)
+    if reason == _SILENT and where.startswith("rediss"):
+        # A server without TLS takes a TLS greeting for the beginning of a command, and waits for the rest.
+        hint = "is it running, and does it speak TLS? redis:// speaks without"
     return Failure(FrontierError(f"the frontier cannot be reached: {where}: {reason}", hint=hint), True)
 
 
@@ -138,13 +142,13 @@ def _reason(error: Exception) -> tuple[str, str]:
         return f"its certificate is refused: {cause.verify_message}", "?ca=FILE names the certificate authority"
     if isinstance(cause, ssl.SSLError):
         return _tls_reason(cause)
+    if isinstance(cause, ConnectionResetError) or "closed by server" in str(error):
+        return "it closes the connection", "is it a Redis? one with TLS is rediss://HOST"
     hint = "is it running? check host, port and network"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror, hint
     if isinstance(error, exceptions.TimeoutError):
-        return "no answer in time", hint
-    if "closed by server" in str(error):
-        return "it closes the connection", "is it a Redis? one with TLS is rediss://HOST"
+        return _SILENT, hint
     return str(error) or type(error).__name__, hint
 
 
