@@ -99,11 +99,13 @@ def silent(server: OwnRedis) -> Iterator[None]:
 
 @contextlib.contextmanager
 def loading(server: OwnRedis) -> Iterator[None]:
-    ballast = [word for number in range(500) for word in (f"ballast:{number}", "x" * 100)]
-    server.say("MSET", *ballast)
+    # It answers, with a refusal, whenever it has read 2 MB more.
+    server.say("CONFIG", "SET", "rdbcompression", "no")
+    for number in range(300):
+        server.say("SET", f"ballast:{number}", "x" * 40_000)
     server.say("BGREWRITEAOF")
     while "aof_rewrite_in_progress:1" in server.say("INFO", "persistence"):
         pass
     server.kill()
-    server.start("--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024")
+    server.start("--key-load-delay", "2000")
     yield

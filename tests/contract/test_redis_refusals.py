@@ -72,6 +72,8 @@ async def said(caplog: pytest.LogCaptureFixture, text: str) -> None:
 async def test_a_job_that_runs_waits_says_so_once_and_goes_on(
     server: OwnRedis, trouble: Trouble, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if trouble is without_replicas and "redis_version:6." in server.say("INFO", "server"):
+        pytest.skip("before Redis 7.0, min-replicas-to-write did not hold for scripts")
     caplog.set_level(logging.WARNING, "skitter.frontier")
     async with connected(server.url) as frontier:
         client = Client(frontier, "job", set())
