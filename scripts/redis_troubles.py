@@ -102,10 +102,10 @@ def loading(server: OwnRedis) -> Iterator[None]:
     # It answers, with a refusal, whenever it has read 2 MB more.
     server.say("CONFIG", "SET", "rdbcompression", "no")
     for number in range(300):
-        server.say("SET", f"ballast:{number}", "x" * 40_000)
+        server.say("SET", f"ballast:{number}", "x" * 120_000)
     server.say("BGREWRITEAOF")
     while "aof_rewrite_in_progress:1" in server.say("INFO", "persistence"):
         pass
     server.kill()
-    server.start("--key-load-delay", "2000")
+    server.start("--key-load-delay", "6000")
     yield

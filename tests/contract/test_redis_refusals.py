@@ -49,7 +49,7 @@ each_trouble = pytest.mark.parametrize(("trouble", "text"), TROUBLES, ids=[one._
 
 @pytest.fixture
 def server(own_redis: Callable[..., OwnRedis], monkeypatch: pytest.MonkeyPatch) -> OwnRedis:
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 1.0)
     return own_redis(*DURABLE)
 
 
