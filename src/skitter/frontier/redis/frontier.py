@@ -62,6 +62,8 @@ class RedisFrontier:
         self._clock = clock
         self._permits_known = (0, 0)
         self._store = ""
+        self._given_by: dict[str, bytes] = {}
+        """By target: the life of the server whose items it got last."""
 
     # ---- the job
 
@@ -171,16 +173,24 @@ class RedisFrontier:
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
         answer = await self._run("open_sink", target, owner, SINK_OWNER_SECONDS)
-        return SinkProgress(answer[0], answer[1], answer[2] == 1) if answer else None
+        if not answer:
+            return None
+        self._given_by[target] = answer[3]
+        return SinkProgress(answer[0], answer[1], answer[2] == 1)
 
     async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
         answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
-        return wire.read_items(*answer) if answer else None
+        if not answer:
+            return None
+        self._given_by[target] = answer[2]
+        return wire.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         told = (progress.position, progress.mark, *flags([progress.closed]))
-        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told)
-        return done == 1
+        life = self._given_by.get(target, b"")
+        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told, life)
+        # In another life of the server nothing was recorded: it gives the items again, and the writer knows them.
+        return done != 0
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))
