@@ -226,7 +226,6 @@ class RedisServer:
             _log.warning("%s; waiting until it is back", what)
 
     def _say_back(self) -> None:
-        self._reached = True
         if self._away_since is not None:
             _log.warning("the frontier is back after %.1f s", time.monotonic() - self._away_since)
             self._away_since = None
