@@ -125,7 +125,7 @@ class TestCertificates:
     async def test_the_client_has_one_where_the_server_asks(self, tls_redis: Any, certificates: Certificates) -> None:
         port = tls_redis(certificates.server, clients="yes").port
         url = f"rediss://127.0.0.1:{port}?ca={certificates.ca}"
-        error = await refused(url, "asks for a certificate")
+        error = await refused(url, "asks for a certificate|closes the connection")
         assert "?cert=FILE&key=FILE" in error.hint
         async with begun(f"{url}&cert={certificates.client[0]}&key={certificates.client[1]}") as client:
             assert (await client.counts()).queued == 2

@@ -21,7 +21,8 @@ def connection_to(address: Address, place: Place) -> AbstractConnection:
         "db": address.db,
         "username": address.username,
         "password": address.password,
-        "socket_timeout": ANSWER_SECONDS,
+        # Callers limit the time for an answer: asyncio.wait_for, the driver's way, may lose a cancellation before 3.12.
+        "socket_timeout": None,
         "socket_connect_timeout": CONNECT_SECONDS,
         "client_name": "skitter",
         "driver_info": None,
@@ -37,7 +38,7 @@ def connection_to_sentinel(address: Address, place: Place) -> AbstractConnection
     shared = {
         "username": address.sentinel_username,
         "password": address.sentinel_password,
-        "socket_timeout": ASK_SECONDS,
+        "socket_timeout": None,
         "socket_connect_timeout": ASK_SECONDS,
         "driver_info": None,
         "protocol": 2,

@@ -48,6 +48,14 @@ _BY_WORD: dict[str, tuple[str, str, bool]] = {
     ),
 }
 _SILENT = "no answer in time"
+_HINT = "is it running? check host, port and network"
+_CLOSED = "it closes the connection"
+_TLS_HINTS = {
+    # A server without TLS takes a TLS greeting for the beginning of a command, and waits for the rest.
+    _SILENT: "is it running, and does it speak TLS? redis:// speaks without",
+    # Its alert may be lost with the connection.
+    _CLOSED: "does it ask for a certificate of the client? give one that it believes: ?cert=FILE&key=FILE",
+}
 _TOLD = ("NOPERM", "TOOOLD", "FEWREPLICAS")
 """Whose own words help."""
 _INSIDE_SCRIPTS = {
@@ -71,9 +79,8 @@ def explain(error: Exception, where: str) -> Failure:
         # While a job runs, somebody else may have its place for a moment: a proxy, or a neighbour's server.
         return Failure(FrontierError(f"not a Redis: {where}", hint="check host and port of --frontier"), True)
     reason, hint = _reason(error)
-    if reason == _SILENT and where.startswith("rediss"):
-        # A server without TLS takes a TLS greeting for the beginning of a command, and waits for the rest.
-        hint = "is it running, and does it speak TLS? redis:// speaks without"
+    if where.startswith("rediss"):
+        hint = _TLS_HINTS.get(reason, hint)
     return Failure(FrontierError(f"the frontier cannot be reached: {where}: {reason}", hint=hint), True)
 
 
@@ -134,6 +141,8 @@ def _word_of(error: Exception, text: str) -> str:
 
 def _reason(error: Exception) -> tuple[str, str]:
     """Why there is no connection, and what to do."""
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
+        return _SILENT, _HINT
     cause = error.__cause__ or error.__context__ or error
     if isinstance(cause, exceptions.RedisError) and (cause.__cause__ or cause.__context__):
         # The sentinels' own trouble.
@@ -143,13 +152,10 @@ def _reason(error: Exception) -> tuple[str, str]:
     if isinstance(cause, ssl.SSLError):
         return _tls_reason(cause)
     if isinstance(cause, ConnectionResetError) or "closed by server" in str(error):
-        return "it closes the connection", "is it a Redis? one with TLS is rediss://HOST"
-    hint = "is it running? check host, port and network"
+        return _CLOSED, "is it a Redis? one with TLS is rediss://HOST"
     if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror, hint
-    if isinstance(error, exceptions.TimeoutError):
-        return _SILENT, hint
-    return str(error) or type(error).__name__, hint
+        return cause.strerror, _HINT
+    return str(error) or type(error).__name__, _HINT
 
 
 def _tls_reason(error: ssl.SSLError) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Protocol
 from redis import exceptions
 
 from skitter.frontier.redis.address import Address, Place, shown
-from skitter.frontier.redis.connections import connection_to_sentinel
+from skitter.frontier.redis.connections import ASK_SECONDS, connection_to_sentinel
 
 
 class Route(Protocol):
@@ -106,9 +106,10 @@ class _BySentinels:
     async def _ask(self, place: Place) -> Place | None:
         connection = connection_to_sentinel(self._address, place)
         try:
-            await connection.send_command("SENTINEL", "get-master-addr-by-name", self._address.master)
-            answer = await connection.read_response()
+            async with asyncio.timeout(ASK_SECONDS):
+                await connection.send_command("SENTINEL", "get-master-addr-by-name", self._address.master)
+                answer = await connection.read_response()
         finally:
-            with suppress(OSError, asyncio.TimeoutError):
+            with suppress(OSError):
                 await connection.disconnect(nowait=True)
         return (answer[0].decode(), int(answer[1])) if answer else None

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise ExtraMissingError("a frontier in Redis", "redis") from error
 
-from skitter.frontier.redis import fitness
+from skitter.frontier.redis import connections, fitness
 from skitter.frontier.redis.connections import connection_to
 from skitter.frontier.redis.failures import explain
 from skitter.frontier.redis.introduction import Introduction, introduce
@@ -143,7 +143,7 @@ class RedisServer:
                 self._route.failed()
                 await self._leave(connection)
                 # A connection that has lain idle may be cut: not worth a word if a new one can be made at once.
-                if is_new or not again or isinstance(error, exceptions.TimeoutError):
+                if is_new or not again or isinstance(error, exceptions.TimeoutError | TimeoutError):
                     raise
                 again = False
             except exceptions.ResponseError:
@@ -158,16 +158,17 @@ class RedisServer:
                 return answer
 
     async def _ask(self, connection: AbstractConnection, packed: bytes, wait: bytes) -> Any:
-        await connection.send_packed_command(packed + wait)
-        if not wait:
-            return await connection.read_response()
-        try:
-            answer = await connection.read_response()
-        except exceptions.ResponseError:
-            # The answer to WAIT is still on its way, and nobody's.
-            await connection.disconnect(nowait=True)
-            raise
-        await self._until_replicated(connection)
+        async with asyncio.timeout(connections.ANSWER_SECONDS):
+            await connection.send_packed_command(packed + wait)
+            try:
+                answer = await connection.read_response()
+            except exceptions.ResponseError:
+                if wait:
+                    # The answer to WAIT is still on its way, and nobody's.
+                    await connection.disconnect(nowait=True)
+                raise
+        if wait:
+            await self._until_replicated(connection)
         return answer
 
     async def _until_replicated(self, connection: AbstractConnection) -> None:
@@ -179,7 +180,8 @@ class RedisServer:
         wanted = self.address.wait_replicas
         while True:
             try:
-                replicas: int = await connection.read_response()
+                async with asyncio.timeout(connections.ANSWER_SECONDS):
+                    replicas: int = await connection.read_response()
             except exceptions.NoPermissionError:
                 await connection.disconnect(nowait=True)
                 raise
@@ -194,7 +196,8 @@ class RedisServer:
 
     async def _meet(self, connection: AbstractConnection) -> None:
         try:
-            told = await introduce(connection, cluster=self.address.cluster)
+            async with asyncio.timeout(connections.ANSWER_SECONDS):
+                told = await introduce(connection, cluster=self.address.cluster)
         except exceptions.NoPermissionError:
             # Then each connection may be to another one.
             told = Introduction(life=secrets.token_hex(8))
