@@ -10,12 +10,14 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from own_redis import OwnRedis
 
 # Time limits belong to pytest-timeout: a per-example deadline fails on a busy machine and proves nothing.
 settings.register_profile("slice", max_examples=50, derandomize=True, deadline=None)
@@ -111,3 +113,18 @@ def own_services() -> Iterator[Services]:
     services = Services()
     yield services
     services.stop()
+
+
+@pytest.fixture
+def own_redis(services: Services, tmp_path: Path) -> Iterator[Callable[..., OwnRedis]]:
+    """Makes a redis-server with the settings given, for a test that kills or misconfigures it."""
+    services.need("redis")  # installs it where it is missing
+    made: list[OwnRedis] = []
+
+    def make(*settings: str, config: str = "") -> OwnRedis:
+        made.append(OwnRedis(tmp_path / f"own-redis-{len(made)}", *settings, config=config))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.kill()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +52,37 @@ def test_a_redis_that_is_not_there_is_exit_code_3_and_keeps_its_password(skitter
     assert "error: the frontier cannot be reached: redis://127.0.0.1:1/0" in ended.stderr
     assert "hint:" in ended.stderr
     assert "hunter2" not in ended.stderr
+
+
+def test_a_password_is_seen_by_nobody(skitter, own_redis, site) -> None:
+    """Not by whoever lists processes, reads the output, or looks into the store."""
+    secret = "hunter2"
+    server = own_redis("--save", "", "--requirepass", secret)
+    for number in range(20):
+        site.page(f"/{number}", "".join(f"<a href='/{link}'>" for link in range(20)))
+    (skitter.folder / "password").write_text(secret + "\n")
+    place = ("--frontier", f"{server.url}?password_file=password", "--job", "secret")
+    crawl = skitter.start("crawl", site.url("/0"), "-o", "out.jsonl", "-v", *place)
+    lines = set()
+    while crawl.poll() is None:
+        lines |= command_lines()
+    told = "".join(crawl.communicate())
+    assert crawl.returncode == 0, told
+    workers = [line for line in lines if "skitter.app" in line]
+    assert workers, "the workers were seen"
+    assert not [line for line in lines if secret in line and str(server.port) in line and "--requirepass" not in line]
+    told += skitter.run("status", *place).stdout + skitter.run("jobs", *place[:2], "--json").stdout
+    told += skitter.run("worker", "--frontier", server.url.replace("//", f"//:{secret}@"), *place[2:]).stderr
+    assert secret not in told
+    with server.session() as say:
+        say("AUTH", secret)
+        stored = "".join(say("DUMP", key) for key in say("KEYS", "*"))
+    assert secret not in stored
+
+
+def command_lines() -> set[str]:
+    lines = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            lines.add((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return lines

@@ -8,7 +8,7 @@ from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
 from skitter.sinks.contract import Sink
 
-REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
 
 
 def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) -> Frontier:

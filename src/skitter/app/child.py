@@ -1,4 +1,7 @@
-"""The process of one worker: ``python -m skitter.app CONFIG``, started by a supervisor."""
+"""The process of one worker: ``python -m skitter.app PIPE``, started by a supervisor.
+
+Its configuration comes by standard input, and not by the command line, which everybody on the machine can read.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ class ChildConfig(msgspec.Struct, kw_only=True):
     stay: bool = False
     verbosity: int = 0
     event_level: int = events.Level.INFO
-    pipe: int = -1
 
 
 def make_spider(job: Job, reference: str = "") -> Spider:
@@ -154,8 +156,8 @@ class _Heart:
 
 
 def main() -> int:
-    config = msgspec.json.decode(sys.argv[1], type=ChildConfig)
-    voice = Voice(config.pipe)
+    voice = Voice(int(sys.argv[1]))
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildConfig)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     events.logger.setLevel(config.event_level)
     # The spider's file is found, and imports its neighbours, as if it were run from here.

@@ -31,28 +31,23 @@ async def work_supervised(
     spider: str = "",
 ) -> None:
     """Worker processes, until each has ended."""
-    run = msgspec.to_builtins(plan.settings.run)
-
-    def command(pipe: int) -> list[str]:
-        config = ChildConfig(
-            frontier=plan.frontier,
-            job=plan.spec.name,
-            spider=spider,
-            run=run,
-            stay=stay,
-            verbosity=plan.verbosity,
-            event_level=plan.event_level,
-            pipe=pipe,
-        )
-        return [sys.executable, "-m", "skitter.app", msgspec.json.encode(config).decode()]
-
+    config = ChildConfig(
+        frontier=plan.frontier,
+        job=plan.spec.name,
+        spider=spider,
+        run=msgspec.to_builtins(plan.settings.run),
+        stay=stay,
+        verbosity=plan.verbosity,
+        event_level=plan.event_level,
+    )
     supervisor = Supervisor(
-        command,
+        lambda pipe: [sys.executable, "-m", "skitter.app", str(pipe)],
         plan.settings.run.workers,
         frontier=frontier,
         callback_seconds=plan.settings.limits.callback_seconds,
         shutdown_seconds=plan.settings.run.shutdown_seconds,
         on_event=on_event,
+        told=msgspec.json.encode(config),
     )
     stop.aim(supervisor.stop, supervisor.kill)
     await supervisor.run()

@@ -23,6 +23,7 @@ FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
+_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
 
 
 def job_name_of(text: str) -> str:
@@ -46,7 +47,7 @@ class Place(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return _PASSWORD.sub(r"\1***@", self.frontier)
+        return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1***@", self.frontier))
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""

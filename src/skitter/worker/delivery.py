@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from skitter.errors import FrontierError, SinkError
 from skitter.frontier.contract import Outbox
-from skitter.model.job import SinkProgress
+from skitter.model.job import Item, SinkProgress
 from skitter.sinks.contract import Sink
+from skitter.worker.repeats import Repeats
 
 T = TypeVar("T")
 
@@ -138,6 +139,7 @@ class _Feed:
         # A batch handed to the sink and not yet recorded: (the mark to come, last position, size). Kept
         # here because the task that waits for it may be cancelled; a second write would double the batch.
         self._pending: tuple[asyncio.Future[bytes], int, int] | None = None
+        self._repeats = Repeats()
 
     async def take(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
@@ -182,7 +184,7 @@ class _Feed:
                     raise self._lost()
                 if not items:
                     return 0
-                self._pending = (self._submit(lambda: self._sink.write(items)), items[-1].position, len(items))
+                self._pending = (self._writing(items), items[-1].position, len(items))
             writing, position, size = self._pending
             try:
                 mark = await self._result(writing)
@@ -193,6 +195,13 @@ class _Feed:
             self._pending = None
             self.delivered += size
             return size
+
+    def _writing(self, items: Sequence[Item]) -> asyncio.Future[bytes]:
+        """The mark to come, of those items that the target lacks."""
+        lacking = self._repeats.without(items, self._progress.position)
+        self._repeats.wrote(lacking)
+        mark = self._progress.mark
+        return self._submit(lambda: self._sink.write(lacking) if lacking else mark)
 
     async def drain(self) -> None:
         while await self.deliver():

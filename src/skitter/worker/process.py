@@ -51,13 +51,20 @@ class Child:
         self._listening = asyncio.create_task(self._listen(reading))
 
     @classmethod
-    async def start(cls, command: Callable[[int], Sequence[str]], on_event: Callable[[Event], None]) -> Child:
-        """``command`` gives the command line of a child that speaks to the file descriptor given."""
+    async def start(
+        cls, command: Callable[[int], Sequence[str]], on_event: Callable[[Event], None], told: bytes = b""
+    ) -> Child:
+        """``command`` gives the command line of a child that speaks to the file descriptor given.
+
+        ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
+        line, and addresses hold passwords.
+        """
         reading, writing = os.pipe()
+        stdin = _pipe_with(told)
         try:
             process = await asyncio.create_subprocess_exec(
                 *command(writing),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=stdin,
                 # Standard output is for results; what a spider prints must not get between them.
                 stdout=_STDERR,
                 pass_fds=[writing],
@@ -70,6 +77,7 @@ class Child:
             raise
         finally:
             os.close(writing)
+            os.close(stdin)
         return cls(process, reading, on_event)
 
     async def ended(self) -> int:
@@ -137,3 +145,16 @@ class Child:
             case {"error": text, "hint": hint, "code": code}:
                 kind = UsageError if code == UsageError.exit_code else BackendError
                 self.error = kind(text, hint=hint)
+
+
+def _pipe_with(told: bytes) -> int:
+    """To be read to its end. Not a pipe of asyncio's: waiting for the child would be waiting for its pipes too."""
+    reading, writing = os.pipe()
+    try:
+        # Without waiting for a reader: it must fit into a pipe (64 KiB), and is far smaller.
+        os.set_blocking(writing, False)
+        if os.write(writing, told) != len(told):
+            raise AssertionError("too much to tell a child")
+    finally:
+        os.close(writing)
+    return reading

@@ -42,9 +42,11 @@ class Supervisor:
         callback_seconds: float,
         shutdown_seconds: float,
         on_event: Callable[[events.Event], None],
+        told: bytes = b"",
     ) -> None:
-        """``command`` gives the command line of a child that speaks to the file descriptor given."""
+        """``command`` gives the command line of a child that speaks to the file descriptor given; it reads ``told``."""
         self._command = command
+        self._told = told
         self._count = count
         self._frontier = frontier
         self._callback_seconds = callback_seconds
@@ -100,7 +102,7 @@ class Supervisor:
 
     async def _run_one(self) -> bool:
         """One worker from its start to its end. False: another one is to take its place."""
-        child = await Child.start(self._command, self._on_event)
+        child = await Child.start(self._command, self._on_event, self._told)
         self._children.add(child)
         if self._stopping:
             child.terminate()

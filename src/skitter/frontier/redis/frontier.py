@@ -68,15 +68,17 @@ class RedisFrontier:
         """Of lease and commit: the store remembers the last answer to a worker, and no more."""
         self._client = secrets.token_hex(8)
         self._calls = 0
+        self._given_by: dict[str, bytes] = {}
+        """By target: the life of the server whose items it got last."""
 
     # ---- the job
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         settings = wire.settings_of(spec)
+        await self._server.check()
         # Before the job: a job that is not listed could not be dropped.
         await register(self._server.address, self._name)
         mean = await self._bucket_mean()
-        await self._server.warn_if_open()
         while True:
             found = await self._row()
             version = wire.decode_record(found[0]).spec_version if found else 0
@@ -184,16 +186,24 @@ class RedisFrontier:
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
         answer = await self._run("open_sink", target, owner, SINK_OWNER_SECONDS)
-        return SinkProgress(answer[0], answer[1], answer[2] == 1) if answer else None
+        if not answer:
+            return None
+        self._given_by[target] = answer[3]
+        return SinkProgress(answer[0], answer[1], answer[2] == 1)
 
     async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
         answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
-        return wire.read_items(*answer) if answer else None
+        if not answer:
+            return None
+        self._given_by[target] = answer[2]
+        return wire.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         told = (progress.position, progress.mark, *flags([progress.closed]))
-        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told)
-        return done == 1
+        life = self._given_by.get(target, b"")
+        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told, life)
+        # In another life of the server nothing was recorded: it gives the items again, and the writer knows them.
+        return done != 0
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
 from redis import exceptions
-from redis.asyncio.connection import Connection
 
 from skitter.frontier.redis.address import Address, Place, shown
-
-ASK_SECONDS = 2.0
+from skitter.frontier.redis.connections import ASK_SECONDS, connection_to_sentinel
 
 
 class Route(Protocol):
@@ -27,10 +26,14 @@ class Route(Protocol):
         """The keys are elsewhere."""
         ...
 
+    def learn(self, places: Iterable[Place]) -> None:
+        """These belong to it too, and know where the keys are."""
+        ...
+
 
 def route_to(address: Address) -> Route:
     if address.master:
-        return _BySentinels(address.places, address.master)
+        return _BySentinels(address)
     return _Known(address.places)
 
 
@@ -38,7 +41,8 @@ class _Known:
     """Nodes that were named or learnt of. In a cluster each of them knows who has which keys."""
 
     def __init__(self, places: tuple[Place, ...]) -> None:
-        self._places = places
+        self._named = places
+        self._places = list(places)
         self._next = 0
         self._present = places[0] if places else ("", 0)
 
@@ -54,13 +58,16 @@ class _Known:
         # A node that knows itself by no name answers for the one that was asked.
         self._present = (place[0] or self._present[0], place[1])
 
+    def learn(self, places: Iterable[Place]) -> None:
+        # Those that were named stay: a cluster that has moved house as a whole is found again by them only.
+        self._places = list(dict.fromkeys((*self._named, *places)))
+
 
 class _BySentinels:
     """The master, as the first sentinel that answers calls it. Asked again after every failure."""
 
-    def __init__(self, places: tuple[Place, ...], master: str) -> None:
-        self._places = places
-        self._master = master
+    def __init__(self, address: Address) -> None:
+        self._address = address
         self._present: Place | None = None
 
     async def place(self) -> Place:
@@ -74,30 +81,35 @@ class _BySentinels:
     def moved(self, place: Place) -> None:
         self._present = place
 
+    def learn(self, places: Iterable[Place]) -> None:
+        pass
+
     async def _ask_all(self) -> Place:
         unknown = 0
-        for place in self._places:
-            with suppress(exceptions.ConnectionError, exceptions.TimeoutError, OSError, asyncio.TimeoutError):
+        trouble: Exception | None = None
+        for place in self._address.places:
+            try:
                 found = await self._ask(place)
-                if found is not None:
-                    return found
-                unknown += 1
+            except exceptions.AuthenticationError as error:
+                raise exceptions.ResponseError("SENTINELAUTH") from error
+            except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
+                trouble = error
+                continue
+            if found is not None:
+                return found
+            unknown += 1
         if unknown:
-            raise exceptions.ResponseError(f"NOMASTER the sentinels know no master called {self._master}")
-        raise exceptions.ConnectionError("no sentinel answers: " + ", ".join(shown(place) for place in self._places))
+            raise exceptions.ResponseError(f"NOMASTER the sentinels know no master called {self._address.master}")
+        names = ", ".join(shown(place) for place in self._address.places)
+        raise exceptions.ConnectionError(f"no sentinel answers: {names}") from trouble
 
     async def _ask(self, place: Place) -> Place | None:
-        connection = Connection(
-            host=place[0],
-            port=place[1],
-            socket_timeout=ASK_SECONDS,
-            socket_connect_timeout=ASK_SECONDS,
-            driver_info=None,
-            protocol=2,
-        )
+        connection = connection_to_sentinel(self._address, place)
         try:
-            await connection.send_command("SENTINEL", "get-master-addr-by-name", self._master)
-            answer = await connection.read_response()
+            async with asyncio.timeout(ASK_SECONDS):
+                await connection.send_command("SENTINEL", "get-master-addr-by-name", self._address.master)
+                answer = await connection.read_response()
         finally:
-            await connection.disconnect(nowait=True)
+            with suppress(OSError):
+                await connection.disconnect(nowait=True)
         return (answer[0].decode(), int(answer[1])) if answer else None

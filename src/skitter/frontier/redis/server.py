@@ -7,11 +7,9 @@ client's work.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import random
 import secrets
-import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -24,20 +22,21 @@ from skitter.observe import events
 try:
     import hiredis
     from redis import exceptions
-    from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
+    from redis.asyncio.connection import AbstractConnection
 except ImportError as error:
     raise ExtraMissingError("a frontier in Redis", "redis") from error
 
+from skitter.frontier.redis import connections, fitness
+from skitter.frontier.redis.connections import connection_to
 from skitter.frontier.redis.failures import explain
+from skitter.frontier.redis.introduction import Introduction, introduce
 from skitter.frontier.redis.routes import route_to
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 15.0
-"""Longer than any script runs: a server that is silent for so long is away."""
 MAX_HOPS = 5
 """Of one command, from node to node of a cluster."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
-_WHO = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"
+REPLICAS_MILLISECONDS = 1000
+"""For which one WAIT waits before it is said that replicas do not keep up. Then it is sent again."""
 _log = logging.getLogger("skitter.frontier")
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
@@ -53,22 +52,35 @@ class RedisServer:
         self._free: list[AbstractConnection] = []
         self._reached = patient
         self._away_since: float | None = None
+        self._said: set[str] = set()
+        words: tuple[Any, ...] = ("WAIT", address.wait_replicas, REPLICAS_MILLISECONDS)
+        self._wait: bytes = hiredis.pack_command(words) if address.wait_replicas else b""
 
     async def run(self, name: str, key: str, *arguments: Any) -> Any:
-        """Run a script. It is loaded again when the server has forgotten it."""
+        """Run a script. It is loaded again when the server has forgotten it.
+
+        Where the address asks for replicas, the answer comes when they have everything that it tells of.
+        """
         source, sha = script(name)
         try:
-            return await self.command("EVALSHA", sha, 1, key, *arguments)
+            answer = await self._patiently(("EVALSHA", sha, 1, key, *arguments), self._wait)
         except exceptions.NoScriptError:
-            return await self.command("EVAL", source, 1, key, *arguments)
+            answer = await self._patiently(("EVAL", source, 1, key, *arguments), self._wait)
+        # Not after any command: a server that answers questions and takes no writes is an error at the start.
+        self._reached = True
+        return answer
 
     async def command(self, *words: Any) -> Any:
-        """Send one command. While the job runs, a server that is away is waited for; at the start it is an error."""
-        packed: bytes = hiredis.pack_command(words)
-        wait = FIRST_WAIT_SECONDS
+        """Send one command."""
+        return await self._patiently(words)
+
+    async def _patiently(self, words: Sequence[Any], wait: bytes = b"") -> Any:
+        """While the job runs, a server that is away is waited for; at the start it is an error."""
+        packed: bytes = hiredis.pack_command(tuple(words))
+        pause = FIRST_WAIT_SECONDS
         while True:
             try:
-                answer = await self._exchange(packed)
+                answer = await self._exchange(packed, wait)
             except exceptions.NoScriptError:
                 raise
             except _DRIVER_ERRORS as error:
@@ -76,8 +88,8 @@ class RedisServer:
                 if not (failure.passes and self._reached):
                     raise failure.error from error
                 self._say_away(str(failure.error))
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-                wait = min(wait * 2, MAX_WAIT_SECONDS)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, MAX_WAIT_SECONDS)
             else:
                 self._say_back()
                 return answer
@@ -96,28 +108,45 @@ class RedisServer:
         while self._free:
             await self._free.pop().disconnect(nowait=True)
 
+    async def check(self) -> None:
+        """Refuse a server that would lose parts of a job, and warn of one that is open to the world."""
+        await fitness.warn_if_open(self.address, await self._route.place())
+        try:
+            told: bytes = await self.command("INFO", "memory")
+        except FrontierError as error:
+            if isinstance(error.__cause__, exceptions.NoPermissionError):
+                return
+            raise
+        fitness.refuse_if_evicting(fitness.read_info(told), str(self.address))
+
     # ---- one exchange
 
-    async def _exchange(self, packed: bytes) -> Any:
-        hops = 0
+    async def _exchange(self, packed: bytes, wait: bytes) -> Any:
+        hops, again = 0, True
         while True:
             connection = self._free.pop() if self._free else await self._connect()
+            is_new = not connection.is_connected
             try:
-                if not connection.is_connected:
+                if is_new:
                     await self._meet(connection)
-                await connection.send_packed_command(packed)
-                answer = await connection.read_response()
+                answer = await self._ask(connection, packed, wait)
             except exceptions.MovedError as error:
                 await self._leave(connection)
                 hops += 1
-                if not self.address.cluster or hops > MAX_HOPS:
+                if not self.address.cluster:
                     raise
+                if hops > MAX_HOPS:
+                    # Nodes that do not agree yet who has the keys: in the middle of a failover.
+                    raise exceptions.TryAgainError("moved too often") from error
                 self._route.moved((error.host, error.port))
-            except (exceptions.ReadOnlyError, exceptions.ConnectionError, exceptions.TimeoutError, OSError):
+            except (exceptions.ReadOnlyError, exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
                 # The master may be another one by now.
                 self._route.failed()
                 await self._leave(connection)
-                raise
+                # A connection that has lain idle may be cut: not worth a word if a new one can be made at once.
+                if is_new or not again or isinstance(error, exceptions.TimeoutError | TimeoutError):
+                    raise
+                again = False
             except exceptions.ResponseError:
                 self._free.append(connection)
                 raise
@@ -129,15 +158,57 @@ class RedisServer:
                 self._free.append(connection)
                 return answer
 
+    async def _ask(self, connection: AbstractConnection, packed: bytes, wait: bytes) -> Any:
+        async with asyncio.timeout(connections.ANSWER_SECONDS):
+            await connection.send_packed_command(packed + wait)
+            try:
+                answer = await connection.read_response()
+            except exceptions.ResponseError:
+                if wait:
+                    # The answer to WAIT is still on its way, and nobody's.
+                    await connection.disconnect(nowait=True)
+                raise
+        if wait:
+            await self._until_replicated(connection)
+        return answer
+
+    async def _until_replicated(self, connection: AbstractConnection) -> None:
+        """The write has happened, so it is not sent again: only waited for, as long as it takes.
+
+        WAIT counts from the last write of its own connection. If that breaks, the call as a whole is made again, as
+        after any answer that was lost: leases are fenced and adds have an identity, so that changes nothing twice.
+        """
+        wanted = self.address.wait_replicas
+        while True:
+            try:
+                async with asyncio.timeout(connections.ANSWER_SECONDS):
+                    replicas: int = await connection.read_response()
+            except exceptions.NoPermissionError:
+                await connection.disconnect(nowait=True)
+                raise
+            except exceptions.ResponseError as error:
+                raise exceptions.ConnectionError("it is no longer a master") from error
+            if replicas >= wanted:
+                return
+            if not self._reached:
+                raise exceptions.ResponseError(f"FEWREPLICAS {replicas} of {wanted}")
+            self._say_away(f"only {replicas} of {wanted} replicas keep up: {self.address}")
+            await connection.send_packed_command(self._wait)
+
     async def _meet(self, connection: AbstractConnection) -> None:
         try:
-            await connection.send_packed_command(_WHO)
-            told: bytes = await connection.read_response()
+            async with asyncio.timeout(connections.ANSWER_SECONDS):
+                told = await introduce(connection, cluster=self.address.cluster)
         except exceptions.NoPermissionError:
             # Then each connection may be to another one.
-            self.life = secrets.token_hex(8)
-        else:
-            self.life = next((line for line in told.decode().splitlines() if line.startswith("run_id:")), "")
+            told = Introduction(life=secrets.token_hex(8))
+        except exceptions.ResponseError:
+            # Not met: it must not be taken for a connection that was.
+            await connection.disconnect(nowait=True)
+            raise
+        self.life = told.life
+        if told.nodes:
+            self._route.learn(told.nodes)
 
     async def _leave(self, connection: AbstractConnection) -> None:
         """The keys are no longer there, or the server is not: the other connections lead nowhere either."""
@@ -146,50 +217,23 @@ class RedisServer:
             await self._free.pop().disconnect(nowait=True)
 
     async def _connect(self) -> AbstractConnection:
-        address = self.address
-        shared: dict[str, Any] = {
-            "db": address.db,
-            "username": address.username,
-            "password": address.password,
-            "socket_timeout": ANSWER_SECONDS,
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "client_name": "skitter",
-            "driver_info": None,
-            "protocol": 2,
-        }
-        if address.path:
-            return UnixDomainSocketConnection(path=address.path, **shared)
-        host, port = await self._route.place()
-        shared |= {"host": host, "port": port, "socket_keepalive": True}
-        if address.tls:
-            return SSLConnection(ssl_ca_certs=address.ca, ssl_check_hostname=True, **shared)
-        return Connection(**shared)
+        return connection_to(self.address, await self._route.place())
 
     # ---- saying so once
 
     def _say_away(self, what: str) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
+        # A server that is first gone and then refuses the password is in two kinds of trouble.
+        if what not in self._said:
+            self._said.add(what)
             events.tell(events.FRONTIER_AWAY(reason=what))
 
     def _say_back(self) -> None:
-        self._reached = True
         if self._away_since is not None:
             events.tell(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._away_since, 1)))
             self._away_since = None
-
-    async def warn_if_open(self) -> None:
-        """A Redis without a password, on an address that the world can reach, belongs to the world."""
-        address = self.address
-        if address.path or address.password:
-            return
-        host, port = await self._route.place()
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError:
-            return
-        if any(ipaddress.ip_address(place[4][0]).is_global for place in found):
-            _log.warning("a Redis without a password on a public address: %s", address)
+            self._said.clear()
 
 
 def flags(values: Sequence[bool]) -> list[str]:

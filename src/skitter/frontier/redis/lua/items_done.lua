@@ -2,13 +2,14 @@
 --
 --   job, RUN:sinks, RUN:marks, RUN:items (written)
 --
--- ARGV: time, target, owner, seconds that an ownership lasts, position, mark, closed.
--- Answers 1, or 0 when the ownership was lost.
+-- ARGV: time, target, owner, seconds that an ownership lasts, position, mark, closed, life of the server that gave them.
+-- Answers 1; 0 when the ownership was lost; 2 in another life of the server, where nothing is recorded.
 
 if not load_job() then return false end
 local stored = call('HGET', RUN .. 'sinks', ARGV[2])
 local sink = stored and unpacked(stored)
 if not sink or sink[OWNER] ~= ARGV[3] then return 0 end
+if ARGV[8] ~= '' and ARGV[8] ~= life() then return 2 end
 sink[POSITION], sink[CLOSED], sink[OWNED_UNTIL] = tonumber(ARGV[5]), ARGV[7] == '1', now + tonumber(ARGV[4])
 call('HSET', RUN .. 'sinks', ARGV[2], pack(sink))
 call('HSET', RUN .. 'marks', ARGV[2], ARGV[6])
