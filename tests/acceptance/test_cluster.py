@@ -44,6 +44,22 @@ def place(services, tmp_path) -> tuple[str, ...]:
     return ("--frontier", services.need("redis")["url"], "--job", tmp_path.name)
 
 
+@pytest.fixture
+def start(skitter):
+    """Start a node; what a test that failed has left running ends with it."""
+    started = []
+
+    def node(*arguments):
+        started.append(skitter.start(*arguments))
+        return started[-1]
+
+    yield node
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
 def listed(skitter, place) -> dict[int, dict[str, Any]]:
     """The workers that status lists, by their process."""
     told = skitter.run("status", *place, "--json", code=None)
@@ -70,11 +86,11 @@ def stop(*processes) -> None:
 # ---- who works
 
 
-def test_workers_are_listed_with_what_they_are_at_and_vanish_when_they_leave(skitter, place, until) -> None:
+def test_workers_are_listed_with_what_they_are_at_and_vanish_when_they_leave(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = skitter.start("crawl", *web.urls, *FEW, "--fresh", *place)
+        crawl = start("crawl", *web.urls, *FEW, "--fresh", *place)
         until(lambda: len(listed(skitter, place)) == 1, crawl)
-        joined = skitter.start("worker", *FEW, *place)
+        joined = start("worker", *FEW, *place)
         until(lambda: len(listed(skitter, place)) == 2, joined)
         until(lambda: all(worker["doing"] == "fetching" for worker in listed(skitter, place).values()), joined)
         for pid, worker in listed(skitter, place).items():
@@ -90,9 +106,9 @@ def test_workers_are_listed_with_what_they_are_at_and_vanish_when_they_leave(ski
         assert listed(skitter, place) == {}
 
 
-def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, place, until) -> None:
+def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = skitter.start("crawl", *web.urls, "--fresh", *place)
+        crawl = start("crawl", *web.urls, "--fresh", *place)
         until(lambda: listed(skitter, place), crawl)
         status = until(lambda: (told := skitter.json("status", *place))["done"] > 20 and told, crawl)
         stop(crawl)
@@ -208,9 +224,9 @@ def test_hosts_that_ask_for_a_pause_and_hosts_that_are_away_are_told(skitter, si
     assert (end["host"], end["error_class"], end["level"]) == (nobody, "connect", "warning")
 
 
-def test_commands_and_signals_are_told_by_the_node(skitter, place, until) -> None:
+def test_commands_and_signals_are_told_by_the_node(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = skitter.start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
         until(lambda: events_of(skitter, "worker.joined"), crawl)
         skitter.run("pause", *place)
         until(lambda: events_of(skitter, "job.state"), crawl)
@@ -225,9 +241,9 @@ def test_commands_and_signals_are_told_by_the_node(skitter, place, until) -> Non
     assert [event["reason"] for event in events_of(skitter, "worker.left")] == ["it was asked to stop"]
 
 
-def test_a_worker_that_dies_is_told_and_replaced(skitter, place, until) -> None:
+def test_a_worker_that_dies_is_told_and_replaced(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = skitter.start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
         (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
         os.kill(joined["pid"], signal.SIGKILL)
         (replaced,) = until(lambda: events_of(skitter, "worker.replaced"), crawl)
@@ -236,12 +252,14 @@ def test_a_worker_that_dies_is_told_and_replaced(skitter, place, until) -> None:
     assert (replaced["worker"], replaced["how"], replaced["level"]) == (joined["worker"], "SIGKILL", "warning")
 
 
-def test_the_requests_of_a_node_that_is_killed_are_recovered_and_the_log_says_whose(skitter, place, until) -> None:
+def test_the_requests_of_a_node_that_is_killed_are_recovered_and_the_log_says_whose(
+    skitter, start, place, until
+) -> None:
     with served(ENDLESS) as web:
         quick = ("--set", "lease_seconds=1")
-        crawl = skitter.start("crawl", *web.urls, *FEW, *quick, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, *FEW, *quick, "--fresh", "--log", "events.jsonl", *place)
         (mine,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
-        node = skitter.start("worker", *FEW, *place)
+        node = start("worker", *FEW, *place)
         until(lambda: any(w["leased"] for pid, w in listed(skitter, place).items() if pid != mine["pid"]), node)
         (lost,) = [worker["id"] for pid, worker in listed(skitter, place).items() if pid != mine["pid"]]
         os.killpg(node.pid, signal.SIGKILL)
@@ -259,9 +277,9 @@ async def cut(url: str) -> None:
     await server.close()
 
 
-def test_a_lost_connection_and_its_return_are_told(skitter, place, until) -> None:
+def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = skitter.start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
         (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
         asyncio.run(cut(place[1]))
         backs = until(lambda: [e for e in events_of(skitter, "frontier.back") if e["worker"]], crawl)
@@ -274,14 +292,14 @@ def test_a_lost_connection_and_its_return_are_told(skitter, place, until) -> Non
 
 
 @pytest.mark.parametrize("rest", ["drain", "crawl", "elsewhere"])
-def test_the_node_that_started_the_job_may_be_killed(skitter, place, until, rest) -> None:
+def test_the_node_that_started_the_job_may_be_killed(skitter, start, place, until, rest) -> None:
     """Others finish the job. Its file is delivered by whoever is told to, on the machine that has it, or anew."""
-    with served(WebSpec.plain(hosts=4, pages_per_host=120, latency_seconds=0.02)) as web:
+    with served(WebSpec.plain(hosts=4, pages_per_host=300, latency_seconds=0.02)) as web:
         command = ("crawl", *web.urls, "-o", "out.jsonl", *FEW, "--set", "lease_seconds=2", *place)
-        crawl = skitter.start(*command, "--fresh")
+        crawl = start(*command, "--fresh")
         out = skitter.folder / "out.jsonl"
         until(lambda: out.exists() and out.read_bytes().count(b"\n") > 20, crawl)
-        worker = skitter.start("worker", "--concurrency", 8, *place)
+        worker = start("worker", "--concurrency", 8, *place)
         until(lambda: len(listed(skitter, place)) == 2, worker)
         os.killpg(crawl.pid, signal.SIGKILL)
         crawl.communicate()
@@ -315,13 +333,13 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, place, until, rest
     assert skitter.json("status", *place)["undelivered"] == 0
 
 
-def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, place, until) -> None:
-    with served(WebSpec.plain(hosts=4, pages_per_host=120, latency_seconds=0.02)) as web:
+def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, start, place, until) -> None:
+    with served(WebSpec.plain(hosts=4, pages_per_host=300, latency_seconds=0.02)) as web:
         small = ("--set", "max_outbox_items=40", "--set", "lease_seconds=2")
         command = ("crawl", *web.urls, "-o", "out.jsonl", *FEW, *small, *place)
-        crawl = skitter.start(*command, "--fresh")
+        crawl = start(*command, "--fresh")
         until(lambda: listed(skitter, place), crawl)
-        worker = skitter.start("worker", *FEW, "--log", "events.jsonl", *place)
+        worker = start("worker", *FEW, "--log", "events.jsonl", *place)
         until(lambda: len(listed(skitter, place)) == 2, worker)
         os.killpg(crawl.pid, signal.SIGKILL)
         crawl.communicate()
