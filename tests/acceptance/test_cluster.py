@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import socket
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -271,21 +273,35 @@ def test_the_requests_of_a_node_that_is_killed_are_recovered_and_the_log_says_wh
     assert 0 < recovered["leases"] <= 2
 
 
-async def cut(url: str) -> None:
+@contextlib.asynccontextmanager
+async def shut_out(url: str) -> AsyncIterator[None]:
+    """The server lets nobody in, and those who were in are sent away."""
     server = RedisServer(parse_address(url))
-    await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    await server.close()
+    (_, most) = await server.command("CONFIG", "GET", "maxclients")
+    await server.command("CONFIG", "SET", "maxclients", "1")
+    try:
+        await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        yield
+    finally:
+        await server.command("CONFIG", "SET", "maxclients", most)
+        await server.close()
 
 
 def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until) -> None:
+    def told(kind: str) -> list[dict[str, Any]]:
+        return [event for event in events_of(skitter, kind) if event["worker"]]
+
+    async def lose() -> None:
+        async with shut_out(place[1]):
+            until(lambda: told("frontier.away"), crawl)
+
     with served(ENDLESS) as web:
         crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
         (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
-        asyncio.run(cut(place[1]))
-        backs = until(lambda: [e for e in events_of(skitter, "frontier.back") if e["worker"]], crawl)
+        asyncio.run(lose())
+        until(lambda: told("frontier.back"), crawl)
         stop(crawl)
-    assert {event["worker"] for event in backs} == {joined["worker"]}
-    assert events_of(skitter, "frontier.away")
+    assert {event["worker"] for event in told("frontier.away") + told("frontier.back")} == {joined["worker"]}
 
 
 # ---- the node that started it is nothing special
