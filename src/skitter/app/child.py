@@ -48,6 +48,8 @@ class ChildConfig(msgspec.Struct, kw_only=True):
     stay: bool = False
     verbosity: int = 0
     event_level: int = events.Level.INFO
+    url_table: int = -1
+    """A file descriptor of what this node's workers know together."""
 
 
 def make_spider(job: Job, reference: str = "") -> Spider:
@@ -67,7 +69,14 @@ def job_settings(job: Job, run: dict[str, Any]) -> Settings:
 
 
 def make_worker(
-    frontier: Frontier, fetcher: CurlFetcher, spider: Spider, job: Job, settings: Settings, *, stay: bool
+    frontier: Frontier,
+    fetcher: CurlFetcher,
+    spider: Spider,
+    job: Job,
+    settings: Settings,
+    *,
+    stay: bool,
+    url_table: int = -1,
 ) -> Worker:
     """A worker on open parts."""
     return Worker(
@@ -80,6 +89,7 @@ def make_worker(
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
         card=card_of(job.spec.spider),
+        url_table=url_table,
     )
 
 
@@ -106,7 +116,8 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
         job = await frontier.job()
         settings = job_settings(job, config.run)
         fetcher = CurlFetcher(settings.fetch)
-        worker = make_worker(frontier, fetcher, make_spider(job, config.spider), job, settings, stay=config.stay)
+        spider = make_spider(job, config.spider)
+        worker = make_worker(frontier, fetcher, spider, job, settings, stay=config.stay, url_table=config.url_table)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         voice.say(hello=worker.id)
         heart = _Heart(worker, voice, settings.run.shutdown_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 
@@ -18,6 +19,7 @@ from skitter.observe.events import Event
 from skitter.spiders.base import Spider
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import RenewalThread, renew_while_running
+from skitter.worker.shared_urls import new_table
 from skitter.worker.supervisor import Supervisor
 
 
@@ -31,6 +33,8 @@ async def work_supervised(
     spider: str = "",
 ) -> None:
     """Worker processes, until each has ended."""
+    workers = plan.settings.run.workers
+    url_table = new_table(plan.settings.limits.max_known_urls) if workers > 1 else -1
     config = ChildConfig(
         frontier=plan.frontier,
         job=plan.spec.name,
@@ -39,18 +43,24 @@ async def work_supervised(
         stay=stay,
         verbosity=plan.verbosity,
         event_level=plan.event_level,
+        url_table=url_table,
     )
     supervisor = Supervisor(
         lambda pipe: [sys.executable, "-m", "skitter.app", str(pipe)],
-        plan.settings.run.workers,
+        workers,
         frontier=frontier,
         callback_seconds=plan.settings.limits.callback_seconds,
         shutdown_seconds=plan.settings.run.shutdown_seconds,
         on_event=on_event,
         told=msgspec.json.encode(config),
+        inherits=[url_table] if workers > 1 else [],
     )
     stop.aim(supervisor.stop, supervisor.kill)
-    await supervisor.run()
+    try:
+        await supervisor.run()
+    finally:
+        if workers > 1:
+            os.close(url_table)
 
 
 async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: Stop) -> None:

@@ -35,6 +35,7 @@ from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
+from skitter.worker.shared_urls import SharedUrls
 from skitter.worker.visit import Visitor
 from skitter.worker.watch import Watch
 
@@ -62,10 +63,12 @@ class Worker:
         by_seeds: bool = False,
         stay: bool = False,
         card: WorkerCard | None = None,
+        url_table: int = -1,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
-        ``card``: who it is, for people; what it is at is added.
+        ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
+        this node know together (``shared_urls``).
         """
         self.id = worker_id
         self.watch = Watch()
@@ -75,7 +78,8 @@ class Worker:
         self._settings = settings
         self._stay = stay
         self._run = job.run
-        known = KnownUrls(settings.limits.max_known_urls)
+        shared = SharedUrls(url_table, job.secret, job.run) if url_table >= 0 else None
+        known = KnownUrls(settings.limits.max_known_urls, shared)
         self._handover = Handover(worker_id, source, known)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""

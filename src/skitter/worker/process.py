@@ -52,12 +52,16 @@ class Child:
 
     @classmethod
     async def start(
-        cls, command: Callable[[int], Sequence[str]], on_event: Callable[[Event], None], told: bytes = b""
+        cls,
+        command: Callable[[int], Sequence[str]],
+        on_event: Callable[[Event], None],
+        told: bytes = b"",
+        inherits: Sequence[int] = (),
     ) -> Child:
         """``command`` gives the command line of a child that speaks to the file descriptor given.
 
         ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
-        line, and addresses hold passwords.
+        line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
         """
         reading, writing = os.pipe()
         stdin = _pipe_with(told)
@@ -67,7 +71,7 @@ class Child:
                 stdin=stdin,
                 # Standard output is for results; what a spider prints must not get between them.
                 stdout=_STDERR,
-                pass_fds=[writing],
+                pass_fds=[writing, *inherits],
             )
         except OSError as error:
             os.close(reading)

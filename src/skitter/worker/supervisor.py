@@ -43,10 +43,15 @@ class Supervisor:
         shutdown_seconds: float,
         on_event: Callable[[events.Event], None],
         told: bytes = b"",
+        inherits: Sequence[int] = (),
     ) -> None:
-        """``command`` gives the command line of a child that speaks to the file descriptor given; it reads ``told``."""
+        """``command`` gives the command line of a child that speaks to the file descriptor given; it reads ``told``.
+
+        ``inherits`` are file descriptors that all of them share.
+        """
         self._command = command
         self._told = told
+        self._inherits = inherits
         self._count = count
         self._frontier = frontier
         self._callback_seconds = callback_seconds
@@ -102,7 +107,7 @@ class Supervisor:
 
     async def _run_one(self) -> bool:
         """One worker from its start to its end. False: another one is to take its place."""
-        child = await Child.start(self._command, self._on_event, self._told)
+        child = await Child.start(self._command, self._on_event, self._told, self._inherits)
         self._children.add(child)
         if self._stopping:
             child.terminate()
