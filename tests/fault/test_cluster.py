@@ -105,7 +105,7 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
 
     def stop(cluster: Cluster, chance: random.Random) -> None:
         node = chance.choice(cluster.at_work() or cluster.nodes)
-        at, processes = time.monotonic(), cluster.processes_of(node)
+        at, processes = time.monotonic(), node.processes()
         node.signal(signal.SIGSTOP)
         time.sleep(LEASE_SECONDS + 1)
         node.signal(signal.SIGCONT)
@@ -125,7 +125,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, 
         redis.kill()
         time.sleep(chance.uniform(0.1, 1.0))
         redis.start()
-        cluster.note("kill Redis", at, [process for node in cluster.nodes for process in cluster.processes_of(node)])
+        cluster.note("kill Redis", at, [process for node in cluster.nodes for process in node.processes()])
 
     try:
         suffer("redis-kills", size, tmp_path, [redis.url], restart)
@@ -144,7 +144,7 @@ def test_a_network_that_cuts_delays_and_swallows_costs_time_only(tmp_path, servi
         # What was swallowed is waited for, up to the driver's patience: a slice does not do that to the crawl itself.
         spared = cluster.nodes[:1] if kind == "black hole" and size.name == "slice" else []
         node = chance.choice([node for node in cluster.at_work() if node not in spared] or cluster.nodes[1:])
-        line, at, processes = lines[node.number], time.monotonic(), cluster.processes_of(node)
+        line, at, processes = lines[node.number], time.monotonic(), node.processes()
         match kind:
             case "cut":
                 line.cut()

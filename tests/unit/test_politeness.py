@@ -159,7 +159,7 @@ class TestDown:
 
 
 class TestLosses:
-    def test_a_request_is_suspect_after_two_losses_and_dead_after_two_alone(self) -> None:
+    def test_a_request_is_suspect_after_two_losses_and_dead_after_four_alone(self) -> None:
         assert [losses.is_suspect(number) for number in range(4)] == [False, False, True, True]
-        assert [losses.is_fatal(number) for number in range(3)] == [False, False, True]
-        assert losses.LOSSES_IN_ALL == 4
+        assert [losses.is_fatal(number) for number in range(2, 6)] == [False, False, True, True]
+        assert losses.LOSSES_IN_ALL == 6

@@ -7,8 +7,9 @@ kills its worker dies in the end, and its neighbours do not, however often they 
 from __future__ import annotations
 
 LOSSES_BEFORE_ALONE = 2
-LOSSES_WHILE_ALONE = 2
-"""More than one, because an operator's kill -9 may hit an innocent page that happens to be alone."""
+LOSSES_WHILE_ALONE = 4
+"""So many, because a kill -9 from outside may hit an innocent page that happens to be alone, and then hit it again:
+where workers were killed at random about once a second, one in sixteen was (docs/adr/0012)."""
 LOSSES_IN_ALL = LOSSES_BEFORE_ALONE + LOSSES_WHILE_ALONE
 """For the seeding and for gates, which are leased alone from the first loss that makes them suspect."""
 

@@ -14,76 +14,22 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rig.node import Node
 from skitter.app.backends import open_frontier
 from skitter.model.request import Fingerprinter
 from skitter.model.url import canonical, host_key
-from skitter.testing.history import Event, Evidence, Fault, Findings, check, read_histories, still_held
+from skitter.testing.history import Evidence, Fault, Findings, check, read_histories, still_held
 from skitter.testing.web import Expected, ServedWeb
 
-HOOK = Path(__file__).parent / "hook"
 REPORTS = Path(__file__).resolve().parents[3] / "build" / "fault-report"
-JOB = "faults"
 OUTPUT = "out.jsonl"
 GOODBYE_SECONDS = 3.0
-
-
-class Node:
-    """One machine of the cluster, through the lives of its command."""
-
-    def __init__(self, cluster: Cluster, number: int, frontier: str, clock_seconds: float) -> None:
-        self.number = number
-        self._cluster = cluster
-        self._frontier = frontier
-        self._clock_seconds = clock_seconds
-        self._lives = 0
-
-    def start(self, *command: object) -> None:
-        """A machine that was lost comes back as another one: it knows nothing of what it was."""
-        self._lives += 1
-        name = f"node-{self.number}-{self._lives}"
-        paths = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
-        told = {"FAULT_NODE": name, "FAULT_HISTORY": str(self._cluster.histories), "PYTHONPATH": os.pathsep.join(paths)}
-        if self._clock_seconds:
-            told["FAULT_CLOCK"] = str(self._clock_seconds)
-        arguments = [sys.executable, "-m", "skitter", *map(str, command), "--frontier", self._frontier, "--job", JOB]
-        with (self._cluster.folder / f"{name}.log").open("w") as log:
-            self.process = subprocess.Popen(
-                arguments,
-                cwd=self._cluster.folder,
-                env=os.environ | told,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    def signal(self, number: signal.Signals) -> None:
-        """To everything that runs on this node."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
-
-    def workers(self) -> list[int]:
-        """The worker processes that live now."""
-        pid = self.process.pid
-        with contextlib.suppress(OSError):
-            return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-        return []
-
-    def log(self) -> str:
-        """What it said in its last life."""
-        return (self._cluster.folder / f"node-{self.number}-{self._lives}.log").read_text()
-
-    def replace(self) -> None:
-        """End everything on it, and start it anew."""
-        self.signal(signal.SIGKILL)
-        self.process.wait()
-        self._cluster.start_worker(self)
 
 
 class Cluster:
@@ -101,15 +47,17 @@ class Cluster:
         clocks: Sequence[float] = (),
     ) -> None:
         """``frontiers``: one URL, or one for each node; ``clocks``: how wrong the clocks of the nodes are."""
-        self.folder = folder
-        self.histories = folder / "histories"
         self.faults: list[Fault] = []
+        self._folder = folder
+        self._histories = folder / "histories"
         self._web = web
-        self._frontier = frontiers[0]
+        # Tests share servers: what another one left behind is none of this one's business.
+        self._job = f"faults-{uuid.uuid4().hex[:8]}"
+        self._frontiers = [*frontiers, *[frontiers[-1]] * nodes]
         self._workers = workers
         self._settings = {"retry_delay_seconds": 0.05, "host_backoff_seconds": 0.2, "concurrency": 32} | settings
-        urls, wrong = [*frontiers, *[frontiers[-1]] * nodes], [*clocks, *[0.0] * nodes]
-        self.nodes = [Node(self, number, urls[number], wrong[number]) for number in range(nodes)]
+        wrong = [*clocks, *[0.0] * nodes]
+        self.nodes = [Node(number, folder, self._histories, wrong[number]) for number in range(nodes)]
 
     # ---- its life
 
@@ -118,18 +66,21 @@ class Cluster:
         """Started, and ended with the block, however it is left."""
         settings = [word for name, value in self._settings.items() for word in ("--set", f"{name}={value}")]
         first, *others = self.nodes
-        first.start("crawl", *self._web.urls, "-o", OUTPUT, "--workers", self._workers, "--json", *settings)
+        crawl = ("crawl", *self._web.urls, "-o", OUTPUT, "--workers", self._workers, "--json", *settings)
+        first.start(*crawl, *self._place(first))
         for node in others:
-            self.start_worker(node)
+            self._start_worker(node)
         try:
             yield
         finally:
             for node in self.nodes:
-                node.signal(signal.SIGKILL)
-                node.process.wait()
+                node.kill()
 
-    def start_worker(self, node: Node) -> None:
-        node.start("worker", "--stay", "--concurrency", self._settings["concurrency"])
+    def _start_worker(self, node: Node) -> None:
+        node.start("worker", "--stay", "--concurrency", self._settings["concurrency"], *self._place(node))
+
+    def _place(self, node: Node) -> tuple[str, ...]:
+        return "--frontier", self._frontiers[node.number], "--job", self._job
 
     @property
     def is_over(self) -> bool:
@@ -141,28 +92,19 @@ class Cluster:
             self.nodes[0].process.wait(seconds)
         return not self.is_over
 
-    def started(self) -> list[Node]:
-        """The nodes whose workers have come so far as to ask for work."""
-        return [node for node in self.nodes if self.processes_of(node)]
-
     def at_work(self) -> list[Node]:
         """The nodes whose workers hold leases now; waits until there is one. None: the crawl is over."""
         while not self.is_over:
-            histories = read_histories(self.histories)
+            histories = read_histories(self._histories)
             busy = [
                 node
                 for node in self.nodes
-                if any(self._is_at_work(node, process, history) for process, history in histories.items())
+                if any(still_held(histories.get(f"{node.process.pid}-{pid}", [])) for pid in node.workers())
             ]
             if busy:
                 return busy
             time.sleep(0.05)
         return []
-
-    @staticmethod
-    def _is_at_work(node: Node, process: str, history: list[Event]) -> bool:
-        group, _, pid = process.partition("-")
-        return int(group) == node.process.pid and int(pid) in node.workers() and bool(still_held(history))
 
     def finish(self, seconds: float) -> None:
         """Wait for the end of the crawl, and end the others as an operator would."""
@@ -182,26 +124,8 @@ class Cluster:
     # ---- what is done to it
 
     def note(self, what: str, at: float, processes: Sequence[str] = (), *, ends: bool = False) -> None:
-        self.faults.append(
-            Fault(what=what, at=at, until=time.monotonic(), processes=tuple(processes), ends=ends),
-        )
-
-    def processes_of(self, node: Node) -> list[str]:
-        """The histories of the node's present life."""
-        return [path.stem for path in self.histories.glob(f"{node.process.pid}-*.jsonl")]
-
-    def kill_worker(self, node: Node, pid: int) -> None:
-        """kill -9 of one process: its supervisor sees it die."""
-        at = time.monotonic()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        self.note("kill a worker", at, [f"{node.process.pid}-{pid}"], ends=True)
-
-    def kill_node(self, node: Node) -> None:
-        """kill -9 of everything on the node: nobody sees it die. It is replaced."""
-        at, processes = time.monotonic(), self.processes_of(node)
-        node.replace()
-        self.note("kill a node", at, processes, ends=True)
+        """Something was done at this time, to these, and is over now."""
+        self.faults.append(Fault(what=what, at=at, until=time.monotonic(), processes=tuple(processes), ends=ends))
 
     def kill_some(self, chance: random.Random) -> None:
         """A whole node, or a worker of the first one: any of them, busy or not.
@@ -209,23 +133,35 @@ class Cluster:
         Whoever waits for a worker that has just leased something hunts down the pages that are leased alone, until
         they are taken for what kills their workers (docs/adr/0012).
         """
-        node = chance.choice(self.started() or self.nodes)
+        node = chance.choice([node for node in self.nodes if node.processes()] or self.nodes)
         if node is not self.nodes[0]:
-            self.kill_node(node)
-        else:
-            begun = {int(process.partition("-")[2]) for process in self.processes_of(node)}
-            if workers := begun.intersection(node.workers()):
-                self.kill_worker(node, chance.choice(sorted(workers)))
+            self._kill_node(node)
+        elif workers := node.begun():
+            self._kill_worker(node, chance.choice(workers))
+
+    def _kill_worker(self, node: Node, pid: int) -> None:
+        """kill -9 of one process: its supervisor sees it die."""
+        at = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.note("kill a worker", at, [f"{node.process.pid}-{pid}"], ends=True)
+
+    def _kill_node(self, node: Node) -> None:
+        """kill -9 of everything on the node: nobody sees it die. Another one takes its place."""
+        at, processes = time.monotonic(), node.processes()
+        node.kill()
+        self.note("kill a node", at, processes, ends=True)
+        self._start_worker(node)
 
     # ---- what comes of it
 
     def evidence(self) -> Evidence:
         expected = self._web.expected()
         states, counts = asyncio.run(self._last_word(expected))
-        output = (self.folder / OUTPUT).read_text().splitlines()
+        output = (self._folder / OUTPUT).read_text().splitlines()
         return Evidence(
             expected=expected,
-            histories=read_histories(self.histories),
+            histories=read_histories(self._histories),
             faults=self.faults,
             states=states,
             unended=counts.queued + counts.delayed + counts.leased,
@@ -235,7 +171,7 @@ class Cluster:
         )
 
     async def _last_word(self, expected: Expected) -> tuple[dict[str, str], Any]:
-        frontier = open_frontier(self._frontier, JOB, create=False)
+        frontier = open_frontier(self._frontiers[0], self._job, create=False)
         try:
             identity = Fingerprinter((await frontier.job()).secret)
             states = {}

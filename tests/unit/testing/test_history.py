@@ -147,6 +147,13 @@ def test_what_a_victim_held_and_when_it_was_granted_again() -> None:
     assert findings.resumed_seconds == pytest.approx(0.1)
 
 
+def test_a_lease_that_outlives_a_fault_is_lost_to_the_next() -> None:
+    histories = {"a": [leased(1, 10, 1.0)], "b": [leased(1, 12, 9.0)]}
+    faults = [Fault(what="cut", at=at, until=at, processes=("a",)) for at in (2.0, 6.0, 9.5)]
+    findings = check(two_pages(histories=histories, faults=faults))
+    assert (findings.held_at_faults, findings.released_seconds) == (1, pytest.approx(3.0))
+
+
 def test_what_goes_on_after_two_faults_in_a_row_went_on_after_the_second() -> None:
     histories = {"a": [told(What.ACCEPTED, number, number, at) for number, at in enumerate([1.0, 5.0, 9.0, 11.0])]}
     faults = [Fault(what="kill", at=at, until=at) for at in (2.0, 4.5, 9.5, 12.0)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from skitter.model.lease import Work
 from skitter.model.outcome import HostNews, RobotsRecord
+from skitter.policy.losses import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
 from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
 
@@ -180,7 +181,7 @@ class BrokenGate:
         client = store.client()
         await gated(client, "evil/1", "evil/2", "good/1")
         fates: list[list[str]] = []
-        for _ in range(8):
+        for _ in range(2 * LOSSES_IN_ALL):
             leases = await client.lease("w")
             if "robots:evil" in (names := sorted(names_of(leases))):
                 fates.append(names)
@@ -189,7 +190,8 @@ class BrokenGate:
             for lease in leases:
                 await (client.open_gate(lease) if lease.work is Work.ROBOTS else client.end(lease))
         both = ["robots:evil", "robots:good"]
-        assert fates == [both, both, ["robots:evil"], ["robots:evil"]], "suspects are leased alone"
+        alone = [["robots:evil"]] * LOSSES_WHILE_ALONE
+        assert fates == [both] * LOSSES_BEFORE_ALONE + alone, "suspects are leased alone"
         assert [record.error_class for record in await client.frontier.dead()] == ["lost", "lost"]
         assert (await client.counts()).done == 1
 
@@ -198,7 +200,7 @@ class BrokenGate:
         await gated(client, "evil/1", "evil/2", "evil/3", "good/1", max_attempts=2)
         leases = await client.lease("w")
         await client.open_gate(next(lease for lease in leases if lease.host_key == "http://evil.example"))
-        for _ in range(12):
+        for _ in range(3 * LOSSES_IN_ALL):
             leases = await client.lease("w")
             killers = [lease for lease in leases if lease.host_key == "http://evil.example"]
             if killers:

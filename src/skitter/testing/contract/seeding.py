@@ -5,6 +5,7 @@ from __future__ import annotations
 from skitter.model.job import Begun, State
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending
+from skitter.policy.losses import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
 from skitter.testing.contract.client import names_of
 from skitter.testing.contract.store import ContractStore
 
@@ -73,13 +74,13 @@ class Seeding:
         await client.begin()
         await client.add("a/1")
         fates: list[list[str]] = []
-        for _ in range(4):
+        for _ in range(LOSSES_IN_ALL):
             assert (await client.frontier.job()).seeding
             leases = await client.lease("w")
             fates.append(names_of(leases))
             await client.lose("w")
         assert not (await client.frontier.job()).seeding
-        assert fates == [["seeding", "a/1"], ["seeding", "a/1"], ["seeding"], ["seeding"]]
+        assert fates == [["seeding", "a/1"]] * LOSSES_BEFORE_ALONE + [["seeding"]] * LOSSES_WHILE_ALONE
         assert "start()" in (await client.frontier.job()).reason
         await client.end(await client.one("w"))
         assert await client.state() is State.FINISHED

@@ -153,13 +153,15 @@ def _released_seconds(events: Iterable[Event], held: Iterable[tuple[Fault, list[
             grants[event.work, event.id].append(event)
         elif event.what in (What.ACCEPTED, What.RELEASED):
             ended.add(event.epoch)
-    longest = 0.0
+    waited: dict[int, float] = {}
     for fault, leases in held:
         for lease in leases:
             later = [grant.at for grant in grants[lease.work, lease.id] if grant.epoch > lease.epoch]
-            if later and lease.epoch not in ended:
-                longest = max(longest, min(later) - fault.at)
-    return longest
+            if later and min(later) > fault.at and lease.epoch not in ended:
+                # A lease that outlived one fault and fell to another was lost to the later one.
+                seconds = min(later) - fault.at
+                waited[lease.epoch] = min(seconds, waited.get(lease.epoch, seconds))
+    return max(waited.values(), default=0.0)
 
 
 def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
