@@ -59,6 +59,15 @@ class TestRedisFrontier(FrontierContract):
             yield store
 
 
+class TestOldestRedisFrontier(FrontierContract):
+    """All of it, on the oldest Redis that is spoken to."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis-6.2")["url"]):
+            yield store
+
+
 class TestRedisClusterFrontier(FrontierContract):
     """All of it, on three masters."""
 

@@ -106,7 +106,8 @@ class RedisServer:
 
     async def close(self) -> None:
         while self._free:
-            await self._free.pop().disconnect(nowait=True)
+            # TLS says goodbye, which takes a moment: a loop that ended before would leave the socket open.
+            await self._free.pop().disconnect(nowait=not self.address.tls)
 
     async def check(self) -> None:
         """Refuse a server that would lose parts of a job, and warn of one that is open to the world."""
