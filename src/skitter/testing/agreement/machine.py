@@ -172,11 +172,11 @@ class FrontiersAgree(RuleBasedStateMachine):
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
-        closed = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
+        gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         with self.store.transaction(write=False) as tables:
-            closed.update(tables.given_up_hosts(len(HOST_OF)))
-        ready = ready_hosts(traces.values(), closed, self.settings["per_host"])
+            hosts = tables.hosts(sorted(set(HOST_OF.values())))
+        ready = ready_hosts(traces.values(), gates, hosts.values(), self.settings["per_host"])
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
 
