@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.host import Host
 from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.policy.losses import LOSSES_BEFORE_ALONE
+from skitter.policy.losses import is_suspect
 
 Ready = dict[str, tuple[list[int], int]]
 """Hosts that could be served now: the priorities that wait there, highest first, and the room in flight."""
@@ -33,15 +34,18 @@ def rest_of(grant: Grant) -> Grant:
     return msgspec.structs.replace(grant, leases=[], store="")
 
 
-def ready_hosts(traces: Iterable[Trace], closed: set[str], per_host: int) -> Ready:
-    """Who is ready, seen from outside. ``closed``: hosts that are not, for reasons that no trace tells."""
+def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], per_host: int) -> Ready:
+    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+    # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
+    # whoever holds the seeding.
+    closed = gates | {host.key for host in hosts if host.given_up is not None or is_suspect(host.gate_losses)}
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     room: dict[str, int] = {}
     for trace in traces:
         host = trace.host
         if host is None or host.key in closed or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
             continue
-        if trace.losses >= LOSSES_BEFORE_ALONE:
+        if is_suspect(trace.losses):
             return {}  # Suspects go first, and alone.
         waiting[host.key].append(trace.priority)
         room[host.key] = per_host - host.in_flight

@@ -24,7 +24,6 @@ from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State,
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
-from skitter.policy.losses import is_suspect
 from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     HOST_OF,
@@ -174,14 +173,11 @@ class FrontiersAgree(RuleBasedStateMachine):
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
-        closed = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
+        gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         with self.store.transaction(write=False) as tables:
-            for host in tables.hosts(sorted(set(HOST_OF.values()))).values():
-                # A gate that is to be read alone is passed over by whoever holds the seeding.
-                if host.given_up is not None or is_suspect(host.gate_losses):
-                    closed.add(host.key)
-        ready = ready_hosts(traces.values(), closed, self.settings["per_host"])
+            hosts = tables.hosts(sorted(set(HOST_OF.values())))
+        ready = ready_hosts(traces.values(), gates, hosts.values(), self.settings["per_host"])
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
 
