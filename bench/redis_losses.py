@@ -45,7 +45,7 @@ BATCH = 8
 LINK_SECONDS = 0.02
 PRESSED_SECONDS = (0.3, 1.5)
 """How long the load lasts before the end comes."""
-CHECKED = 4000
+CHECKED = 50_000
 """The newest answers that are looked up: older ones can only be lost with all of these."""
 AOF = ("--save", "", "--appendonly", "yes", "--appendfsync")
 NOTHING = ("--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
@@ -66,6 +67,28 @@ class TestOldestRedisFrontier(FrontierContract):
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         async for store in stored_in(services.need("redis-6.2")["url"]):
             yield store
+
+
+def documented_rules() -> list[str]:
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "redis.md"
+    (rules,) = [line.split() for line in page.read_text().splitlines() if line.startswith("ACL SETUSER")]
+    return rules
+
+
+class TestOrdinaryUserFrontier(FrontierContract):
+    """All of it, for a user that may do no more than docs/how-to/redis.md says."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        url = services.need("redis")["url"]
+        rules = documented_rules()
+        server = RedisServer(parse_address(url))
+        await server.command(*[">secret" if word == ">PASSWORD" else word for word in rules])
+        await server.close()
+        await emptied(url)
+        store = RedisContractStore(url.replace("://", f"://{rules[2]}:secret@"))
+        yield store
+        await store.close()
 
 
 class TestRedisClusterFrontier(FrontierContract):

@@ -8,13 +8,14 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
 
+from own_redis import IN_MEMORY, OwnRedis
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import parse_address
@@ -206,6 +207,22 @@ class TestAway:
             with pytest.raises(asyncio.CancelledError):
                 await call
             assert (await client.counts()).queued == 1
+
+    async def test_a_call_can_be_cancelled_at_every_step(self, own_redis: Callable[..., OwnRedis]) -> None:
+        """asyncio.wait_for, which the driver uses, forgets a cancellation that comes at the wrong one (Python 3.11)."""
+        silent = own_redis(*IN_MEMORY)
+        redis = RedisServer(parse_address(silent.url), patient=True)
+        for steps in range(40):
+            assert await redis.command("PING")
+            silent.freeze()
+            call = asyncio.create_task(redis.command("PING"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call], timeout=5)
+            silent.thaw()
+            assert call.cancelled(), f"after {steps} steps"
+        await redis.close()
 
 
 class TestAddresses:

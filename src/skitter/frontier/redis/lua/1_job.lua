@@ -89,6 +89,9 @@ local function use_job(job)
 end
 
 local function load_job()
+  -- While a Redis Cluster moves keys to another node, a script fails at the first that is gone from here, half done. A key
+  -- that is never there is missed at once, before anything is written; and the client waits until all have moved.
+  call('EXISTS', BASE .. 'never')
   local stored = call('GET', KEYS[1])
   if not stored then return false end
   local job = unpacked(stored)
