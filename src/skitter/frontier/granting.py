@@ -176,6 +176,7 @@ class Granting:
         else:
             request_id = gate_id(host.key) if host else SEED_ID
         deadline = books.now + books.settings.limits.lease_seconds
+        books.job.reap_at = min(books.job.reap_at, deadline)
         host_key = host.key if host else ""
         books.new_holds.append(
             Hold(work, request_id, choice.epoch, self._worker, host_key, books.now, deadline, choice.alone, row=row)

@@ -7,6 +7,7 @@ no rows are pure functions in ``policy``.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -158,8 +159,12 @@ class Ledger(Books):
 
         What a host left that was given up goes on being buried.
         """
-        expired = self.tables.expired_holds(self.now, BATCH)
-        self._lose(expired)
+        expired: list[Hold] = []
+        if self.now >= self.job.reap_at:
+            expired = self.tables.expired_holds(self.now, BATCH)
+            self._lose(expired)
+            self.flush_holds()
+            self.job.reap_at = self.tables.first_deadline() or math.inf
         self.bury()
         return Counter(hold.worker for hold in expired)
 

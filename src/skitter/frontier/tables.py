@@ -94,6 +94,8 @@ class JobRow(msgspec.Struct):
     excluded: int = 0
     next_seq: int = 1
     next_epoch: int = 1
+    reap_at: float = 0.0
+    """No lease expires before: renewals only push deadlines, so this may be early and is never late."""
     position: int = 0
     """Of the newest item."""
     tally: dict[str, int] = {}

@@ -13,7 +13,8 @@
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
---           tables.Hold, the request's row included, so that a commit need not read it
+--           tables.Hold, the request's row included, so that a commit need not read it. There is no index of deadlines:
+--           JobRow.reap_at tells when it is worth looking through them
 -- workers   when each worker was last heard from
 -- cards     what workers tell of themselves: msgpack of model.worker.WorkerCard. Younger than the format: a file that
 --           lacks it gets it, and a skitter that does not know it does without
@@ -90,7 +91,6 @@ CREATE TABLE holds (
     record BLOB NOT NULL,
     PRIMARY KEY (job, work, id)
 ) WITHOUT ROWID;
-CREATE INDEX hold_deadline ON holds (job, deadline);
 CREATE INDEX hold_worker ON holds (job, worker, alone);
 
 CREATE TABLE workers (

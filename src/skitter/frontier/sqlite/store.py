@@ -31,8 +31,8 @@ _PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA cache_size=-24000",
-    # 16 MB of log between checkpoints: random pages of the seen index are then written once, not many times.
-    "PRAGMA wal_autocheckpoint=12000",
+    # 100 MB of log between checkpoints: random pages of the seen index are then written once, not many times.
+    "PRAGMA wal_autocheckpoint=24000",
 )
 
 
