@@ -4,9 +4,9 @@ bench_frontier.py [--queued 10000 1000000] [--hosts 1000] [--cycles 20000] [--ro
                   [--backend sqlite|memory|redis] [--redis-url redis://HOST:PORT]
 
 Each length is filled first; then 64 URLs at a time are added, leased and committed as a worker does it, while the queue
-keeps its length: one call commits 64 pages with 64 new links and asks for 64 more. With --apart the new URLs come in
-a call of their own, and with it in a second transaction. The lengths take turns, so that a noisy machine is noisy for
-all of them. Prints one JSON object.
+keeps its length: one call commits 64 pages with 64 new links and asks for 64 more. Nine in ten links lead to their
+page's own host. With --apart the new URLs come in a call of their own, and with it in a second transaction. The lengths
+take turns, so that a noisy machine is noisy for all of them. Prints one JSON object.
 
 --clients: as many processes at once, each with its share of the cycles: what a frontier carries in all.
 With redis, each length is a job of its own, removed at the end. Without --redis-url a private server is started.
@@ -24,7 +24,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing.pool import Pool
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class Load:
         wall, cpu, done = 0.0, 0.0, 0
         while done < urls:
             # Making the URLs and their identities is the worker's cost, not the frontier's.
-            entries = self._entries()
+            entries = self._entries([lease.host_key for lease in self._leases])
             apart = self._apart or len(self._leases) < BATCH
             outcomes = [
                 Outcome(
@@ -99,20 +99,21 @@ class Load:
         await self.frontier.release(self._leases)
         await self.frontier.close()
 
-    def _entries(self) -> list[Entry]:
-        numbers = range(self._number, self._number + BATCH)
-        self._number += BATCH
-        return [
-            self._fingerprinter.entry(
-                Request(
-                    f"http://host{number % self._hosts}.example/catalogue/section-{number % 97}"
-                    f"/page-{self._client}-{number}.html",
-                    depth=3,
-                    referrer="http://host0.example/catalogue/index.html",
-                )
+    def _entries(self, pages: Sequence[str] = ()) -> list[Entry]:
+        """New URLs: on the hosts of these pages, and some on others."""
+        entries = []
+        for place in range(BATCH):
+            number = self._number = self._number + 1
+            host_key = f"http://host{number % self._hosts}.example"
+            if place < len(pages) and place % 10:
+                host_key = pages[place]
+            request = Request(
+                f"{host_key}/catalogue/section-{number % 97}/page-{self._client}-{number}.html",
+                depth=3,
+                referrer=f"{host_key}/catalogue/index.html",
             )
-            for number in numbers
-        ]
+            entries.append(self._fingerprinter.entry(request))
+        return entries
 
 
 class Stores:
