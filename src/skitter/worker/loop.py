@@ -36,6 +36,9 @@ from skitter.worker.watch import Watch
 
 FLUSH_OUTCOMES: Final = 64
 FLUSH_SECONDS: Final = 0.05
+WINDOW_SHARE: Final = 0.5
+"""Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
+wire: on a machine with too much to do that was up to 47 ms."""
 CANCEL_SECONDS: Final = 2.0
 """A callback that was cancelled has this long to clean up; then it is left behind."""
 _ENDED = (State.FINISHED, State.STOPPED)
@@ -222,7 +225,7 @@ class Worker:
         await self._gatekeeper.load(grant.leases)
         for lease in grant.leases:
             # The grant happened after we asked: measured from there, the promise is kept or not made.
-            start_by = None if lease.start_seconds is None else asked_at + lease.start_seconds
+            start_by = None if lease.start_seconds is None else asked_at + WINDOW_SHARE * lease.start_seconds
             task = asyncio.create_task(self._work(lease, start_by))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 from redis import exceptions
@@ -12,6 +13,21 @@ from redis.asyncio.connection import Connection
 from skitter.frontier.redis.address import Address, Place, shown
 
 ASK_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def answer_within(seconds: float) -> AsyncIterator[None]:
+    """Raises the driver's TimeoutError after so long.
+
+    The driver's own ``socket_timeout`` is not used: it sends within ``asyncio.wait_for``, which in Python 3.11 drops a
+    cancellation that comes when the sending has just ended. Whoever cancels a call and waits for its end, as
+    everything does that stops, would wait for ever.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise exceptions.TimeoutError("no answer in time") from error
 
 
 class Route(Protocol):
@@ -90,14 +106,15 @@ class _BySentinels:
         connection = Connection(
             host=place[0],
             port=place[1],
-            socket_timeout=ASK_SECONDS,
+            socket_timeout=None,  # see answer_within
             socket_connect_timeout=ASK_SECONDS,
             driver_info=None,
             protocol=2,
         )
         try:
-            await connection.send_command("SENTINEL", "get-master-addr-by-name", self._master)
-            answer = await connection.read_response()
+            async with answer_within(ASK_SECONDS):
+                await connection.send_command("SENTINEL", "get-master-addr-by-name", self._master)
+                answer = await connection.read_response()
         finally:
             await connection.disconnect(nowait=True)
         return (answer[0].decode(), int(answer[1])) if answer else None

@@ -28,7 +28,7 @@ except ImportError as error:
     raise ExtraMissingError("a frontier in Redis", "redis") from error
 
 from skitter.frontier.redis.failures import explain
-from skitter.frontier.redis.routes import route_to
+from skitter.frontier.redis.routes import answer_within, route_to
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -102,10 +102,11 @@ class RedisServer:
         while True:
             connection = self._free.pop() if self._free else await self._connect()
             try:
-                if not connection.is_connected:
-                    await self._meet(connection)
-                await connection.send_packed_command(packed)
-                answer = await connection.read_response()
+                async with answer_within(ANSWER_SECONDS):
+                    if not connection.is_connected:
+                        await self._meet(connection)
+                    await connection.send_packed_command(packed)
+                    answer = await connection.read_response()
             except exceptions.MovedError as error:
                 await self._leave(connection)
                 hops += 1
@@ -150,7 +151,7 @@ class RedisServer:
             "db": address.db,
             "username": address.username,
             "password": address.password,
-            "socket_timeout": ANSWER_SECONDS,
+            "socket_timeout": None,  # see answer_within
             "socket_connect_timeout": CONNECT_SECONDS,
             "client_name": "skitter",
             "driver_info": None,
