@@ -197,6 +197,22 @@ class TestAway:
             client.remember(entries)
             await client.check()
 
+    async def test_a_call_that_is_cancelled_ends_at_whichever_step_it_is(self, server: RedisServer) -> None:
+        """What stops cancels its calls and waits for their end: it would wait for ever for one that goes on."""
+
+        async def go_on() -> None:
+            while True:
+                await server.command("PING")
+
+        for steps in range(1, 60):
+            calls = asyncio.create_task(go_on())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            calls.cancel()
+            done, _ = await asyncio.wait([calls], timeout=5)
+            calls.cancel()
+            assert done, f"cancelled after {steps} steps of the loop"
+
     async def test_a_call_that_is_cancelled_leaves_no_answer_to_the_next(self, server: RedisServer) -> None:
         async with opened(server) as client:
             await client.seeded("a/1")

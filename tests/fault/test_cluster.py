@@ -22,6 +22,7 @@ from rig.redis_server import Durable
 from skitter.testing.web import WebSpec, served
 
 LEASE_SECONDS = 3.0
+PER_HOST = 2
 HOUR = 3600.0
 
 
@@ -59,7 +60,7 @@ def suffer(
     chance = random.Random(size.faults)
     spec = WebSpec(hosts=5, pages_per_host=size.pages_per_host, latency_seconds=size.latency_seconds, seed=size.faults)
     with served(spec, folder / "web.log") as web:
-        settings = {"lease_seconds": LEASE_SECONDS, "per_host": 2}
+        settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST}
         cluster = Cluster(folder, web, frontiers, settings=settings, **options)
         with cluster.running():
             cluster.at_work()
@@ -69,6 +70,7 @@ def suffer(
         findings = cluster.report(f"{name}-{size.name}")
     assert len(findings.faults) >= (size.faults if size.all_faults else 1), "the crawl was over too soon"
     judge(findings, recovery_seconds=size.recovery_seconds)
+    assert findings.most_in_flight <= PER_HOST, findings.text()
 
 
 def place(kind: str, services: Any, folder: Path) -> list[str]:

@@ -41,6 +41,9 @@ from skitter.worker.watch import Watch
 
 FLUSH_OUTCOMES: Final = 64
 FLUSH_SECONDS: Final = 0.05
+WINDOW_SHARE: Final = 0.5
+"""Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
+wire: on a machine with too much to do that was up to 47 ms."""
 CANCEL_SECONDS: Final = 2.0
 """A callback that was cancelled has this long to clean up; then it is left behind."""
 _ENDED = (State.FINISHED, State.STOPPED)
@@ -274,9 +277,7 @@ class Worker:
         self._scope.permit(grant.permitted)
         await self._gatekeeper.load(grant.leases)
         for lease in grant.leases:
-            # The grant happened after we asked: measured from there, the promise is kept or not made.
-            start_by = None if lease.start_seconds is None else asked_at + lease.start_seconds
-            task = asyncio.create_task(self._work(lease, start_by))
+            task = asyncio.create_task(self._work(lease, _start_by(lease, asked_at)))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)
@@ -340,3 +341,14 @@ class Worker:
         """There is something to lease."""
         self._ask_at = 0.0
         self._wake.set()
+
+
+def _start_by(lease: Lease, asked_at: float) -> float | None:
+    """After this the lease is not to be started. The grant happened after we asked: from there it is counted.
+
+    Where there is no window, its own length counts: a process that stood still must not send what others were given
+    meanwhile, or more than ``per_host`` would be in flight.
+    """
+    if lease.start_seconds is not None:
+        return asked_at + WINDOW_SHARE * lease.start_seconds
+    return asked_at + lease.deadline - lease.leased_at if lease.deadline else None
