@@ -66,8 +66,9 @@ class RedisServer:
             answer = await self._patiently(("EVALSHA", sha, 1, key, *arguments), self._wait)
         except exceptions.NoScriptError:
             answer = await self._patiently(("EVAL", source, 1, key, *arguments), self._wait)
-        # Not after any command: a server that answers questions and takes no writes is an error at the start.
+        # Not after any command: a server that answers questions may still take no writes.
         self._reached = True
+        self._say_back()
         return answer
 
     async def command(self, *words: Any) -> Any:
@@ -91,7 +92,6 @@ class RedisServer:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, MAX_WAIT_SECONDS)
             else:
-                self._say_back()
                 return answer
 
     async def config(self, name: str) -> str | None:
