@@ -126,5 +126,7 @@ def free_port() -> int:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]
-        if port <= 55535:
-            return port
+        with contextlib.suppress(OSError), socket.socket() as bus:
+            if port <= 55535:
+                bus.bind(("127.0.0.1", port + 10_000))
+                return port
