@@ -49,8 +49,10 @@ def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers:
         process.communicate()
         if finished:
             break
-        status = skitter.json("status", "--job", "j", code=None) if (skitter.folder / ".skitter/j.db").exists() else {}
-        if "done" in status:
+        # The first kills may come before there is a job, or even a file.
+        ended = skitter.run("status", "--job", "j", "--json", code=None)
+        if ended.returncode == 0:
+            status = json.loads(ended.stdout)
             parts = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
             assert sum(status[part] for part in parts) == status["seen"]
             assert status["done"] >= done, "a page that was done is not done any more"
