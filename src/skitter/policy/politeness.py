@@ -38,7 +38,8 @@ def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
         return Phase.IDLE
     if not has_room(host, politeness):
         return Phase.FULL
-    return Phase.READY if due_at(host) <= now else Phase.WAITING
+    # As ``due_at`` says, without the call: this is asked five times for each page.
+    return Phase.READY if host.due <= now and host.blocked_until <= now else Phase.WAITING
 
 
 def has_room(host: Host, politeness: Politeness) -> bool:
