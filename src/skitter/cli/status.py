@@ -45,8 +45,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "run": job.run,
         **{name: getattr(report.counts, name) for name in PLACES},
         "undelivered": report.undelivered,
-        # The counts are from one instant, in every frontier that there is so far.
-        "exact": True,
+        "exact": report.exact,
         "workers": live_workers(report),
         "worker_list": msgspec.to_builtins(report.workers),
         "reason": job.reason,

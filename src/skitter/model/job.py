@@ -145,6 +145,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     workers: list[WorkerSeen]
     hosts: list[HostSeen]
     """The slowest and most troubled first, a few."""
+    exact: bool = True
+    """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from skitter.errors import UsageError
 
 DEFAULT_PORT = 6379
 SENTINEL_PORT = 26379
+MAX_SHARDS = 256
+"""Every worker asks every shard about once a second."""
 _FORMS = {
     "unix": "unix:///PATH[?db=N]",
     "redis+sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
@@ -37,6 +39,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     tls: bool = False
     ca: str | None = None
     """A file with the certificate authority to believe; None: those of the system."""
+    shards: int | None = None
+    """Into how many a new job is split; None: as many as suit the servers."""
 
     def __str__(self) -> str:
         """For messages: never the password."""
@@ -63,6 +67,7 @@ def parse_address(url: str) -> Address:
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         credentials, _, hosts = parts.netloc.rpartition("@")
         places = _places(hosts, SENTINEL_PORT if scheme == "redis+sentinel" else DEFAULT_PORT)
+        shards = _shards(options.pop("shards", None))
         address = _address(scheme, places, parts.path, options)
     except ValueError as error:
         raise _wrong(scheme) from error
@@ -70,7 +75,10 @@ def parse_address(url: str) -> Address:
         raise _wrong(scheme)
     username, _, password = credentials.partition(":")
     return msgspec.structs.replace(
-        address, username=unquote(username) or None, password=unquote(password) or None if password else None
+        address,
+        username=unquote(username) or None,
+        password=unquote(password) or None if password else None,
+        shards=shards,
     )
 
 
@@ -109,6 +117,14 @@ def _places(hosts: str, default_port: int) -> tuple[Place, ...]:
 def _db(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("not a number of a database")
+    return int(text)
+
+
+def _shards(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_SHARDS:
+        raise ValueError("not a number of shards")
     return int(text)
 
 

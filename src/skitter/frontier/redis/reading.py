@@ -32,11 +32,10 @@ def counts(job: JobRow) -> Counts:
 
 
 def report(answer: Sequence[Any], limit: int) -> Report:
-    record, spec, time, tally, errors, sinks, workers, hosts = answer
+    record, spec, time, tally, errors, sinks, workers, _ = answer
     job, now = wire.job_row(record, spec), float(time)
     bound = wire.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
-    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(hosts, 3))
     return Report(
         job=as_job(job, job.spec.name),
         counts=counts(job),
@@ -48,8 +47,25 @@ def report(answer: Sequence[Any], limit: int) -> Report:
             (WorkerSeen(name.decode(), leased, max(0.0, now - float(at))) for name, at, leased in _tuples(workers, 3)),
             key=lambda worker: worker.id,
         ),
-        hosts=[_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]],
+        hosts=notable(hosts_of(answer), limit),
     )
+
+
+def hosts_of(answer: Sequence[Any]) -> list[tuple[float, HostSeen]]:
+    """The hosts of a report, with how slow and troubled they are."""
+    now, hosts = float(answer[2]), answer[7]
+    return [(float(score), _host_seen(key.decode(), told, now)) for key, score, told in _tuples(hosts, 3)]
+
+
+def notable(hosts: Sequence[tuple[float, HostSeen]], limit: int) -> list[HostSeen]:
+    """The slowest and most troubled first."""
+    return [host for _, host in sorted(hosts, key=lambda pair: (-pair[0], pair[1].key))[:limit]]
+
+
+def delivered(answer: Sequence[Any], target: bytes) -> int:
+    """Up to where a target has the items of the server that reports; all of them when it does not know the target."""
+    found = {name: wire.decode_sink(sink)[0] for name, sink in _tuples(answer[5], 2)}
+    return found.get(target, wire.decode_record(answer[0]).position)
 
 
 def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:

@@ -41,17 +41,38 @@ _log = logging.getLogger("skitter.frontier")
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
 
+class Absence:
+    """Says once that a frontier is away, and once that it is back: however many calls, or nodes, have noticed."""
+
+    def __init__(self) -> None:
+        self._away: set[RedisServer] = set()
+        self._since = 0.0
+
+    def begins(self, server: RedisServer, what: str) -> None:
+        if not self._away:
+            self._since = time.monotonic()
+            _log.warning("%s; waiting until it is back", what)
+        self._away.add(server)
+
+    def ends(self, server: RedisServer) -> None:
+        if server in self._away:
+            self._away.discard(server)
+            if not self._away:
+                _log.warning("the frontier is back after %.1f s", time.monotonic() - self._since)
+
+
 class RedisServer:
     """One Redis, wherever it is now. Calls may run side by side: each has a connection to itself while it lasts."""
 
-    def __init__(self, address: Address, *, patient: bool = False) -> None:
+    def __init__(self, address: Address, *, patient: bool = False, absence: Absence | None = None) -> None:
+        """``absence`` is shared by those whose absence is one piece of news: the nodes of a cluster."""
         self.address = address
         self.life = ""
         """Of the server that was last connected to: another one may lack the newest writes."""
         self._route = route_to(address)
         self._free: list[AbstractConnection] = []
         self._reached = patient
-        self._away_since: float | None = None
+        self._absence = absence or Absence()
 
     async def run(self, name: str, key: str, *arguments: Any) -> Any:
         """Run a script. It is loaded again when the server has forgotten it."""
@@ -74,11 +95,12 @@ class RedisServer:
                 failure = explain(error, str(self.address))
                 if not (failure.passes and self._reached):
                     raise failure.error from error
-                self._say_away(str(failure.error))
+                self._absence.begins(self, str(failure.error))
                 await asyncio.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(wait * 2, MAX_WAIT_SECONDS)
             else:
-                self._say_back()
+                self._reached = True
+                self._absence.ends(self)
                 return answer
 
     async def config(self, name: str) -> str | None:
@@ -163,19 +185,6 @@ class RedisServer:
         if address.tls:
             return SSLConnection(ssl_ca_certs=address.ca, ssl_check_hostname=True, **shared)
         return Connection(**shared)
-
-    # ---- saying so once
-
-    def _say_away(self, what: str) -> None:
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-            _log.warning("%s; waiting until it is back", what)
-
-    def _say_back(self) -> None:
-        self._reached = True
-        if self._away_since is not None:
-            _log.warning("the frontier is back after %.1f s", time.monotonic() - self._away_since)
-            self._away_since = None
 
     async def warn_if_open(self) -> None:
         """A Redis without a password, on an address that the world can reach, belongs to the world."""

@@ -46,6 +46,8 @@ class JobRecord(msgspec.Struct):
     secret: str
     spec_version: int
     settings: dict[str, Any]
+    shards: int = 1
+    changes: int = 0
 
 
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode

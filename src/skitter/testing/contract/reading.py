@@ -70,8 +70,14 @@ class Reviving:
             error_class = "dns" if lease.host_key == "http://h0.example" else "http_4xx"
             await client.end(lease, Ending.DEAD, error_class=error_class, error=name_of(lease), status=404)
         dead = await client.frontier.dead()
+        if not store.order_across_hosts:
+            assert sorted(record.error for record in dead) == sorted(names)
+            names = [record.error for record in dead]
         assert [record.error for record in dead] == names
-        assert dead[0].url == "http://h0.example/0"
+        for host in ("h0", "h1", "h2"):
+            mine = [name for name in names if name.startswith(host)]
+            assert mine == sorted(mine), "inside a host always"
+        assert next(record.url for record in dead if record.error == "h0/0") == "http://h0.example/0"
         assert [record.error for record in await client.frontier.dead("dns")] == ["h0/0", "h0/3", "h0/6"]
         assert await client.frontier.dead("tls") == []
         pages = [await client.frontier.dead("", 3, after) for after in (0, 3, 6)]

@@ -37,6 +37,8 @@
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
+--   permitted     set     at the lead of a job with shards: what stands in permits
+--   targets       hash    at the lead of a job with shards: target -> where it is in each shard's outbox (open_target.lua)
 --
 -- A host stands in ready:P, in waiting, or in neither. A request is in seen:N, and unless it is done or
 -- redirected in exactly one of q:P:HOST, requests, holds.
@@ -55,6 +57,8 @@ local BATCH = 1000
 local EPOCHS_A_SECOND = 100000
 local POLL_SECONDS = 1.0
 local J, RUN, S, now
+-- Where a shard's requests were when its record was read.
+local counted
 
 -- Time never goes back, and does not stand still when the server's clock was set back.
 local function read_clock()
@@ -73,6 +77,12 @@ local function read_clock()
   J.clock, J.wall = now, wall
   -- Epochs follow the clock, so that none is given twice even if a crash took the newest ones back.
   if J.next_epoch then J.next_epoch = math.max(J.next_epoch, math.floor(now * EPOCHS_A_SECOND)) end
+  -- No two shards give the same one: each has its own remainder.
+  if J.shards and J.next_epoch then J.next_epoch = J.next_epoch + (J.shard - J.next_epoch) % J.shards end
+end
+
+local function places_of(job)
+  return table.concat({job.queued, job.delayed, job.leased, job.done, job.redirected, job.dead, job.excluded}, ' ')
 end
 
 local function use_job(job)
@@ -85,11 +95,37 @@ local function load_job()
   if not stored then return false end
   use_job(unpacked(stored))
   read_clock()
+  if J.shards then counted = places_of(J) end
   return true
 end
 
 local function save_job()
+  if counted and counted ~= places_of(J) then J.changes = J.changes + 1 end
   call('SET', KEYS[1], pack(J))
+end
+
+-- A job's record in a new run, or in its first.
+local function new_job(old, secret, bucket_mean, settings)
+  return {
+    state = 'running', run = old and old.run + 1 or 1, seeding = true, seed_losses = 0,
+    started_at = now, ended_at = 0, reason = '',
+    queued = 0, delayed = 0, leased = 0, done = 0, redirected = 0, dead = 0, excluded = 0,
+    -- Sequences. Epochs and positions go on in a new run, so that nothing of an old one fits.
+    next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
+    first_item = (old and old.position or 0) + 1,
+    -- The buckets of seen: their number, and their number when the present round of splits began.
+    buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
+    clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
+    spec_version = 1, settings = settings, format = 1,
+  }
+end
+
+-- What a shard's record has besides (6_shards.lua).
+local function as_shard(job, old, shards, shard)
+  job.shards, job.shard, job.version, job.changes = shards, shard, old and old.version or 0, old and old.changes or 0
+  job.sealed, job.seal, job.sealing = 0, old and old.seal or 0, false
+  job.allotted, job.allotment, job.given, job.permits = 0, 0, {}, 0
+  return job
 end
 
 -- Times travel as text: a number in a reply would lose its fraction.
@@ -149,9 +185,14 @@ local function seeding_over(problem)
   if problem ~= '' then J.reason = problem end
 end
 
--- Promise 6, and the ends of a drain and of a limit.
+-- How many pages may end done here; nil: any number. A shard has its part of the job's number (share.lua).
+local function page_limit()
+  return S.max_pages and (J.shards and J.allotted or S.max_pages)
+end
+
+-- Promise 6, and the ends of a drain and of a limit. A shard does not know the others: the client asks them all.
 local function settle()
-  if J.state == 'finished' then return end
+  if J.state == 'finished' or J.shards then return end
   if not J.seeding and J.queued + J.delayed + J.leased == 0 then
     J.state, J.ended_at = 'finished', now
   elseif J.state == 'running' and S.max_pages and J.done >= S.max_pages then

@@ -10,6 +10,9 @@ local SEED_KEY = 's'
 
 local ended, ended_of = {}, {}
 local leases, new_fields, new_keys = {}, {}, {}
+-- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
+-- would have been granted if this shard's part of max_pages were larger.
+local asked, goes_first, short = false, false, false
 
 local function work_of(lease_key)
   if lease_key == SEED_KEY then return SEED end
@@ -137,7 +140,7 @@ end
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted.
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
-  J.next_epoch = epoch + 1
+  J.next_epoch = epoch + (J.shards or 1)
   new_fields[#new_fields + 1] = lease_key
   new_fields[#new_fields + 1] = struct.pack(
     HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
@@ -245,9 +248,10 @@ local function serve_again(queues, order, key, top)
   queue[#queue + 1] = key
 end
 
--- The next host of the highest priority, out of its queue; nil when there is none.
-local function next_host(queues, order)
+-- The next host of the highest priority, out of its queue; nil when there is none (from the floor up).
+local function next_host(queues, order, floor)
   for _, top in ipairs(order) do
+    if floor and top < floor then return end
     local queue = queues[top]
     local key = queue[queue.at]
     if key then
@@ -259,13 +263,14 @@ local function next_host(queues, order)
 end
 
 -- Promise 5. `held` is what the worker has already; nil: it shall get nothing that is to be leased alone.
-local function grant_hosts(worker, limit, held)
+-- `floor`: other shards have something of this priority, so nothing below it is granted here.
+local function grant_hosts(worker, limit, held, floor)
   save_hosts()
   if limit <= 0 then return end
   local queues, order = ready_hosts(limit)
   local count = 0
   while count < limit do
-    local key = next_host(queues, order)
+    local key = next_host(queues, order, floor)
     if not key then break end
     local h = host_of(key)
     if needs_gate(h) then
@@ -274,6 +279,7 @@ local function grant_hosts(worker, limit, held)
         count = count + 1
       elseif held then
         if held == 0 and #leases == 0 then grant_gate(worker, key, true) end
+        goes_first = true
         break
       end
     else
@@ -307,31 +313,36 @@ local function grant_suspect(worker, id, row)
   grant_row(worker, key, id, row, true)
 end
 
-local function grant(worker, limit)
+-- `others`: what the worker does in other shards: {leases it holds there, whether it seeds, the priority below which they
+-- have something better}.
+local function grant(worker, limit, others)
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
-  local held = call('SCARD', RUN .. 'held:' .. worker)
+  local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
     local seeder = load_holds({SEED_KEY})[1]
     if not seeder then
       -- What is to be leased alone waits until a worker holds nothing; until then it gets nothing more.
       if J.seed_losses >= LOSSES_BEFORE_ALONE then
         if held == 0 then hold_for(worker, SEED_KEY, '', nil, true) end
+        goes_first = true
         return
       end
       hold_for(worker, SEED_KEY, '', nil)
-      return grant_hosts(worker, limit - 1, nil)
+      return grant_hosts(worker, limit - 1, nil, others[3])
     end
-    if seeder[WORKER] == worker then
-      -- A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
-      return grant_hosts(worker, limit, nil)
-    end
+    others[2] = others[2] or seeder[WORKER] == worker
+  end
+  if others[2] then
+    -- A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
+    return grant_hosts(worker, limit, nil, others[3])
   end
   local id, row = find_suspect()
   if id then
     if held == 0 then grant_suspect(worker, id, row) end
+    goes_first = true
     return
   end
-  grant_hosts(worker, limit, held)
+  grant_hosts(worker, limit, held, others[3])
 end
 
 local function load_sinks()
@@ -353,7 +364,9 @@ local function first_score(name)
 end
 
 -- What may start now, and the state of the job. `known`: permits that this client was told of in run `run`.
-local function lease(worker, limit, run, known)
+-- `others` is given for a shard only.
+local function lease(worker, limit, run, known, others)
+  asked = worker
   call('ZADD', BASE .. 'workers', now, worker)
   reap()
   wake()
@@ -363,8 +376,11 @@ local function lease(worker, limit, run, known)
     if outbox_is_full() then
       blocked_by = 'sink'
     else
-      if S.max_pages then limit = math.min(limit, S.max_pages - J.done - J.leased) end
-      grant(worker, limit)
+      local maximum = page_limit()
+      if maximum and maximum - J.done - J.leased < limit then
+        limit, short = maximum - J.done - J.leased, J.queued > 0 or J.seeding
+      end
+      grant(worker, limit, others or {0, false})
     end
   end
   save_hosts()

@@ -11,6 +11,7 @@
 -- Answers a text of 1 and 0, and a grant when some were wanted.
 
 if not load_job() then return false end
+asked = ARGV[2]
 
 local heads, at = unpacked(ARGV[6]), 7
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
