@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from skitter.frontier.contract import Frontier
@@ -57,29 +58,29 @@ class _Opening:
         self._absence = Absence()
         self._server = RedisServer(address, patient=patient, absence=self._absence)
         self._opened: Frontier | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     async def _frontier(self) -> Frontier:
         """A job that does not exist is asked for again at the next call."""
-        if self._opened is None:
-            record = await self._server.command("GET", prefix_of(self._name) + "job")
-            if record is None:
-                return RedisFrontier(self._server, self._name, self._clock)
-            self._open(decode_record(record).shards)
-        assert self._opened is not None
-        return self._opened
+        if self._opened is not None:
+            return self._opened
+        async with self._one_at_a_time:
+            if self._opened is None:
+                record = await self._server.command("GET", prefix_of(self._name) + "job")
+                if record is None:
+                    return self._of(1)
+                self._opened = self._of(decode_record(record).shards)
+            return self._opened
 
-    def _open(self, shards: int) -> Frontier:
+    def _of(self, shards: int) -> Frontier:
         if shards == 1:
-            self._opened = RedisFrontier(self._server, self._name, self._clock)
-        else:
-            prefixes = prefixes_of(self._name, shards)
-            self._opened = ShardedFrontier(
-                [
-                    Shard(self._server_of(number), self._name, self._clock, prefix, number)
-                    for number, prefix in enumerate(prefixes)
-                ]
-            )
-        return self._opened
+            return RedisFrontier(self._server, self._name, self._clock)
+        return ShardedFrontier(
+            [
+                Shard(self._server_of(number), self._name, self._clock, prefix, number)
+                for number, prefix in enumerate(prefixes_of(self._name, shards))
+            ]
+        )
 
     def _server_of(self, shard: int) -> RedisServer:
         """In a cluster every shard may be on another node, so each finds its own way."""
@@ -97,12 +98,15 @@ class _Opening:
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         await self._frontier()
-        frontier = self._opened or self._open(await self._shards_of_new())
-        while True:
-            try:
-                return await frontier.begin(spec, fresh=fresh, sinks=sinks)
-            except OtherShardsError as error:
-                frontier = self._open(error.shards)
+        async with self._one_at_a_time:
+            if self._opened is None:
+                self._opened = self._of(await self._shards_of_new())
+            while True:
+                try:
+                    return await self._opened.begin(spec, fresh=fresh, sinks=sinks)
+                except OtherShardsError as error:
+                    await self._opened.close()
+                    self._opened = self._of(error.shards)
 
     async def job(self) -> Job:
         return await (await self._frontier()).job()

@@ -68,12 +68,14 @@ class Order:
         small = [f"s{number}/{page}" for number in range(9) for page in range(3)]
         await client.add(*small)
         done: list[str] = []
-        for _ in range(3):
+        rounds = 3 if store.order_across_hosts else 20
+        for _ in range(rounds):
             leases = await client.lease(limit=10)
             done += names_of(leases)
             await client.end_all(leases)
-        assert set(small) <= set(done), "ten hosts and three rounds"
-        assert Counter(name.partition("/")[0] for name in done)["big"] == 3
+        assert set(small) <= set(done), "ten hosts and three rounds, or some more where hosts are in several places"
+        if store.order_across_hosts:
+            assert Counter(name.partition("/")[0] for name in done)["big"] == 3
 
     async def test_one_grant_is_shared_fairly(self, store: ContractStore) -> None:
         store.needs_order_across_hosts()
