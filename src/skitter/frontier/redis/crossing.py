@@ -34,6 +34,7 @@ class Crossing:
     async def add(self, entries: Sequence[Entry]) -> int:
         """How many were new. A finished job goes on if any were."""
         new = 0
+        await self._split.keep_step()
         left = self._by_shard(entries)
         while left:
             run = (await self._split.lead.stand()).run
@@ -52,6 +53,7 @@ class Crossing:
 
     async def carry(self, outcomes: Sequence[Outcome]) -> list[Outcome | None]:
         """The outcomes with the links of their own shard only, once all others are where they belong; None: refused."""
+        await self._split.keep_step()
         ahead = self._crossing(outcomes)
         runs = await self._runs_of(outcomes, ahead)
         carried: list[Outcome | None] = list(outcomes)
@@ -127,9 +129,7 @@ class Crossing:
             answers = await self._send(run, permits, groups)
             left: dict[Shard, list[Entry]] = {}
             for (shard, group), answer in zip(groups.items(), answers, strict=True):
-                if answer == "over" or (
-                    answer == "sealed" and not await self._split.reopen(run, finished=False)
-                ):
+                if answer == "over" or (answer == "sealed" and not await self._split.reopen(run, finished=False)):
                     refused += sources[shard]
                 elif answer in ("behind", "sealed"):
                     left[shard] = group

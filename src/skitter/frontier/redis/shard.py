@@ -18,7 +18,7 @@ from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 
-STANDING_FIELDS = 21
+STANDING_FIELDS = 23
 LEAD = 0
 """The shard whose record is the truth about the job as a whole."""
 _NO_PERMITS = (0, 2**31)
@@ -59,6 +59,10 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     """More would have been granted if more were allotted."""
     due_seconds: float
     """Until a delayed request or a host that waits may be due."""
+    sealed: int
+    """The seal that is on it, or 0."""
+    job: str
+    """Tells jobs of the same name apart: the beginning of its secret."""
 
     @property
     def idle(self) -> bool:

@@ -82,7 +82,7 @@ class ShardedFrontier:
         for shard, places in homes.items():
             if shard not in self._renewing:
                 mine = [leases[place] for place in places]
-                renewing = asyncio.create_task(self._split.at(shard, lambda shard, mine=mine: shard.renew(worker, mine)))
+                renewing = asyncio.create_task(self._renew(shard, worker, mine))
                 self._renewing[shard] = renewing
                 renewing.add_done_callback(functools.partial(self._renewed, shard))
                 asked[renewing] = places
@@ -91,6 +91,9 @@ class ShardedFrontier:
             for place, is_kept in zip(asked[renewing], renewing.result(), strict=True):
                 kept[place] = is_kept
         return kept
+
+    async def _renew(self, shard: Shard, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        return await self._split.at(shard, lambda shard: shard.renew(worker, leases))
 
     def _renewed(self, shard: Shard, renewing: asyncio.Task[list[bool]]) -> None:
         del self._renewing[shard]

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from skitter.frontier.redis.shard import LEAD, Shard, ShardAbsentError, Standing
 from skitter.model.job import State
@@ -80,17 +80,21 @@ class Split:
     # ---- following the lead
 
     async def keep_step(self) -> None:
-        """Bring up to date every shard that is known to be behind. Costs nothing when there is none."""
+        """Bring up to date every shard that is known to be behind. Costs nothing when there is none.
+
+        What is left of an earlier job of the same name is as good as behind.
+        """
         await self.meet()
-        version = self.version
-        behind = [shard for shard in self.shards if shard.present.version < version]
-        if behind:
+        while True:
+            version, job = self.version, self.lead.present.job
+            behind = [shard for shard in self.shards if shard.present.version < version or shard.present.job != job]
+            if not behind:
+                return
             await self._tell([shard for shard in behind if shard is not self.lead], version)
 
     async def _tell(self, shards: Iterable[Shard], version: int) -> None:
         told = await self.lead.told_to_others(version)
         await together(shard.follow(told) for shard in shards)
-        # The lead may have counted up because it was behind itself: the next look finds who has not heard of that.
 
     # ---- sealing and settling
 
@@ -136,7 +140,8 @@ class Split:
 
     async def reopen(self, run: int | None, *, finished: bool) -> bool:
         """There is work for a shard that is sealed; ``finished``: a finished job goes on. False: it does not."""
-        seal = await self.lead.step("reopen", "" if run is None else run, int(finished))
+        newest = max(shard.present.sealed for shard in self.shards)
+        seal = await self.lead.step("reopen", "" if run is None else run, int(finished), newest)
         if seal < 0:
             return False
         await self.keep_step()
@@ -155,9 +160,7 @@ def number_of(host_key: str, shards: int) -> int:
 
 async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
     """Side by side; when one fails, the others are not left running."""
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(call) for call in calls]
-    if len(tasks) == 1:
-        return [await tasks[0]]
+    tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

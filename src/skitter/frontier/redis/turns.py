@@ -8,6 +8,7 @@ leased alone, and a worker that holds something anywhere gets nothing more until
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import time
 
@@ -99,13 +100,16 @@ class Turns:
         elsewhere = sum(other.held_by.get(worker, 1) for other in others)
         seeds = any(worker in other.seeders for other in others)
         while True:
-            version = split.version
-            grant = await split.at(
-                shard,
-                lambda shard: shard.visit(
-                    worker, limit, version=version, elsewhere=elsewhere, seeds=seeds, floor=floor
-                ),
+            visit = functools.partial(
+                Shard.visit,
+                worker=worker,
+                limit=limit,
+                version=(version := split.version),
+                elsewhere=elsewhere,
+                seeds=seeds,
+                floor=floor,
             )
+            grant = await split.at(shard, visit)
             if shard.present.version >= version:
                 return grant.leases
             await split.keep_step()

@@ -97,6 +97,6 @@ local function standing()
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
     ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
-    text(math.min(first_score('delayed'), first_score('waiting'))),
+    text(math.min(first_score('delayed'), first_score('waiting'))), J.sealed, string.sub(J.secret, 1, 8),
   }
 end

@@ -3,8 +3,9 @@
 --
 --   job (written)
 --
--- ARGV: time, run or nothing, whether a finished job goes on. Answers the newest seal, or -1 when the job stays as it is:
--- it is finished, or in another run.
+-- ARGV: time, run or nothing, whether a finished job goes on, the newest seal that the client has seen (a lead that lost its
+-- newest writes in a failover may not know it). Answers the newest seal, or -1 when the job stays as it is: it is
+-- finished, or in another run.
 
 if not load_job() then return false end
 if ARGV[2] ~= '' and J.run ~= tonumber(ARGV[2]) then return -1 end
@@ -13,6 +14,6 @@ if J.state == 'finished' then
   reopen()
   changed()
 end
-J.sealing = false
+J.sealing, J.seal = false, math.max(J.seal, tonumber(ARGV[4]))
 save_job()
 return J.seal
