@@ -1,4 +1,4 @@
-"""The frontier contract over a job in shards: each method goes to the shards that it concerns, and they stay one job."""
+"""The frontier contract over a job in shards: each method goes to the shards it concerns, and they stay one job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
 
 RENEWAL_SECONDS = 2.0
-"""A shard that has not answered a renewal by then is left to itself: the leases of the others must not expire with it."""
+"""A shard that has not answered a renewal by then is left to itself: leases of the others must not expire with it."""
 
 
 class ShardedFrontier:

@@ -1,7 +1,7 @@
 """The shards of a job together: which one has a host, how the others follow the lead, and how they end as one.
 
-The lead decides first and the others follow. Whoever dies between the two leaves a shard whose version is older than the
-lead's: it grants nothing to a client that knows better, and every client that meets it brings it up to date.
+The lead decides first and the others follow. Whoever dies between the two leaves a shard whose version is older than
+the lead's: it grants nothing to a client that knows better, and every client that meets it brings it up to date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The outbox of a job in shards: every shard keeps the items of its pages, and the lead one record for each target.
 
-The record says where the target is in every shard's outbox, and which items come next: the plan. A plan is written
-down before its items are handed out, so that whoever reads them again after a crash gets them in the same order. A position is
-the number of all items up to an item, in that order.
+The record says where the target is in every shard's outbox, and which items come next: the plan. A plan is written down
+before its items are handed out, so that whoever reads them again after a crash gets them in the same order. A position
+is the number of all items up to an item, in that order.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Targets:
         return _Course(vector, plan)
 
     async def _parts(self, course: _Course, limit: int) -> list[int]:
-        """What comes after the plan: the items of one shard after the other, beginning with the one whose turn it is."""
+        """What comes after the plan: items of one shard after the other, beginning with the one whose turn it is."""
         parts: list[int] = []
         planned = course.after(course.planned).vector
         standings = await self._split.stand()

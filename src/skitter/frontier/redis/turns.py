@@ -39,6 +39,10 @@ class Turns:
             await self._split.keep_step()
             self._visited.clear()
             full = self._outbox_is_full()
+            if full:
+                # The sinks may have caught up since.
+                await self._split.stand()
+                full = self._outbox_is_full()
             leases = [] if full else await self._grant(worker, limit)
             await self._look_after(worker, everyone=len(leases) < limit or not limit)
             await self._split.settle(self._split.shards)
