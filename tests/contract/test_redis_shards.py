@@ -30,7 +30,7 @@ SHARDS = 3
 LEASE_SECONDS = 30.0
 
 
-class Died(Exception):
+class DiedError(Exception):
     """A client that was killed."""
 
 
@@ -59,10 +59,10 @@ class Place:
         async def run_until_death(*arguments: Any) -> Any:
             left[0] -= 1
             if left[0] < 0 and not (left[0] == -1 and answered):
-                raise Died
+                raise DiedError
             answer = await run(*arguments)
             if left[0] < 0:
-                raise Died
+                raise DiedError
             return answer
 
         frontier._server.run = run_until_death
@@ -214,6 +214,9 @@ class Crawl:
         self.web = {f"{host}/1": [f"{other}/{page}" for other in self.hosts for page in (2, 3)] for host in self.hosts}
         self.fingerprinter = Fingerprinter(b"the same")
         self.spec = JobSpec(name="job", spider="", settings={"obey_robots": False, "lease_seconds": LEASE_SECONDS})
+        self.written: list[str] = []
+        """What a sink had written when its process died, from this position on."""
+        self.base = 0
 
     @property
     def pages(self) -> set[str]:
@@ -265,9 +268,6 @@ class Crawl:
             assert await frontier.items_done("out", "last", SinkProgress(items[-1].position, b"m"))
         assert sorted(written) == sorted(self.pages), Counter(written) - Counter(self.pages)
 
-    written: list[str] = []
-    base = 0
-
 
 async def survive(
     place: Place, prepare: Callable[[Crawl], Awaitable[Any]], step: Callable[[Crawl, Any, Any], Awaitable[Any]]
@@ -281,7 +281,7 @@ async def survive(
             state = await prepare(crawl)
             try:
                 await step(crawl, place.doomed(calls, answered=answered), state)
-            except Died:
+            except DiedError:
                 deaths += 1
                 await crawl.finish()
             else:
@@ -321,7 +321,7 @@ async def test_a_crash_while_a_new_run_begins(place: Place) -> None:
         await half_done(crawl)
         try:
             await begin(crawl, place.doomed(calls, answered=True), None)
-        except Died:
+        except DiedError:
             deaths += 1
             # The command is given again, as a person would.
             await survived(crawl)
@@ -415,7 +415,7 @@ async def test_a_crash_while_a_batch_is_delivered(place: Place) -> None:
                 written = [item.record.decode() for item in items]
                 await crawl.work(frontier)
                 await doomed.items_done("out", "owner", SinkProgress(items[-1].position, b"m"))
-            except Died:
+            except DiedError:
                 deaths += 1
             after = await frontier.open_sink("out", "owner")
             assert after.position - crawl.base in (0, len(written))

@@ -1,5 +1,5 @@
-"""kill -9 of workers and of a master of a Redis Cluster that writes everything to disk, in the middle of a crawl of a job in
-shards: nothing is lost, nothing is doubled."""
+"""kill -9 of workers and of a master of a Redis Cluster that writes everything to disk, in the middle of a crawl:
+nothing is lost, nothing is doubled."""
 
 from __future__ import annotations
 

@@ -38,9 +38,13 @@ class RedisAgrees(FrontiersAgree):
 
 
 class FollowerAgrees(RedisAgrees):
-    """A job in three shards whose hosts all belong to one that is not the lead: everything is compared exactly."""
+    """A job in three shards whose hosts all belong to one that is not the lead: everything is compared exactly.
+
+    But for a limit of pages: a shard that is given more of it is asked again, and a gate takes nobody's place.
+    """
 
     options = "?shards=3"
+    same_limit = False
 
 
 class ShardsAgree(RedisAgrees):

@@ -1,8 +1,8 @@
 """Links between shards: they are added where they belong first, and the page is acked after. Never the reverse.
 
 Who dies in between leaves a page that is fetched again and links that are known by then. Before anything is added, the
-page's own shard is asked whether the lease is still current: so a worker that was away for too long adds nothing, but for
-the instant between the question and the add.
+page's own shard is asked whether the lease is still current: so a worker that was away for too long adds nothing, but
+for the instant between the question and the add.
 """
 
 from __future__ import annotations

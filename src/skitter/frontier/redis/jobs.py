@@ -25,8 +25,8 @@ def prefix_of(job_name: str, shard: str = "0") -> str:
 def prefixes_of(job_name: str, shards: int) -> list[str]:
     """How the keys of each shard begin.
 
-    A Redis Cluster keeps the keys of a hash tag together, in one of its slots. The names are chosen so that the slots
-    lie in as many equal parts of the whole as there are shards: nodes that share the slots evenly share the shards evenly.
+    A Redis Cluster keeps the keys of a hash tag together, in one of its slots. The names are chosen so that one slot
+    lies in each of as many equal parts of all: nodes that share the slots evenly share the shards evenly.
     """
     lead = prefix_of(job_name)
     prefixes = [lead]

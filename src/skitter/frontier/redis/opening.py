@@ -32,7 +32,7 @@ from skitter.model.request import Entry
 
 SHARDS_PER_MASTER = 2
 """Of a new job in a Redis Cluster. So the cluster may grow to twice its masters, and each has a part of the job. More
-would cost more calls: every worker asks every shard about once a second, and a batch of outcomes is cut into more pieces."""
+would cost more calls: a worker asks each shard about once a second, and a batch of outcomes is cut into more pieces."""
 
 
 def redis_frontier(

@@ -89,7 +89,7 @@ class Shard(RedisFrontier):
         self.held_by: dict[str, int] = {}
         """How many leases each worker of this client holds here, as far as it is known."""
         self.alone: set[str] = set()
-        self.seeders: set[str] = set()
+        self._seeders: set[str] = set()
         self._shards_and_items = (1, 0)
 
     @property
@@ -102,6 +102,10 @@ class Shard(RedisFrontier):
     def is_due(self) -> bool:
         """Something may have become ready there since it was last asked."""
         return self._stood_at + self.present.due_seconds <= time.monotonic()
+
+    def is_seeded_by(self, worker: str) -> bool:
+        """As far as it is known."""
+        return self.present.seeding == 2 and worker in self._seeders
 
     @property
     def life(self) -> str:
@@ -141,7 +145,7 @@ class Shard(RedisFrontier):
         held, alone, seeds = of_worker
         self.held_by[worker] = held
         (self.alone.add if alone else self.alone.discard)(worker)
-        (self.seeders.add if seeds else self.seeders.discard)(worker)
+        (self._seeders.add if seeds else self._seeders.discard)(worker)
 
     # ---- asking
 
@@ -216,7 +220,7 @@ class Shard(RedisFrontier):
     def forget_worker(self, worker: str) -> None:
         self.held_by.pop(worker, None)
         self.alone.discard(worker)
-        self.seeders.discard(worker)
+        self._seeders.discard(worker)
 
     # ---- steps between shards
 

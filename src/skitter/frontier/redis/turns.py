@@ -62,7 +62,7 @@ class Turns:
         if await self._is_alone(worker):
             return []
         lead = self._split.lead
-        if lead.present.seeding and worker not in lead.seeders:
+        if lead.present.seeding and not lead.is_seeded_by(worker):
             # Before anything else: whoever had the seeding may have lost it meanwhile.
             await self._visit(lead, worker, 0)
         leases: list[Lease] = []
@@ -102,7 +102,7 @@ class Turns:
         others = [other for other in split.shards if other is not shard]
         # Not known counts as one: it is asked for when it matters.
         elsewhere = sum(other.held_by.get(worker, 1) for other in others)
-        seeds = any(worker in other.seeders for other in others)
+        seeds = any(other.is_seeded_by(worker) for other in others)
         while True:
             visit = functools.partial(
                 Shard.visit,
@@ -129,7 +129,8 @@ class Turns:
         """What goes first there waits until the worker holds nothing, or seeds, elsewhere. Ask, instead of guessing."""
         others = [other for other in self._split.shards if other is not shard]
         await self._split.each(lambda other: other.stand(worker), others)
-        return not any(other.held_by.get(worker) for other in others) or any(worker in o.seeders for o in others)
+        holds = any(other.held_by.get(worker) for other in others)
+        return not holds or any(other.is_seeded_by(worker) for other in others)
 
     def _outbox_is_full(self) -> bool:
         """Of all shards together, as far as this client knows: it asks each of them every second."""

@@ -45,6 +45,8 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     same_choice = True
     """The other backend breaks ties among equally ready hosts as the oracle does."""
+    same_limit = True
+    """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
     order_across_hosts = True
     """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
     which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
@@ -94,7 +96,8 @@ class FrontiersAgree(RuleBasedStateMachine):
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3))
     def begins(self, job_settings: dict[str, Any], seeds: set[str]) -> None:
         # Where a limit cuts a grant short, the choice would show.
-        self.settings = job_settings if self.same_choice else {**job_settings, "max_pages": None}
+        self.has_limit = self.same_choice and self.same_limit
+        self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
         self.begin(fresh=False)
         self.leases("w1", 1)
         self.commit(
@@ -117,7 +120,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         if how == "other seeds":
             self.is_refused()
             return
-        if how == "another limit" and report.counts.unfinished and self.same_choice:
+        if how == "another limit" and report.counts.unfinished and self.has_limit:
             self.settings = {**self.settings, "max_pages": max_pages}
         begun = self.begin(fresh=how == "fresh")
         delivered = all(sink.undelivered == 0 for sink in report.sinks)
