@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -200,6 +201,41 @@ async def test_permits_reach_a_worker_whichever_shard_it_visits(place: Place) ->
     await first.add(f"{far}/1", seed=True)
     grant = await second.grant("w2", 1)
     assert grant.permitted == [f"http://{far}.example"]
+
+
+# ---- a node that is away
+
+
+async def test_a_node_that_is_away_is_said_once_and_holds_up_no_renewal(
+    own_services: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = own_services.need("redis-cluster")["url"]
+    node = RedisServer(Address(places=parse_address(url).places[:1]))
+    frontier = redis_frontier(url, "job")
+    client = Client(frontier, "job", set())
+    await client.seeded(*(f"h{number}/1" for number in range(30)))
+    leases = await client.lease("w")
+    assert len(leases) == 30
+    tags = prefixes_of("job", 6)
+    slot = next(slot for slot in range(SLOTS // 3) if slot not in map(slot_of, tags))
+    with caplog.at_level(logging.WARNING, "skitter.frontier"):
+        # Not all slots are served any more: the node answers CLUSTERDOWN.
+        await node.command("CLUSTER", "DELSLOTS", slot)
+        counting = asyncio.create_task(frontier.counts())
+        leasing = asyncio.create_task(frontier.lease("w", 5))
+        kept = await asyncio.wait_for(frontier.renew("w", leases), 10)
+        assert kept == [True] * 30
+        assert not counting.done()
+        await node.command("CLUSTER", "ADDSLOTS", slot)
+        assert (await asyncio.wait_for(counting, 30)).leased == 30
+        assert (await asyncio.wait_for(leasing, 30)).leases == []
+    said = [record.message for record in caplog.records]
+    assert sum("waiting until it is back" in line for line in said) == 1, said
+    assert sum("is back after" in line for line in said) == 1, said
+    await client.end_all(leases)
+    assert await client.state() is State.FINISHED
+    await frontier.close()
+    await node.close()
 
 
 # ---- what a crash between two steps leaves

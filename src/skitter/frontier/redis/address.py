@@ -15,7 +15,7 @@ MAX_SHARDS = 256
 _FORMS = {
     "unix": "unix:///PATH[?db=N]",
     "redis+sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
-    "redis+cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…",
+    "redis+cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…[?shards=N]",
 }
 _PLAIN_FORM = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for an own CA)"
 
