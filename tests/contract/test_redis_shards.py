@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
+from skitter.errors import FrontierError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
@@ -164,6 +166,26 @@ async def test_what_a_job_of_the_same_name_has_left_in_a_shard_is_removed(place:
     again = place.client()
     assert await again.begin() is Begun.NEW
     assert await again.add(*(f"{host}/1" for host in hosts_apart())) == SHARDS
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "100000"])
+def test_a_number_of_shards_that_is_none_is_a_usage_error(number: str) -> None:
+    with pytest.raises(UsageError, match="not an address"):
+        parse_address(f"redis://localhost?shards={number}")
+
+
+async def test_a_shard_that_lost_everything_is_an_error_and_not_an_empty_queue(place: Place) -> None:
+    client = place.client()
+    await client.seeded(*(f"{host}/1" for host in hosts_apart()))
+    server = RedisServer(parse_address(place.url))
+    last = prefixes_of("job", SHARDS)[-1]
+    await server.command("UNLINK", *await server.command("KEYS", last + "*"))
+    await server.close()
+    with pytest.raises(FrontierError, match="a part of job job is gone: shard 2") as caught:
+        await place.client().counts()
+    assert "--fresh" in caught.value.hint
+    assert await client.begin(fresh=True) is Begun.RERUN
+    assert await client.add(*(f"{host}/1" for host in hosts_apart())) == SHARDS
 
 
 # ---- order
@@ -464,6 +486,29 @@ async def test_a_crash_while_a_batch_is_delivered(place: Place) -> None:
             if calls and doomed._server.run and not deaths_left(doomed):
                 break
     assert deaths >= 16
+
+
+async def test_a_crash_while_a_target_is_forgotten_holds_up_nobody(place: Place) -> None:
+    for answered in (False, True):
+        for calls in range(20):
+            crawl = Crawl(place)
+            crawl.spec = msgspec.structs.replace(crawl.spec, settings={**crawl.spec.settings, "max_outbox_items": 2})
+            frontier = await crawl.begun()
+            await frontier.open_sink("out", "owner")
+            for _ in range(2):
+                await crawl.work(frontier)
+            assert (await frontier.lease("w", 100)).blocked_by == "sink"
+            doomed, died = place.doomed(calls, answered=answered), False
+            try:
+                await doomed.close_sink("out", "owner", forget=True)
+            except DiedError:
+                died = True
+            helper = place.frontier()
+            if [sink.target for sink in (await helper.report()).sinks] == []:
+                grant = await helper.lease("helper", 100)
+                assert (grant.blocked_by, len(grant.leases) > 0) == ("", True)
+            if not died:
+                break
 
 
 def deaths_left(doomed: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.errors import FrontierError
 from skitter.frontier.books import as_job
 from skitter.frontier.redis import wire
 from skitter.frontier.redis.frontier import RedisFrontier
@@ -235,6 +236,11 @@ class Shard(RedisFrontier):
         if left == -1:
             await remove_keys(self._server, self._prefix)
             left = await self._call("follow", self.number, told, *flags([True]))
+        if left == -2:
+            raise FrontierError(
+                f"a part of job {self._name} is gone: shard {self.number}, on {self._server.address}",
+                hint="its server has lost it; --fresh begins a new run, skitter drop removes the job",
+            )
         if left:
             await forget_runs(self._server, self._prefix, keep=self.present.run)
 

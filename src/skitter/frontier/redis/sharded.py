@@ -54,6 +54,7 @@ class ShardedFrontier:
         lead.is_to_be(len(shards), sum(await together(shard.count_items() for shard in shards)))
         begun = await lead.begin(spec, fresh=fresh, sinks=sinks)
         await self._split.stand()
+        await lead.step("complete", lead.present.run)
         return begun
 
     async def job(self) -> Job:

@@ -67,6 +67,7 @@ class Targets:
             return None
         vector, plan, mark, closed = answer
         # Every shard keeps items for it from now on, if it did not before.
+        await self._split.keep_step()
         kept = await self._split.each(lambda shard: shard.step("keep_items", target))
         if vector is None:
             vector = kept
@@ -105,9 +106,8 @@ class Targets:
         return True
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
-        closed = await self._split.lead.step("close_target", target, owner, int(forget))
-        if closed and forget:
-            await self._split.each(lambda shard: shard.step("forget_items", target, ""))
+        await self._split.lead.step("close_target", target, owner, int(forget))
+        await self._split.keep_step()
 
     # ---- the record at the lead
 

@@ -124,7 +124,7 @@ end
 local function as_shard(job, old, shards, shard)
   job.shards, job.shard, job.version, job.changes = shards, shard, old and old.version or 0, old and old.changes or 0
   job.sealed, job.seal, job.sealing = 0, old and old.seal or 0, false
-  job.allotted, job.allotment, job.given, job.permits = 0, 0, {}, 0
+  job.allotted, job.allotment, job.given, job.permits, job.complete = 0, 0, {}, 0, false
   return job
 end
 

@@ -12,6 +12,7 @@
 --   allotment        the number of the allotment that said so (share.lua)
 --   given            at the lead: {allotment, pages} of each shard, which it never has more than
 --   permits          how many host keys are permitted in the job (permit.lua)
+--   complete         at the lead: every shard has heard of this run
 
 local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL = 1, 2, 3, 4, 5
 

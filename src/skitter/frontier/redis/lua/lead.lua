@@ -13,5 +13,5 @@ if J.version < tonumber(ARGV[2]) then
 end
 return pack({
   version = J.version, run = J.run, state = J.state, shards = J.shards, settings = S, bucket_mean = J.bucket_mean,
-  secret = J.secret, permits = J.permits, targets = call('HKEYS', RUN .. 'targets'),
+  secret = J.secret, permits = J.permits, complete = J.complete, targets = call('HKEYS', RUN .. 'targets'),
 })

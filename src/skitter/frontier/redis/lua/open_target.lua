@@ -7,7 +7,12 @@
 -- Answers positions or nothing, plan, mark, closed; an empty answer while another owner's time has not run out.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2]) or new_target()
+local target = load_target(ARGV[2])
+if not target then
+  -- The other shards follow, and keep items for it from then on.
+  target = new_target()
+  changed()
+end
 if target[T_OWNER] ~= '' and target[T_OWNER] ~= ARGV[3] and target[T_OWNED_UNTIL] > now then return {} end
 target[T_OWNER], target[T_OWNED_UNTIL] = ARGV[3], now + tonumber(ARGV[4])
 save_target(ARGV[2], target)
