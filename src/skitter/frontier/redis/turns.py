@@ -66,9 +66,10 @@ class Turns:
             # Before anything else: whoever had the seeding may have lost it meanwhile.
             await self._visit(lead, worker, 0)
         leases: list[Lease] = []
-        waiting, raised = set(self._split.shards), set[Shard]()
+        waiting, asked, raised = set(self._split.shards), set[Shard](), set[Shard]()
         while waiting and len(leases) < limit:
-            shard = min(waiting, key=self._place_of)
+            shard = min(waiting, key=lambda shard: self._place_of(shard, again=shard in asked))
+            asked.add(shard)
             others = [other.present.top for other in waiting if other is not shard]
             floor = max((top for top in others if top is not None), default=None)
             want = limit - len(leases)
@@ -89,11 +90,13 @@ class Turns:
                 waiting.discard(shard)
         return leases
 
-    def _place_of(self, shard: Shard) -> tuple[int, float, int]:
-        """Who is asked next."""
+    def _place_of(self, shard: Shard, *, again: bool) -> tuple[int, float, int]:
+        """Who is asked next. What may go before all others is asked for once: it may not be due."""
         present = shard.present
         top = -math.inf if present.top is None else present.top
-        kind = 0 if present.seeding == 1 else 1 if present.suspects or present.goes_first or shard.is_due else 2
+        kind = 2
+        if not again:
+            kind = 0 if present.seeding == 1 else 1 if present.suspects or present.goes_first or shard.is_due else 2
         return kind, -top, (shard.number - self._next) % len(self._split.shards)
 
     async def _visit(self, shard: Shard, worker: str, limit: int, floor: float | None = None) -> list[Lease]:
