@@ -59,9 +59,8 @@ TestRedisAgrees = RedisAgrees.TestCase
 TestFollowerAgrees = FollowerAgrees.TestCase
 TestShardsAgree = ShardsAgree.TestCase
 TestRedisAgrees.settings = settings()
-for case in (TestFollowerAgrees, TestShardsAgree):
-    # Every look at three shards takes three times as long.
-    case.settings = settings(max_examples=settings().max_examples // 4)
+# Every look at three shards takes three times as long.
+TestFollowerAgrees.settings = TestShardsAgree.settings = settings(max_examples=settings().max_examples // 4)
 
 
 @pytest.fixture(scope="module")

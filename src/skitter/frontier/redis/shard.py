@@ -14,7 +14,6 @@ from skitter.frontier.redis import wire
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, remove_keys
 from skitter.frontier.redis.server import RedisServer, flags
-from skitter.model.job import State
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
@@ -252,6 +251,3 @@ class Shard(RedisFrontier):
     async def ask(self, name: str, *arguments: Any) -> Any:
         """Any other step."""
         return await self._run(name, *arguments)
-
-    def state(self) -> State:
-        return State(self.present.state)

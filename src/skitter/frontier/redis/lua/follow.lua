@@ -3,8 +3,8 @@
 --   job, RUN:sinks, RUN:items (written)
 --
 -- ARGV: time, number of this shard, what lead.lua told, whether nothing else is left here of an earlier job.
--- Answers the run that it has left behind, or 0; -1 when the client has to remove what is left here first, -2 when the shard
--- had a record and has lost it.
+-- Answers the run that it has left behind, or 0; -1 when the client has to remove what is left here first, -2 when the
+-- shard had a record and has lost it.
 
 local shard, lead = tonumber(ARGV[2]), unpacked(ARGV[3])
 local found, left = load_job(), 0
