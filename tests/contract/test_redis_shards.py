@@ -19,8 +19,8 @@ from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.server import RedisServer
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import number_of
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import number_of
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, Outcome
@@ -619,7 +619,9 @@ class Race:
             if self.max_pages is not None:
                 pages = self.outstanding + sum(self.done.values())
                 assert pages <= self.max_pages, "done and leased exceed the limit"
-            fate = self.chance.random()
+            # A start() that loses its worker four times is given up, and then there is nothing to crawl.
+            seeds = any(lease.work is Work.SEED for lease in grant.leases)
+            fate = 1.0 if seeds else self.chance.random()
             self.outstanding -= len(grant.leases)
             if fate < 0.1:
                 await frontier.release_worker(name)

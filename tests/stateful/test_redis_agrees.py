@@ -11,9 +11,10 @@ import pytest
 from hypothesis import settings
 
 from skitter.frontier.contract import Frontier
-from skitter.frontier.redis import redis_frontier, split
+from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.reading import ENDED, forgotten
 from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.shards import split
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 

@@ -51,7 +51,7 @@ class OtherShardsError(Exception):
 class RedisFrontier:
     """A Frontier in a Redis; one job, one process. All keys of the job are on one server.
 
-    A job in shards has one of these for each (shard.py).
+    A job in shards has one of these for each (shards).
     """
 
     def __init__(

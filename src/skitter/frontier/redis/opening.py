@@ -10,8 +10,8 @@ from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of
 from skitter.frontier.redis.server import Absence, RedisServer
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.sharded import ShardedFrontier
+from skitter.frontier.redis.shards.frontier import ShardedFrontier
+from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.wire import decode_record
 from skitter.model.job import (
     Begun,

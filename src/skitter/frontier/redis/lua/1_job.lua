@@ -38,7 +38,7 @@
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
 --   permitted     set     at the lead of a job with shards: what stands in permits
---   targets       hash    at the lead of a job with shards: target -> where it is in each shard's outbox (open_target.lua)
+--   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
 -- A host stands in ready:P, in waiting, or in neither. A request is in seen:N, and unless it is done or
 -- redirected in exactly one of q:P:HOST, requests, holds.

@@ -1,5 +1,5 @@
--- A job in shards: each is a whole little frontier of the hosts that belong to it, with a record of its own. Shard 0 is the
--- lead: its record is the truth about the run, the state, the settings, and what belongs to the job as a whole.
+-- A job in shards: each is a whole little frontier of the hosts that belong to it, with a record of its own. Shard 0
+-- is the lead: its record is the truth about the run, the state, the settings, and what belongs to the job as a whole.
 --
 -- What a shard's record has besides (as_shard in 1_job.lua):
 --

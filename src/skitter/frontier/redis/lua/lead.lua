@@ -2,8 +2,8 @@
 --
 --   job (read, written), RUN:targets (read)
 --
--- ARGV: time, the highest version that a shard has. A lead that lost its newest writes in a failover may be behind that; it
--- is still the one that decides. Answers a msgpack map for follow.lua.
+-- ARGV: time, the highest version that a shard has. A lead that lost its newest writes in a failover may be behind
+-- that; it is still the one that decides. Answers a msgpack map for follow.lua.
 
 if not load_job() then return false end
 if J.version < tonumber(ARGV[2]) then

@@ -1,5 +1,5 @@
--- permit: host keys join the scope of the whole job; at the lead. Every shard knows how many there are, so that whoever gets a
--- lease knows whether it has to ask for more of them.
+-- permit: host keys join the scope of the whole job; at the lead. Every shard knows how many there are, so that whoever
+-- gets a lease knows whether it has to ask for more of them.
 --
 --   job, RUN:permits, RUN:permitted (written)
 --

@@ -3,8 +3,8 @@
 --
 --   job (written)
 --
--- ARGV: time, run or nothing, whether a finished job goes on, the newest seal that the client has seen (a lead that lost its
--- newest writes in a failover may not know it). Answers the newest seal, or -1 when the job stays as it is: it is
+-- ARGV: time, run or nothing, whether a finished job goes on, the newest seal that the client has seen (a lead that lost
+-- its newest writes in a failover may not know it). Answers the newest seal, or -1 when the job stays as it is: it is
 -- finished, or in another run.
 
 if not load_job() then return false end

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split
 
 
 class Allotments:

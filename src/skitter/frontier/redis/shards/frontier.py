@@ -7,12 +7,12 @@ import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from skitter.frontier.redis.crossing import Crossing
-from skitter.frontier.redis.merging import Merging
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split, together
-from skitter.frontier.redis.targets import Targets
-from skitter.frontier.redis.turns import Turns
+from skitter.frontier.redis.shards.crossing import Crossing
+from skitter.frontier.redis.shards.merging import Merging
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split, together
+from skitter.frontier.redis.shards.targets import Targets
+from skitter.frontier.redis.shards.turns import Turns
 from skitter.model.job import (
     Begun,
     Command,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.model.request import Entry

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from skitter.frontier.redis.shard import LEAD, Shard, ShardAbsentError, Standing
+from skitter.frontier.redis.shards.shard import LEAD, Shard, ShardAbsentError, Standing
 from skitter.model.job import State
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.redis import reading, wire
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split
 from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace, WorkerSeen
 
 PASSES = 3

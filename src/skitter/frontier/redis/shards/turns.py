@@ -13,9 +13,9 @@ import math
 import time
 
 from skitter.frontier.granting import POLL_SECONDS
-from skitter.frontier.redis.allotments import Allotments
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split, together
+from skitter.frontier.redis.shards.allotments import Allotments
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split, together
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease
 

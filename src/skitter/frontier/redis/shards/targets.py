@@ -14,8 +14,8 @@ import msgspec
 
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
 from skitter.frontier.redis import wire
-from skitter.frontier.redis.shard import Shard
-from skitter.frontier.redis.split import Split
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split
 from skitter.model.job import Item, SinkProgress
 
 
