@@ -55,8 +55,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "run": job.run,
         **{name: getattr(report.counts, name) for name in PLACES},
         "undelivered": report.undelivered,
-        # The counts are from one instant, in every frontier that there is so far.
-        "exact": True,
+        "exact": report.exact,
         "workers": live_workers(report),
         "worker_list": [_worker_as_json(worker, report) for worker in report.workers],
         "pages_per_second": round(report.pages_per_second, 2),

@@ -12,6 +12,7 @@
 -- {its key, class of the error, strikes, pause, given up}.
 
 if not load_job() then return false end
+asked = ARGV[2]
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,0 +1,19 @@
+-- target_done: items_done, at the lead of a job in shards. The shards forget what it covers after.
+--
+--   job, RUN:targets, RUN:marks (written)
+--
+-- ARGV: time, target, owner, seconds that an ownership lasts, mark, closed, number of shards, position in each, the
+-- rest of the plan. Answers 1, or 0 when the ownership was lost.
+
+if not load_job() then return false end
+local target = load_target(ARGV[2])
+if not target or target[T_OWNER] ~= ARGV[3] then return 0 end
+target[T_OWNED_UNTIL], target[T_CLOSED] = now + tonumber(ARGV[4]), ARGV[6] == '1'
+target[VECTOR], target[PLAN] = {}, {}
+local last = 7 + tonumber(ARGV[7])
+for place = 8, last do target[VECTOR][place - 7] = tonumber(ARGV[place]) end
+for place = last + 1, #ARGV do target[PLAN][place - last] = tonumber(ARGV[place]) end
+save_target(ARGV[2], target)
+call('HSET', RUN .. 'marks', ARGV[2], ARGV[5])
+save_job()
+return 1
