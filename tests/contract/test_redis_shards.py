@@ -174,6 +174,28 @@ def test_a_number_of_shards_that_is_none_is_a_usage_error(number: str) -> None:
         parse_address(f"redis://localhost?shards={number}")
 
 
+async def test_a_client_that_sweeps_late_removes_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients meet a shard that is new. One of them is slow, and the other has filled the shard by then."""
+    slow, fast = place.frontier(), place.client()
+    sweep, swept, go_on = Shard._sweep, asyncio.Event(), asyncio.Event()
+
+    async def slowly(shard: Shard) -> None:
+        if shard._server is slow._server:
+            swept.set()
+            await go_on.wait()
+        await sweep(shard)
+
+    monkeypatch.setattr(Shard, "_sweep", slowly)
+    beginning = asyncio.create_task(slow.begin(fast.spec()))
+    await swept.wait()
+    assert await fast.begin() is Begun.RESUMED
+    assert await fast.add(*(f"{host}/1" for host in hosts_apart())) == SHARDS
+    go_on.set()
+    assert await beginning is Begun.NEW
+    assert (await fast.counts()).queued == SHARDS
+    assert len(await fast.lease()) == 1 + SHARDS
+
+
 async def test_a_shard_that_lost_everything_is_an_error_and_not_an_empty_queue(place: Place) -> None:
     client = place.client()
     await client.seeded(*(f"{host}/1" for host in hosts_apart()))
