@@ -272,6 +272,26 @@ async def test_permits_reach_a_worker_whichever_shard_it_visits(place: Place) ->
     assert grant.permitted == [f"http://{far}.example"]
 
 
+# ---- reading
+
+
+async def test_a_report_of_a_job_that_never_stands_still_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, busy = place.client(), place.frontier()
+    await client.seeded("a/1")
+    assert (await client.frontier.report()).exact
+    report_answer, added = Shard.report_answer, 0
+
+    async def while_others_work(shard: Shard) -> Any:
+        nonlocal added
+        answer = await report_answer(shard)
+        added += 1
+        await busy.add(await client.entries([f"{host}/new-{added}" for host in hosts_apart()]))
+        return answer
+
+    monkeypatch.setattr(Shard, "report_answer", while_others_work)
+    assert not (await client.frontier.report()).exact
+
+
 # ---- a node that is away
 
 
