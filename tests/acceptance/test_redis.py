@@ -38,9 +38,10 @@ def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, 
 
 def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitter, services) -> None:
     place = ("--frontier", services.need("redis-cluster")["url"], "--job", "spread")
-    with served(WebSpec.demo().replace(pages_per_host=150, latency_seconds=0.005)) as web:
+    with served(WebSpec.demo().replace(pages_per_host=150)) as web:
         crawl = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, *place, *QUICK)
-        stopped = skitter.start(*crawl, "--fresh")
+        # So slowly that the command comes in the middle.
+        stopped = skitter.start(*crawl, "--fresh", "--delay", 0.05)
         for _ in range(200):
             told = skitter.run("status", *place, "--json", code=None)
             if told.returncode == 0 and json.loads(told.stdout)["done"] >= 30:
@@ -51,7 +52,7 @@ def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitt
         halted = skitter.json("status", *place)
         assert (halted["state"], halted["exact"], halted["leased"]) == ("stopped", True, 0)
         assert halted["queued"] > 0
-        skitter.run(*crawl)
+        skitter.run(*crawl, "--delay", 0)
         expected = web.expected()
         seed = web.urls[0]
     assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)

@@ -174,6 +174,28 @@ def test_a_number_of_shards_that_is_none_is_a_usage_error(number: str) -> None:
         parse_address(f"redis://localhost?shards={number}")
 
 
+async def test_a_client_that_sweeps_late_removes_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients meet a shard that is new. One of them is slow, and the other has filled the shard by then."""
+    slow, fast = place.frontier(), place.client()
+    sweep, swept, go_on = Shard._sweep, asyncio.Event(), asyncio.Event()
+
+    async def slowly(shard: Shard) -> None:
+        if shard._server is slow._server:
+            swept.set()
+            await go_on.wait()
+        await sweep(shard)
+
+    monkeypatch.setattr(Shard, "_sweep", slowly)
+    beginning = asyncio.create_task(slow.begin(fast.spec()))
+    await swept.wait()
+    assert await fast.begin() is Begun.RESUMED
+    assert await fast.add(*(f"{host}/1" for host in hosts_apart())) == SHARDS
+    go_on.set()
+    assert await beginning is Begun.NEW
+    assert (await fast.counts()).queued == SHARDS
+    assert len(await fast.lease()) == 1 + SHARDS
+
+
 async def test_a_shard_that_lost_everything_is_an_error_and_not_an_empty_queue(place: Place) -> None:
     client = place.client()
     await client.seeded(*(f"{host}/1" for host in hosts_apart()))
@@ -248,6 +270,26 @@ async def test_permits_reach_a_worker_whichever_shard_it_visits(place: Place) ->
     await first.add(f"{far}/1", seed=True)
     grant = await second.grant("w2", 1)
     assert grant.permitted == [f"http://{far}.example"]
+
+
+# ---- reading
+
+
+async def test_a_report_of_a_job_that_never_stands_still_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, busy = place.client(), place.frontier()
+    await client.seeded("a/1")
+    assert (await client.frontier.report()).exact
+    report_answer, added = Shard.report_answer, 0
+
+    async def while_others_work(shard: Shard) -> Any:
+        nonlocal added
+        answer = await report_answer(shard)
+        added += 1
+        await busy.add(await client.entries([f"{host}/new-{added}" for host in hosts_apart()]))
+        return answer
+
+    monkeypatch.setattr(Shard, "report_answer", while_others_work)
+    assert not (await client.frontier.report()).exact
 
 
 # ---- a node that is away

@@ -107,6 +107,8 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
             lines += [f"          | {line}" for line in clean_block(job.reason).splitlines()]
     if blocking := _blocking(report):
         lines.append(f"blocked   by sink: {clean(', '.join(blocking))}")
+    if not report.exact:
+        lines.append("counts    not from one instant: the job is too busy")
     rows = [(name, number(getattr(report.counts, name)), "") for name in PLACES]
     errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(report.errors))
     rows[PLACES.index("dead")] = ("dead", number(report.counts.dead), errors)

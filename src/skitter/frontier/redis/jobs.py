@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import itertools
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from skitter.frontier.redis.address import Address, parse_address
@@ -104,15 +105,21 @@ async def remove_keys(server: RedisServer, prefix: str) -> None:
 
 async def _unlink(server: RedisServer, prefix: str, keep: str) -> None:
     """All keys of a job, or those of its runs but one (whose keys go on with ``keep``)."""
-    # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
-    pattern = _literal(prefix) + ("[0-9]*:*" if keep else "*")
     kept = (prefix + keep).encode()
-    cursor = b"0"
-    while True:
-        cursor, keys = await server.command("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN)
+    async for keys in scan_keys(server, prefix, "[0-9]*:*" if keep else "*"):
         old = [key for key in keys if not keep or not key.startswith(kept)]
         if old:
             await server.command("UNLINK", *old)
+
+
+async def scan_keys(server: RedisServer, prefix: str, pattern: str = "*") -> AsyncIterator[list[bytes]]:
+    """The keys that begin so and go on like the pattern, some at a time."""
+    # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
+    cursor = b"0"
+    while True:
+        cursor, keys = await server.command("SCAN", cursor, "MATCH", _literal(prefix) + pattern, "COUNT", _SCAN)
+        if keys:
+            yield keys
         if cursor == b"0":
             return
 

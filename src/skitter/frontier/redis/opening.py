@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis.absence import Absence
-from skitter.frontier.redis.address import Address, parse_address
+from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
 from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of
 from skitter.frontier.redis.server import RedisServer
@@ -96,7 +96,8 @@ class _Opening:
         if not self._address.cluster:
             return 1
         ranges = await self._server.command("CLUSTER", "SLOTS")
-        return SHARDS_PER_MASTER * len({(place[2][0], place[2][1]) for place in ranges})
+        masters = {(master[0], master[1]) for _, _, master, *_ in ranges}
+        return min(SHARDS_PER_MASTER * len(masters), MAX_SHARDS)
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         await self._frontier()

@@ -13,6 +13,7 @@
 --   given            at the lead: {allotment, pages} of each shard, which it never has more than
 --   permits          how many host keys are permitted in the job (permit.lua)
 --   complete         at the lead: every shard has heard of this run
+--   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
 
 local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL = 1, 2, 3, 4, 5
 

@@ -2,18 +2,13 @@
 --
 --   job, RUN:sinks, RUN:items (written)
 --
--- ARGV: time, number of this shard, what lead.lua told, whether nothing else is left here of an earlier job.
--- Answers the run that it has left behind, or 0; -1 when the client has to remove what is left here first, -2 when the
--- shard had a record and has lost it.
+-- ARGV: time, number of this shard, what lead.lua told, whether it was swept.
+-- Answers the run that it has left behind, or 0; -1 when it is new, and what an earlier job of the same name may have
+-- left has to be swept out first; -2 when the shard had a record and has lost it.
 
 local shard, lead = tonumber(ARGV[2]), unpacked(ARGV[3])
 local found, left = load_job(), 0
 if not found and lead.complete then return -2 end
-if found and J.secret ~= lead.secret or not found and ARGV[4] ~= '1' then
-  J = nil
-  return -1
-end
-if found and J.version >= lead.version then return 0 end
 
 local function in_run(old)
   local job = as_shard(new_job(old, lead.secret, lead.bucket_mean, lead.settings), old, lead.shards, shard)
@@ -21,17 +16,24 @@ local function in_run(old)
   return job
 end
 
-if not found then
+if not found or J.secret ~= lead.secret then
+  -- Of version 0, so that everyone knows that it is not ready.
   J = {clock = 0, wall = 0}
   read_clock()
   use_job(in_run(nil))
-elseif J.run ~= lead.run then
+  J.dirty = true
+  save_job()
+  return -1
+end
+if J.dirty and ARGV[4] ~= '1' then return -1 end
+if J.version >= lead.version then return 0 end
+if J.run ~= lead.run then
   left = J.run
   use_job(in_run(J))
 end
 -- What it may do beyond what it has done and begun is decided anew: the limit may be a lower one.
 J.allotted = math.min(J.allotted, J.done + J.leased)
-J.state, J.settings, J.version = lead.state, lead.settings, lead.version
+J.state, J.settings, J.version, J.dirty = lead.state, lead.settings, lead.version, false
 J.permits = math.max(J.permits, lead.permits)
 -- The lead has broken every seal but the one that ended the job.
 if J.state ~= 'finished' then J.sealed = 0 end

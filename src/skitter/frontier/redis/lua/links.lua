@@ -8,7 +8,7 @@
 
 if not load_job() then return false end
 local run, places = tonumber(ARGV[2]), {}
-if J.run < run then return 'behind' end
+if J.run < run or J.dirty then return 'behind' end
 if J.run > run then return 'over' end
 for place = 4, #ARGV, ENTRY do places[#places + 1] = place end
 if is_sealed() then

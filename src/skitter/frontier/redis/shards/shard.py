@@ -12,7 +12,7 @@ from skitter.errors import FrontierError
 from skitter.frontier.books import as_job
 from skitter.frontier.redis import wire
 from skitter.frontier.redis.frontier import RedisFrontier
-from skitter.frontier.redis.jobs import forget_runs, remove_keys
+from skitter.frontier.redis.jobs import forget_runs, scan_keys
 from skitter.frontier.redis.server import RedisServer, flags
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
@@ -246,8 +246,8 @@ class Shard(RedisFrontier):
     async def follow(self, told: bytes) -> None:
         """Take over what the lead has told."""
         left = await self._call("follow", self.number, told, *flags([False]))
-        if left == -1:
-            await remove_keys(self._server, self._prefix)
+        while left == -1:
+            await self._sweep()
             left = await self._call("follow", self.number, told, *flags([True]))
         if left == -2:
             raise FrontierError(
@@ -256,6 +256,10 @@ class Shard(RedisFrontier):
             )
         if left:
             await forget_runs(self._server, self._prefix, keep=self.present.run)
+
+    async def _sweep(self) -> None:
+        async for keys in scan_keys(self._server, self._prefix):
+            await self._call("sweep", *keys)
 
     async def step(self, name: str, *arguments: Any) -> int:
         """A step that is answered by a number."""
