@@ -210,7 +210,9 @@ class RedisFrontier:
         answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
         if not answer:
             return None
-        self._given_by[target] = answer[2]
+        if limit:
+            # Not when an owner only says that it is still there, between items and items_done.
+            self._given_by[target] = answer[2]
         return wire.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:

@@ -145,6 +145,7 @@ local function as_shard(job, old, shards, shard)
   job.shards, job.shard, job.version, job.changes = shards, shard, old and old.version or 0, old and old.changes or 0
   job.sealed, job.seal, job.sealing = 0, old and old.seal or 0, false
   job.allotted, job.allotment, job.given, job.permits, job.complete = 0, 0, {}, 0, false
+  job.lives = old and old.lives or {}
   return job
 end
 

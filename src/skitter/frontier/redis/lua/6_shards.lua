@@ -14,8 +14,10 @@
 --   permits          how many host keys are permitted in the job (permit.lua)
 --   complete         at the lead: every shard has heard of this run
 --   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
+--   lives            the newest lives of the server that were noted, and the newest item when each began
 
-local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL = 1, 2, 3, 4, 5
+local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES = 1, 2, 3, 4, 5, 6
+local NOTED_LIVES = 8
 
 -- The lead decides something that all shards shall follow.
 local function changed()
@@ -34,11 +36,40 @@ local function is_sealed()
   return J.shards and (J.sealed ~= 0 or J.state == 'finished')
 end
 
+-- ---- what became of items, where a server has lost its newest writes: the lead's record of a target tells in which
+-- life of each shard's server a position was given
+
+-- Which life of the server this is; noted, with the newest item when it began. Before the first item of a life.
+local function note_life()
+  local present, lives = life(), J.lives
+  if present ~= '' and lives[#lives - 1] ~= present then
+    lives[#lives + 1] = present
+    lives[#lives + 1] = J.position
+    while #lives > NOTED_LIVES * 2 do table.remove(lives, 1) end
+  end
+  return present
+end
+
+-- Up to where the items are still those that they were in a life: each that began since may have begun with less. Of a
+-- life that is not known (any more), all that are known may be later ones.
+local function same_since(given_in)
+  local same, first = J.position, 1
+  if given_in == '' then return same end
+  for place = 1, #J.lives, 2 do
+    if J.lives[place] == given_in then
+      first = place + 2
+      break
+    end
+  end
+  for place = first, #J.lives, 2 do same = math.min(same, J.lives[place + 1]) end
+  return same
+end
+
 -- ---- targets of the whole job: {position in each shard or false, shards and numbers of items to come next, closed,
--- owner, owned until}
+-- owner, owned until, life of each shard's server that the positions are of}
 
 local function new_target()
-  return {false, {}, false, '', 0}
+  return {false, {}, false, '', 0, {}}
 end
 
 local function load_target(name)

@@ -207,6 +207,7 @@ for place, head in ipairs(heads) do
   end
 end
 if #outbox > 0 then
+  if J.shards then note_life() end
   bulk('RPUSH', RUN .. 'items', outbox)
   J.position = J.position + #outbox
 end

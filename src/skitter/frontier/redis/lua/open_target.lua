@@ -4,7 +4,7 @@
 --   job, RUN:targets (written), RUN:marks (read)
 --
 -- ARGV: time, target, owner, seconds that an ownership lasts.
--- Answers positions or nothing, plan, mark, closed; an empty answer while another owner's time has not run out.
+-- Answers positions or nothing, plan, lives, the life of this server, mark, closed; an empty answer while another owner's time has not run out.
 
 if not load_job() then return false end
 local target = load_target(ARGV[2])
@@ -17,4 +17,7 @@ if target[T_OWNER] ~= '' and target[T_OWNER] ~= ARGV[3] and target[T_OWNED_UNTIL
 target[T_OWNER], target[T_OWNED_UNTIL] = ARGV[3], now + tonumber(ARGV[4])
 save_target(ARGV[2], target)
 save_job()
-return {target[VECTOR], target[PLAN], call('HGET', RUN .. 'marks', ARGV[2]) or '', target[T_CLOSED] and 1 or 0}
+return {
+  target[VECTOR], target[PLAN], target[LIVES], life(), call('HGET', RUN .. 'marks', ARGV[2]) or '',
+  target[T_CLOSED] and 1 or 0,
+}

@@ -115,7 +115,8 @@ def _sinks(answers: Sequence[Sequence[Any]], targets: Sequence[Any]) -> list[Sin
         seen.append(
             SinkSeen(
                 target=name.decode(),
-                undelivered=total - delivered,
+                # A server that has lost items may have fewer than were delivered.
+                undelivered=max(0, total - delivered),
                 owner=owner.decode() if float(owned_until) > now else "",
                 blocking=total - delivered >= bound,
             )

@@ -3,6 +3,9 @@
 The record says where the target is in every shard's outbox, and which items come next: the plan. A plan is written down
 before its items are handed out, so that whoever reads them again after a crash gets them in the same order. A position
 is the number of all items up to an item, in that order.
+
+A server that begins a new life may have lost its newest items, and the lead's has not: so the record also tells in
+which life of each server a position was given. In another one the shard is asked how much of that is still true.
 """
 
 from __future__ import annotations
@@ -23,9 +26,13 @@ class _Course(msgspec.Struct):
     """Where a target is, and where it goes from there."""
 
     vector: list[int]
-    """Its position in each shard's outbox."""
+    """Its position in each shard's outbox; empty: not known yet."""
     plan: list[int]
     """Shard, number of items, shard, number of items, …"""
+    lives: list[str]
+    """Of each shard's server, when it gave these items. Empty: nobody may ask for it."""
+    lead_life: str
+    """Of the lead's server, when it told all this."""
 
     @property
     def position(self) -> int:
@@ -52,7 +59,7 @@ class _Course(msgspec.Struct):
             items -= done
             if done < count:
                 plan += [shard, count - done]
-        return _Course(vector, plan)
+        return _Course(vector, plan, self.lives, self.lead_life)
 
 
 class Targets:
@@ -60,50 +67,56 @@ class Targets:
 
     def __init__(self, split: Split) -> None:
         self._split = split
+        self._given_by: dict[str, str] = {}
+        """By target: the life of the lead's server that said which items it got last."""
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
         answer = await self._split.lead.ask("open_target", target, owner, SINK_OWNER_SECONDS)
         if not answer:
             return None
-        vector, plan, mark, closed = answer
+        *told, mark, closed = answer
         # Every shard keeps items for it from now on, if it did not before.
         await self._split.keep_step()
-        kept = await self._split.each(lambda shard: shard.step("keep_items", target))
-        if vector is None:
-            vector = kept
-            await self._record(target, owner, _Course(vector, plan), mark, closed=closed == 1)
-        # What an owner that died has recorded at the lead and not told the shards.
-        await self._forget(target, vector)
-        return SinkProgress(sum(vector), mark, closed == 1)
-
-    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
-        course = await self._course(target, owner, limit)
+        course = await self._located(target, owner, _read_course(*told))
         if course is None:
             return None
-        parts = list(course.parts(limit))
-        firsts = {shard: course.vector[shard] + 1 for shard, _ in parts}
-        counts = {shard: sum(count for other, count in parts if other == shard) for shard in firsts}
+        self._given_by[target] = course.lead_life
+        # What an owner that died has recorded at the lead and not told the shards.
+        await self._forget(target, course)
+        return SinkProgress(course.position, mark, closed == 1)
 
-        async def read(shard: Shard) -> Iterator[bytes]:
-            number = shard.number
-            return iter(await shard.ask("read_items", firsts[number], counts[number]))
-
-        asked = [self._split.shards[number] for number in firsts]
-        found = dict(zip(firsts, await self._split.each(read, asked), strict=True))
-        elements = [next(found[shard]) for shard, count in parts for _ in range(count)]
-        return wire.read_items(course.position + 1, elements)
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        course = await self._course(target, owner)
+        if course is None or limit == 0:
+            return None if course is None else []
+        while course is not None:
+            if self._is_elsewhere(course):
+                course = await self._located(target, owner, course)
+            if course is not None:
+                course = await self._planned(target, owner, course, limit)
+            if course is not None:
+                elements = await self._read(course, limit)
+                if elements is not None:
+                    self._given_by[target] = course.lead_life
+                    return wire.read_items(course.position + 1, elements)
+                course = await self._located(target, owner, course)
+        return None
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
-        course = await self._course(target, owner, None)
+        course = await self._course(target, owner)
         if course is not None and progress.position > course.position + course.planned:
-            course = await self._course(target, owner, progress.position - course.position)
+            course = await self._planned(target, owner, course, progress.position - course.position)
         if course is None:
             return False
         course = course.after(progress.position - course.position)
-        if not await self._record(target, owner, course, progress.mark, closed=progress.closed):
-            return False
-        await self._forget(target, course.vector)
-        return True
+        told = (progress.mark, int(progress.closed), self._given_by.get(target, ""))
+        positions = (len(course.vector), *course.vector, *course.plan)
+        lead = self._split.lead
+        recorded = await lead.step("target_done", target, owner, SINK_OWNER_SECONDS, *told, *positions)
+        if recorded == 1:
+            await self._forget(target, course)
+        # In another life of the lead nothing was recorded: the items are given again, and the writer knows them.
+        return recorded != 0
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._split.lead.step("close_target", target, owner, int(forget))
@@ -111,25 +124,26 @@ class Targets:
 
     # ---- the record at the lead
 
-    async def _course(self, target: str, owner: str, limit: int | None) -> _Course | None:
-        """Where the target is, with a plan of ``limit`` items if there are so many. None: the ownership was lost."""
+    async def _course(self, target: str, owner: str) -> _Course | None:
+        """Where the target is. None: the ownership was lost."""
         course = await self._plan(target, owner, -1, [])
-        if course is None or limit is None:
-            return course
-        while course.planned < limit and (parts := await self._parts(course, limit - course.planned)):
+        if course is not None and not course.vector:
+            return await self._located(target, owner, course)
+        return course
+
+    async def _planned(self, target: str, owner: str, course: _Course | None, limit: int) -> _Course | None:
+        """With a plan of ``limit`` items if there are so many."""
+        while (
+            course is not None
+            and course.planned < limit
+            and (parts := await self._parts(course, limit - course.planned))
+        ):
             course = await self._plan(target, owner, len(course.plan), parts)
-            if course is None:
-                return None
         return course
 
     async def _plan(self, target: str, owner: str, known: int, parts: Sequence[int]) -> _Course | None:
         answer: Any = await self._split.lead.ask("plan_items", target, owner, SINK_OWNER_SECONDS, known, *parts)
-        if not answer:
-            return None
-        vector, plan = answer
-        if vector is None:
-            vector = await self._split.each(lambda shard: shard.step("keep_items", target))
-        return _Course(vector, plan)
+        return _read_course(*answer) if answer else None
 
     async def _parts(self, course: _Course, limit: int) -> list[int]:
         """What comes after the plan: items of one shard after the other, beginning with the one whose turn it is."""
@@ -144,9 +158,54 @@ class Targets:
                 limit -= count
         return parts
 
-    async def _record(self, target: str, owner: str, course: _Course, mark: bytes, *, closed: bool) -> bool:
-        told = (mark, int(closed), len(course.vector), *course.vector, *course.plan)
-        return await self._split.lead.step("target_done", target, owner, SINK_OWNER_SECONDS, *told) == 1
+    # ---- at the shards
 
-    async def _forget(self, target: str, vector: Sequence[int]) -> None:
-        await self._split.each(lambda shard: shard.step("forget_items", target, vector[shard.number]))
+    def _is_elsewhere(self, course: _Course) -> bool:
+        """Some server is in another life than the one in which it gave these items."""
+        return any(life and life != shard.life for life, shard in zip(course.lives, self._split.shards, strict=True))
+
+    async def _located(self, target: str, owner: str, course: _Course) -> _Course | None:
+        """As the shards see it: what a server has lost was not delivered, and what a shard has forgotten was."""
+
+        async def ask(shard: Shard) -> tuple[int, int, bytes]:
+            number = shard.number
+            told = (course.vector[number], course.lives[number]) if course.vector else ("", "")
+            position, same, life = await shard.ask("keep_items", target, *told)
+            return position, same, life
+
+        vector, same, lives = zip(*await self._split.each(ask), strict=True)
+        located = _Course(list(vector), [], [life.decode() for life in lives], course.lead_life)
+        if located.vector == course.vector:
+            ends = course.after(course.planned).vector
+            if all(end <= last for end, last in zip(ends, same, strict=True)):
+                located.plan = course.plan
+        told = (len(located.vector), *located.vector, *located.lives, *located.plan)
+        return located if await self._split.lead.step("move_target", target, owner, *told) else None
+
+    async def _read(self, course: _Course, limit: int) -> list[bytes] | None:
+        """The first items of the plan; None: they are not there any more."""
+        parts = list(course.parts(limit))
+        firsts = {shard: course.vector[shard] + 1 for shard, _ in parts}
+        counts = {shard: sum(count for other, count in parts if other == shard) for shard in firsts}
+
+        async def read(shard: Shard) -> tuple[list[bytes], bytes]:
+            elements, life = await shard.ask("read_items", firsts[shard.number], counts[shard.number])
+            return elements, life
+
+        asked = [self._split.shards[number] for number in firsts]
+        found: dict[int, Iterator[bytes]] = {}
+        for number, (elements, life) in zip(firsts, await self._split.each(read, asked), strict=True):
+            if len(elements) < counts[number] or life.decode() != course.lives[number]:
+                return None
+            found[number] = iter(elements)
+        return [next(found[shard]) for shard, count in parts for _ in range(count)]
+
+    async def _forget(self, target: str, course: _Course) -> None:
+        async def forget(shard: Shard) -> None:
+            await shard.step("forget_items", target, course.vector[shard.number], course.lives[shard.number])
+
+        await self._split.each(forget)
+
+
+def _read_course(vector: list[int] | None, plan: list[int], lives: Sequence[bytes], life: bytes) -> _Course:
+    return _Course(vector or [], plan, [one.decode() for one in lives], life.decode())
