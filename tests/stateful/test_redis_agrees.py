@@ -41,11 +41,15 @@ class RedisAgrees(FrontiersAgree):
 class FollowerAgrees(RedisAgrees):
     """A job in three shards whose hosts all belong to one that is not the lead: everything is compared exactly.
 
-    But for a limit of pages: a shard that is given more of it is asked again, and a gate takes nobody's place.
+    But for a limit of pages: a shard that is given more of it is asked again, and a gate takes nobody's place. And for
+    the rate of now: a shard takes its samples at the commits that concern it. And for how much one call buries: it may
+    be several calls of a shard.
     """
 
     options = "?shards=3"
     same_limit = False
+    same_pace = False
+    same_pieces = False
 
 
 class ShardsAgree(RedisAgrees):
@@ -53,6 +57,8 @@ class ShardsAgree(RedisAgrees):
 
     options = "?shards=3"
     same_choice = False
+    same_pace = False
+    same_pieces = False
     order_across_hosts = False
 
 

@@ -125,11 +125,17 @@ local function told_of_seeding()
   return 1 + call('HEXISTS', RUN .. 'holds', SEED_KEY)
 end
 
+-- Until something may be ready, or at once while a host's queue is being buried: nobody else digs here.
+local function due_seconds()
+  if call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
+  return math.min(first_score('delayed'), first_score('waiting'))
+end
+
 local function standing()
   return {
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
     ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
-    text(burying and 0 or math.min(first_score('delayed'), first_score('waiting'))), J.sealed, string.sub(J.secret, 1, 8),
+    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8),
   }
 end

@@ -59,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     short: int
     """More would have been granted if more were allotted."""
     due_seconds: float
-    """Until a delayed request or a host that waits may be due."""
+    """Until a delayed request or a host that waits may be due; 0 while a host's queue is being buried."""
     sealed: int
     """The seal that is on it, or 0."""
     job: str
@@ -86,7 +86,6 @@ class Shard(RedisFrontier):
         self._stood_at = 0.0
         self.visited_at = 0.0
         """When it was last asked for leases, by this process's clock."""
-        self.asks_again_seconds = 0.0
         self.held_by: dict[str, int] = {}
         """How many leases each worker of this client holds here, as far as it is known."""
         self.alone: set[str] = set()
@@ -196,7 +195,7 @@ class Shard(RedisFrontier):
             answer = await self._run("lease", worker, limit, *_NO_PERMITS, self._token(), *others)
         self._note(worker)
         grant = wire.read_grant(answer, "")
-        self.visited_at, self.asks_again_seconds = time.monotonic(), grant.ask_again_seconds
+        self.visited_at = time.monotonic()
         return grant
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:

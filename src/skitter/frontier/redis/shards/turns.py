@@ -53,7 +53,7 @@ class Turns:
                 leases=leases,
                 state=self._split.state,
                 run=self._split.run,
-                ask_again_seconds=min([POLL_SECONDS, *(shard.asks_again_seconds for shard in self._split.shards)]),
+                ask_again_seconds=min([POLL_SECONDS, *(shard.present.due_seconds for shard in self._split.shards)]),
                 blocked_by="sink" if full and self._split.state is State.RUNNING else "",
                 recovered=sorted(self._recovered.items()),
                 permitted=await self._permitted(),
