@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -33,6 +34,36 @@ def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, 
     assert skitter.json("drop", *place)["dropped"]
     assert place[3] not in [record["job"] for record in skitter.records("jobs", *place[:2])]
     assert "no such job" in skitter.run("drop", *place, code=2).stderr
+
+
+def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitter, services) -> None:
+    place = ("--frontier", services.need("redis-cluster")["url"], "--job", "spread")
+    with served(WebSpec.demo().replace(pages_per_host=150)) as web:
+        crawl = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, *place, *QUICK)
+        # So slowly that the command comes in the middle.
+        stopped = skitter.start(*crawl, "--fresh", "--delay", 0.05)
+        for _ in range(200):
+            told = skitter.run("status", *place, "--json", code=None)
+            if told.returncode == 0 and json.loads(told.stdout)["done"] >= 30:
+                break
+        assert skitter.json("stop", *place)["state"] in ("draining", "stopped")
+        out, error = stopped.communicate(timeout=60)
+        assert stopped.returncode == 0, out + error
+        halted = skitter.json("status", *place)
+        assert (halted["state"], halted["exact"], halted["leased"]) == ("stopped", True, 0)
+        assert halted["queued"] > 0
+        skitter.run(*crawl, "--delay", 0)
+        expected = web.expected()
+        seed = web.urls[0]
+    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+    status = skitter.json("status", *place)
+    assert (status["state"], status["exact"], status["undelivered"]) == ("finished", True, 0)
+    assert (status["done"], status["dead"]) == (len(expected.done), len(expected.dead))
+    failed = skitter.records("failed", *place)
+    assert {canonical(record["url"]) for record in failed} == set(expected.dead)
+    assert skitter.json("why", seed, *place)["state"] == "ended"
+    assert skitter.json("why", failed[0]["url"], *place)["state"] == "dead"
+    assert skitter.json("drop", *place)["dropped"]
 
 
 def test_jobs_and_drop_know_files_too(skitter, site) -> None:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.jobs import prefix_of
 from skitter.frontier.redis.scripts import script
-from skitter.model.job import Begun, State
+from skitter.model.job import Begun, SinkProgress, State
 from skitter.model.outcome import Ending
 from skitter.model.url import canonical
 from skitter.testing.clock import FakeClock
@@ -32,12 +32,13 @@ LEASE_SECONDS = 300.0
 class Far:
     """A client whose answers may get lost, and one beside it whose do not."""
 
-    def __init__(self, way: LossyWay, url: str) -> None:
+    def __init__(self, way: LossyWay, url: str, options: str = "") -> None:
         self.way = way
         self.clock = FakeClock()
         seen: set[int] = set()
-        self.client = Client(redis_frontier(f"redis://127.0.0.1:{way.port}", "job", clock=self.clock), "job", seen)
-        self.beside = Client(redis_frontier(url, "job", clock=self.clock), "job", seen)
+        lossy = f"redis://127.0.0.1:{way.port}{options}"
+        self.client = Client(redis_frontier(lossy, "job", clock=self.clock), "job", seen)
+        self.beside = Client(redis_frontier(url + options, "job", clock=self.clock), "job", seen)
 
     def lose(self) -> None:
         """The answer to the next call."""
@@ -255,18 +256,94 @@ class TestRemembered:
         assert (await far.answers(1), await far.answers(2)) == (0, 0)
 
 
+@pytest_asyncio.fixture
+async def far_shards(services: Any) -> AsyncIterator[Far]:
+    url = services.need("redis")["url"]
+    place = urlsplit(url)
+    async with LossyWay(place.hostname or "", place.port or 0) as way:
+        far = Far(way, url, "?shards=3")
+        await far.stored("FLUSHALL")
+        yield far
+        await far.client.frontier.close()
+        await far.beside.frontier.close()
+
+
+class TestShards:
+    """Of a job in shards every step is a call, and the answer to each gets lost once."""
+
+    async def test_everything_happens_once(self, far_shards: Far) -> None:
+        far = far_shards
+        far.way.lose_each_once(CALL)
+        hosts = [f"h{number}" for number in range(8)]
+        names = [f"{host}/{page}" for page in range(4) for host in hosts]
+        await far.client.seeded(*(f"{host}/0" for host in hosts), lease_seconds=LEASE_SECONDS, sinks=["out"])
+        assert await far.client.frontier.open_sink("out", "me")
+        records: list[bytes] = []
+        leases = await far.client.lease("w", 5)
+        while leases:
+            outcomes = []
+            for lease in leases:
+                (name,) = names_of([lease])
+                page = int(name.partition("/")[2]) + 1
+                links = [f"{host}/{page}" for host in hosts] if page < 4 else []
+                outcomes.append(await far.client.outcome(lease, links=links, items=[name.encode()]))
+            committed = await far.client.commit(*outcomes, want=5)
+            assert committed.accepted == [True] * len(leases)
+            assert committed.grant is not None
+            leases = committed.grant.leases
+            items = await far.client.items()
+            records += [item.record for item in items]
+            if items:
+                assert await far.client.frontier.items_done("out", "me", SinkProgress(items[-1].position))
+        assert await far.client.state() is State.FINISHED
+        assert sorted(records) == sorted(name.encode() for name in names)
+        counts = await far.client.counts()
+        assert (counts.done, counts.seen) == (len(names), len(names))
+        assert far.way.lost > 100
+
+    async def test_a_lease_that_was_granted_is_told_again_and_by_nobody_else(self, far_shards: Far) -> None:
+        far = far_shards
+        names = [f"h{number}/{page}" for number in range(6) for page in range(2)]
+        await far.client.seeded(*names, lease_seconds=LEASE_SECONDS)
+        far.way.lose_each_once(CALL)
+        leases = [*await far.client.lease("w", 7), *await far.beside.lease("other")]
+        assert sorted(names_of(leases)) == sorted(names)
+        assert len({lease.epoch for lease in leases}) == len(names)
+        assert far.way.lost > 1
+        await no_losses(far.beside, names)
+
+    async def test_a_job_is_begun_once(self, far_shards: Far) -> None:
+        far = far_shards
+        far.way.lose_each_once(CALL)
+        assert await far.client.begin() is Begun.NEW
+        assert await far.client.begin(fresh=True) is Begun.RERUN
+        assert (await far.client.frontier.job()).run == 2
+        assert await far.client.begin() is Begun.RESUMED
+
+    async def test_max_pages_stays_exact(self, far_shards: Far) -> None:
+        far = far_shards
+        far.way.lose_each_once(CALL)
+        await far.client.seeded(*(f"h{n}/1" for n in range(20)), max_pages=7, lease_seconds=LEASE_SECONDS)
+        leases = await far.client.lease("w")
+        assert len(leases) == 7
+        await far.client.end_all(leases)
+        assert await far.client.state() is State.STOPPED
+
+
 CONCURRENCY = 4
 QUICK = ("--set", "obey_robots=false", "--set", f"lease_seconds={LEASE_SECONDS}", "--concurrency", CONCURRENCY)
 
 
-def crawl_through(skitter: Any, services: Any, way: LossyWay, job: str, pages: int) -> None:
+def crawl_through(
+    skitter: Any, services: Any, way: LossyWay, job: str, pages: int, hosts: int = 2, options: str = ""
+) -> None:
     """A whole crawl: every page is fetched once, and every result is there once.
 
     A server that does not answer a program's very first question is an error: then the same command is given again.
     """
     log = skitter.folder / f"{job}.log"
-    place = ("--frontier", f"redis://127.0.0.1:{way.port}", "--job", job)
-    with served(WebSpec.plain(hosts=2, pages_per_host=pages), log) as web:
+    place = ("--frontier", f"redis://127.0.0.1:{way.port}{options}", "--job", job)
+    with served(WebSpec.plain(hosts=hosts, pages_per_host=pages), log) as web:
         out = f"{job}.jsonl"
         command = ("crawl", *web.urls, "-o", out, "--workers", 2, "--json", *place, *QUICK)
         crawl = skitter.run(*command, code=None)
@@ -296,6 +373,13 @@ class TestCrawl:
         with in_a_thread(way):
             crawl_through(skitter, services, way, "each-once", pages=30)
         assert way.lost >= 2 * 30 / CONCURRENCY, "a commit has no more outcomes than its worker has slots"
+
+    def test_a_crawl_of_a_job_in_shards(self, skitter: Any, services: Any) -> None:
+        way = way_to(services)
+        way.lose_each_once(CALL)
+        with in_a_thread(way):
+            crawl_through(skitter, services, way, "shards-each-once", pages=10, hosts=6, options="?shards=3")
+        assert way.lost >= 2 * 10 / CONCURRENCY
 
     @pytest.mark.parametrize("number", [9, 18])
     def test_a_crawl_that_loses_one_answer(self, skitter: Any, services: Any, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.reading import ENDED, forgotten
 from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.shards import split
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 
@@ -21,10 +23,11 @@ class RedisAgrees(FrontiersAgree):
     """Nothing is kept of what is done, nor when a request was added; everything else is compared exactly."""
 
     url = ""
+    options = ""
 
     def make_other(self, folder: Path) -> Frontier:
         # The very clock of the oracle: two that add up the same steps differ in the last digit.
-        frontier = redis_frontier(self.url, "job", clock=self.oracle._store._tables._clock.now)
+        frontier = redis_frontier(self.url + self.options, "job", clock=self.oracle._store._tables._clock.now)
         server: RedisServer = frontier._server
         self.loop.run_until_complete(server.command("FLUSHALL"))
         return frontier
@@ -35,8 +38,36 @@ class RedisAgrees(FrontiersAgree):
         return msgspec.structs.replace(trace, added_at=0.0)
 
 
+class FollowerAgrees(RedisAgrees):
+    """A job in three shards whose hosts all belong to one that is not the lead: everything is compared exactly.
+
+    But for a limit of pages: a shard that is given more of it is asked again, and a gate takes nobody's place. And for
+    the rate of now: a shard takes its samples at the commits that concern it. And for how much one call buries: it may
+    be several calls of a shard.
+    """
+
+    options = "?shards=3"
+    same_limit = False
+    same_pace = False
+    same_pieces = False
+
+
+class ShardsAgree(RedisAgrees):
+    """A job in three shards: exact inside each host, priorities among all of them; requests are never lost."""
+
+    options = "?shards=3"
+    same_choice = False
+    same_pace = False
+    same_pieces = False
+    order_across_hosts = False
+
+
 TestRedisAgrees = RedisAgrees.TestCase
+TestFollowerAgrees = FollowerAgrees.TestCase
+TestShardsAgree = ShardsAgree.TestCase
 TestRedisAgrees.settings = settings()
+# Every look at three shards takes three times as long.
+TestFollowerAgrees.settings = TestShardsAgree.settings = settings(max_examples=settings().max_examples // 4)
 
 
 @pytest.fixture(scope="module")
@@ -44,4 +75,13 @@ def _server(services: Any) -> None:
     RedisAgrees.url = services.need("redis")["url"]
 
 
+@pytest.fixture(scope="class")
+def _one_follower() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split, "number_of", lambda host_key, shards: 1)
+        yield
+
+
 pytest.mark.usefixtures("_server")(TestRedisAgrees)
+pytest.mark.usefixtures("_server", "_one_follower")(TestFollowerAgrees)
+pytest.mark.usefixtures("_server")(TestShardsAgree)

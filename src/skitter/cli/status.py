@@ -55,8 +55,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "run": job.run,
         **{name: getattr(report.counts, name) for name in PLACES},
         "undelivered": report.undelivered,
-        # The counts are from one instant, in every frontier that there is so far.
-        "exact": True,
+        "exact": report.exact,
         "workers": live_workers(report),
         "worker_list": [_worker_as_json(worker, report) for worker in report.workers],
         "pages_per_second": round(report.pages_per_second, 2),
@@ -108,6 +107,8 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
             lines += [f"          | {line}" for line in clean_block(job.reason).splitlines()]
     if blocking := _blocking(report):
         lines.append(f"blocked   by sink: {clean(', '.join(blocking))}")
+    if not report.exact:
+        lines.append("counts    not from one instant: the job is too busy")
     rows = [(name, number(getattr(report.counts, name)), "") for name in PLACES]
     errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(report.errors))
     rows[PLACES.index("dead")] = ("dead", number(report.counts.dead), errors)

@@ -9,7 +9,8 @@
     that the worker may use up), and never more than ``per_host`` are leased. Crawl-delay, Retry-After
     and back-off are state of the host.
  5  Order: among ready hosts the one with the highest waiting priority, then the least recently served;
-    inside a host priority, then first in first out. A request that comes back keeps its place.
+    inside a host priority, then first in first out. A request that comes back keeps its place. (Where a job is in
+    shards, the least recently served of a shard; shards take turns.)
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
  7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
     others (expired leases, delayed requests, the queue of a host that is given up) it does for ``books.BATCH``
@@ -172,7 +173,10 @@ class Frontier(WorkSource, Outbox, Protocol):
         ...
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        """Dead requests in the order they were added; page on with the count already read in ``after``."""
+        """Dead requests in the order they were added (of one shard after the other, where a job has several).
+
+        Page on with the count already read in ``after``.
+        """
         ...
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:

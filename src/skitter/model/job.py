@@ -151,6 +151,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
     overdue_seconds: float = 0.0
     """The lag of the reaper: how long ago the lease that is most overdue has expired. 0: none is."""
+    exact: bool = True
+    """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,12 @@ from skitter.errors import UsageError
 DEFAULT_PORT = 6379
 SENTINEL_PORT = 26379
 _TLS = "rediss"
+MAX_SHARDS = 256
+"""Every worker asks every shard about once a second."""
 _FORMS = {
     "unix": "unix:///PATH[?db=N]",
     "sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
-    "cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…",
+    "cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…[?shards=N]",
     "": "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for an own CA)",
 }
 
@@ -47,6 +49,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Files with the client's certificate and its key, for a server that asks for one."""
     wait_replicas: int = 0
     """So many replicas must have a write before its answer is believed."""
+    shards: int | None = None
+    """Into how many a new job is split; None: as many as suit the servers."""
 
     def __str__(self) -> str:
         """For messages: never a password."""
@@ -82,6 +86,7 @@ def parse_address(url: str) -> Address:
             username=unquote(username) or None,
             password=_password(unquote(password), options, "password_file"),
             wait_replicas=_number(options.pop("wait_replicas", "0")),
+            shards=_shards(options.pop("shards", None)),
         )
         if scheme.startswith(_TLS):
             address = _with_tls(address, options)
@@ -160,6 +165,14 @@ def _places(hosts: str, default_port: int) -> tuple[Place, ...]:
 def _number(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("not a number")
+    return int(text)
+
+
+def _shards(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_SHARDS:
+        raise ValueError("not a number of shards")
     return int(text)
 
 

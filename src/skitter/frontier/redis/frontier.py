@@ -15,7 +15,6 @@ from skitter.frontier.books import as_job
 from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
 from skitter.frontier.redis import reading, wire
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.server import RedisServer, flags
 from skitter.frontier.tables import JobRow
@@ -43,23 +42,26 @@ _REVIVE_BATCH = 1000
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 
 
-def redis_frontier(
-    url: str, job_name: str, *, patient: bool = False, clock: Callable[[], float] | None = None
-) -> RedisFrontier:
-    """The frontier of one job. ``patient``: wait for a server that is away already at the first call.
+class OtherShardsError(Exception):
+    """The job was begun meanwhile, with another number of shards."""
 
-    ``clock`` is for tests: it stands in for the server's.
-    """
-    return RedisFrontier(RedisServer(parse_address(url), patient=patient), job_name, clock)
+    def __init__(self, shards: int) -> None:
+        super().__init__(shards)
+        self.shards = shards
 
 
 class RedisFrontier:
-    """A Frontier in a Redis; one job, one process. All keys of the job are on one server."""
+    """A Frontier in a Redis; one job, one process. All keys of the job are on one server.
 
-    def __init__(self, server: RedisServer, job_name: str, clock: Callable[[], float] | None = None) -> None:
+    A job in shards has one of these for each (shards).
+    """
+
+    def __init__(
+        self, server: RedisServer, job_name: str, clock: Callable[[], float] | None = None, prefix: str = ""
+    ) -> None:
         self._server = server
         self._name = job_name
-        self._prefix = prefix_of(job_name)
+        self._prefix = prefix or prefix_of(job_name)
         self._key = self._prefix + "job"
         self._clock = clock
         self._permits_known = (0, 0)
@@ -85,7 +87,9 @@ class RedisFrontier:
             same = found is None or wire.job_row(*found).spec.same_work(spec)
             secret = secrets.token_hex(16)
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
-            word, over = await self._server.run("begin", self._key, self._time(), *head, *sinks)
+            word, over = await self._call("begin", *head, *await self._split(), *sinks)
+            if word == b"shards":
+                raise OtherShardsError(over)
             if word == b"other":
                 raise JobError(
                     f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
@@ -93,8 +97,12 @@ class RedisFrontier:
                 )
             if word != b"again":
                 if over:
-                    await forget_runs(self._server, self._name, keep=over + 1)
+                    await forget_runs(self._server, self._prefix, keep=over + 1)
                 return Begun(word.decode())
+
+    async def _split(self) -> tuple[int, int]:
+        """How many shards the job is to have, and how many items all of them have ever had."""
+        return 1, 0
 
     async def _bucket_mean(self) -> int:
         """Smaller where the server packs smaller sets only."""
@@ -130,8 +138,15 @@ class RedisFrontier:
         return _flags(await self._run("renew", *arguments))
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        told = [] if card is None else [msgspec.msgpack.encode(card)]
-        await self._run("tell", worker, FORGET_SECONDS, *told)
+        await self._tell(worker, leaves=card is None, card=card)
+
+    async def _tell(
+        self, worker: str, *, leaves: bool, card: WorkerCard | None, kept: Sequence[bytes] = ()
+    ) -> list[bytes]:
+        """``kept`` hold something elsewhere, and are not forgotten. Answers those who are silent and hold something."""
+        told = msgspec.msgpack.encode(card) if card is not None else b""
+        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([leaves]), told, *kept)
+        return silent
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         async with self._turn:
@@ -195,7 +210,9 @@ class RedisFrontier:
         answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
         if not answer:
             return None
-        self._given_by[target] = answer[2]
+        if limit:
+            # Not when an owner only says that it is still there, between items and items_done.
+            self._given_by[target] = answer[2]
         return wire.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
@@ -245,10 +262,13 @@ class RedisFrontier:
         return "" if self._clock is None else repr(self._clock())
 
     async def _run(self, name: str, *arguments: Any) -> Any:
-        answer = await self._server.run(name, self._key, self._time(), *arguments)
+        answer = await self._call(name, *arguments)
         if answer is None:
             as_job(None, self._name)
         return answer
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        return await self._server.run(name, self._key, self._time(), *arguments)
 
     async def _row(self) -> tuple[bytes, bytes] | None:
         record, spec = await self._server.command("MGET", self._key, self._prefix + "spec")

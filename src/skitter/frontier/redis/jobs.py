@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import binascii
+import itertools
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.wire import shards_of
 
 JOBS_KEY = "skitter:jobs"
 """A set: the names of all jobs."""
+SLOTS = 16384
+"""Of every Redis Cluster."""
 _SCAN = 2000
 
 
-def prefix_of(job_name: str, shard: int = 0) -> str:
+def prefix_of(job_name: str, shard: str = "0") -> str:
     """How every key of a job begins. Quoted: a brace or a colon in a name would end the hash tag."""
     return f"skitter:{{{quote(job_name, safe='')}:{shard}}}:"
+
+
+def prefixes_of(job_name: str, shards: int) -> list[str]:
+    """How the keys of each shard begin.
+
+    A Redis Cluster keeps the keys of a hash tag together, in one of its slots. The names are chosen so that one slot
+    lies in each of as many equal parts of all: nodes that share the slots evenly share the shards evenly.
+    """
+    lead = prefix_of(job_name)
+    prefixes = [lead]
+    for number in range(1, shards):
+        part = (slot_of(lead) * shards // SLOTS + number) % shards
+        names = (prefix_of(job_name, f"{number}.{attempt}") for attempt in itertools.count())
+        prefixes.append(next(name for name in names if slot_of(name) * shards // SLOTS == part))
+    return prefixes
+
+
+def slot_of(key: str) -> int:
+    """Where a Redis Cluster puts a key with a hash tag."""
+    tag = key.partition("{")[2].partition("}")[0]
+    return binascii.crc_hqx(tag.encode(), 0) % SLOTS
 
 
 async def list_jobs(url: str) -> list[str]:
@@ -28,16 +55,28 @@ async def list_jobs(url: str) -> list[str]:
 
 async def drop_job(url: str, job_name: str) -> bool:
     """Remove a job and everything of it; False: there was none."""
-    server = RedisServer(parse_address(url))
-    prefix = prefix_of(job_name)
+    address = parse_address(url)
+    existed = False
+    for prefix in prefixes_of(job_name, await _count_shards(address, job_name)):
+        server = RedisServer(address)
+        try:
+            # Its record first: whoever is still at the job is told that it is gone, and writes nothing more.
+            existed = await server.command("UNLINK", prefix + "job") == 1 or existed
+            await remove_keys(server, prefix)
+        finally:
+            await server.close()
+    await _at_list(address, "SREM", job_name)
+    return existed
+
+
+async def _count_shards(address: Address, job_name: str) -> int:
+    """Also of a job that another skitter has written, and of one that is not there."""
+    server = RedisServer(address)
     try:
-        # Its record first: whoever is still at the job is told that it is gone, and writes nothing more.
-        existed: int = await server.command("UNLINK", prefix + "job")
-        await _unlink(server, prefix, "")
+        record = await server.command("GET", prefix_of(job_name) + "job")
     finally:
         await server.close()
-    await _at_list(server.address, "SREM", job_name)
-    return existed == 1
+    return 1 if record is None else shards_of(record)
 
 
 async def register(address: Address, job_name: str) -> None:
@@ -54,22 +93,33 @@ async def _at_list(address: Address, command: str, job_name: str) -> None:
         await server.close()
 
 
-async def forget_runs(server: RedisServer, job_name: str, *, keep: int) -> None:
+async def forget_runs(server: RedisServer, prefix: str, *, keep: int) -> None:
     """Remove what runs before ``keep`` have left. Killed half-way, it is done by the next run."""
-    await _unlink(server, prefix_of(job_name), f"{keep}:")
+    await _unlink(server, prefix, f"{keep}:")
+
+
+async def remove_keys(server: RedisServer, prefix: str) -> None:
+    """Everything that begins so."""
+    await _unlink(server, prefix, "")
 
 
 async def _unlink(server: RedisServer, prefix: str, keep: str) -> None:
     """All keys of a job, or those of its runs but one (whose keys go on with ``keep``)."""
-    # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
-    pattern = _literal(prefix) + ("[0-9]*:*" if keep else "*")
     kept = (prefix + keep).encode()
-    cursor = b"0"
-    while True:
-        cursor, keys = await server.command("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN)
+    async for keys in scan_keys(server, prefix, "[0-9]*:*" if keep else "*"):
         old = [key for key in keys if not keep or not key.startswith(kept)]
         if old:
             await server.command("UNLINK", *old)
+
+
+async def scan_keys(server: RedisServer, prefix: str, pattern: str = "*") -> AsyncIterator[list[bytes]]:
+    """The keys that begin so and go on like the pattern, some at a time."""
+    # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
+    cursor = b"0"
+    while True:
+        cursor, keys = await server.command("SCAN", cursor, "MATCH", _literal(prefix) + pattern, "COUNT", _SCAN)
+        if keys:
+            yield keys
         if cursor == b"0":
             return
 

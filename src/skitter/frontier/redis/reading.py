@@ -36,7 +36,7 @@ def counts(job: JobRow) -> Counts:
 
 
 def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
-    record, spec, time, tally, errors, sinks, workers, hosts, crowded, deadline = answer
+    record, spec, time, tally, errors, sinks, workers, _, _, deadline = answer
     job, now = wire.job_row(record, spec), float(time)
     bound = wire.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
@@ -54,16 +54,38 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
             ),
             key=lambda worker: worker.id,
         ),
-        hosts=_top_hosts(hosts, notable, now),
-        crowded=_top_hosts(crowded, queues, now),
+        hosts=top(slow_hosts(answer), notable),
+        crowded=top(crowded_hosts(answer), queues),
         pages_per_second=pages_per_second(job, now),
         overdue_seconds=max(0.0, now - float(deadline)),
     )
 
 
-def _top_hosts(flat: Sequence[Any], limit: int, now: float) -> list[HostSeen]:
-    by_score = sorted((-float(score), key, told) for key, score, told in _tuples(flat, 3))
-    return [_host_seen(key.decode(), told, now) for _, key, told in by_score[:limit]]
+Scored = list[tuple[float, HostSeen]]
+"""Hosts with how slow and troubled they are, or how long their queues."""
+
+
+def slow_hosts(answer: Sequence[Any]) -> Scored:
+    return _scored(answer[7], float(answer[2]))
+
+
+def crowded_hosts(answer: Sequence[Any]) -> Scored:
+    return _scored(answer[8], float(answer[2]))
+
+
+def _scored(flat: Sequence[Any], now: float) -> Scored:
+    return [(float(score), _host_seen(key.decode(), told, now)) for key, score, told in _tuples(flat, 3)]
+
+
+def top(hosts: Scored, limit: int) -> list[HostSeen]:
+    """The highest scores first."""
+    return [host for _, host in sorted(hosts, key=lambda pair: (-pair[0], pair[1].key))[:limit]]
+
+
+def delivered(answer: Sequence[Any], target: bytes) -> int:
+    """Up to where a target has the items of the server that reports; all of them when it does not know the target."""
+    found = {name: wire.decode_sink(sink)[0] for name, sink in _tuples(answer[5], 2)}
+    return found.get(target, wire.decode_record(answer[0]).position)
 
 
 def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:

@@ -7,17 +7,15 @@ client's work.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import secrets
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from skitter.errors import ExtraMissingError, FrontierError
+from skitter.frontier.redis.absence import Absence
 from skitter.frontier.redis.address import Address
 from skitter.frontier.redis.scripts import script
-from skitter.observe import events
 
 try:
     import hiredis
@@ -37,22 +35,21 @@ MAX_HOPS = 5
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
 REPLICAS_MILLISECONDS = 1000
 """For which one WAIT waits before it is said that replicas do not keep up. Then it is sent again."""
-_log = logging.getLogger("skitter.frontier")
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
 
 class RedisServer:
     """One Redis, wherever it is now. Calls may run side by side: each has a connection to itself while it lasts."""
 
-    def __init__(self, address: Address, *, patient: bool = False) -> None:
+    def __init__(self, address: Address, *, patient: bool = False, absence: Absence | None = None) -> None:
+        """``absence`` is shared by those whose absence is one piece of news: the nodes of a cluster."""
         self.address = address
         self.life = ""
         """Of the server that was last connected to: another one may lack the newest writes."""
         self._route = route_to(address)
         self._free: list[AbstractConnection] = []
         self._reached = patient
-        self._away_since: float | None = None
-        self._said: set[str] = set()
+        self._absence = absence or Absence()
         words: tuple[Any, ...] = ("WAIT", address.wait_replicas, REPLICAS_MILLISECONDS)
         self._wait: bytes = hiredis.pack_command(words) if address.wait_replicas else b""
 
@@ -68,7 +65,7 @@ class RedisServer:
             answer = await self._patiently(("EVAL", source, 1, key, *arguments), self._wait)
         # Not after any command: a server that answers questions may still take no writes.
         self._reached = True
-        self._say_back()
+        self._absence.ends(self)
         return answer
 
     async def command(self, *words: Any) -> Any:
@@ -88,7 +85,7 @@ class RedisServer:
                 failure = explain(error, str(self.address))
                 if not (failure.passes and self._reached):
                     raise failure.error from error
-                self._say_away(str(failure.error))
+                self._absence.begins(self, str(failure.error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, MAX_WAIT_SECONDS)
             else:
@@ -193,7 +190,7 @@ class RedisServer:
                 return
             if not self._reached:
                 raise exceptions.ResponseError(f"FEWREPLICAS {replicas} of {wanted}")
-            self._say_away(f"only {replicas} of {wanted} replicas keep up: {self.address}")
+            self._absence.begins(self, f"only {replicas} of {wanted} replicas keep up: {self.address}")
             await connection.send_packed_command(self._wait)
 
     async def _meet(self, connection: AbstractConnection) -> None:
@@ -219,22 +216,6 @@ class RedisServer:
 
     async def _connect(self) -> AbstractConnection:
         return connection_to(self.address, await self._route.place())
-
-    # ---- saying so once
-
-    def _say_away(self, what: str) -> None:
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-        # A server that is first gone and then refuses the password is in two kinds of trouble.
-        if what not in self._said:
-            self._said.add(what)
-            events.tell(events.FRONTIER_AWAY(reason=what))
-
-    def _say_back(self) -> None:
-        if self._away_since is not None:
-            events.tell(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._away_since, 1)))
-            self._away_since = None
-            self._said.clear()
 
 
 def flags(values: Sequence[bool]) -> list[str]:

@@ -51,26 +51,36 @@ class JobRecord(msgspec.Struct):
     spec_version: int
     settings: dict[str, Any]
     pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+    changes: int = 0
+    """Of a shard: how often a request has changed its place."""
 
 
-class _Format(msgspec.Struct):
+class _Outline(msgspec.Struct):
+    """What can be read of a job of any format."""
+
     format: int = 0
+    shards: int = 1
 
 
-_decode_format = msgspec.msgpack.Decoder(_Format).decode
+_decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
 
 
 def check_format(record: bytes, job_name: str) -> None:
     """FormatError for a job that another skitter has written in another way."""
-    found = _decode_format(record).format
+    found = _decode_outline(record).format
     if found != FORMAT:
         age = "a newer" if found > FORMAT else "an older"
         raise FormatError(
             f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
             hint="use the skitter that wrote it, or another --job",
         )
+
+
+def shards_of(record: bytes) -> int:
+    """How many shards a job of any format has."""
+    return _decode_outline(record).shards
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:

@@ -52,17 +52,22 @@ def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host],
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
 
-def check_order(grant: Grant, ready: Mapping[str, tuple[list[int], int]], served: dict[str, int]) -> None:
-    """Promise 5: the highest waiting priority, then the least recently served. ``served``: epochs, kept up to date."""
+def check_order(grant: Grant, ready: Mapping[str, tuple[list[int], int]], served: dict[str, int] | None) -> None:
+    """Promise 5: the highest waiting priority, then the least recently served.
+
+    ``served``: epochs, kept up to date; None: only priorities count.
+    """
     waiting = dict(ready)
     for lease in grant.leases:
         host = lease.host_key
         if host in waiting:
             places: dict[str, Any] = {
-                key: (-priorities[0], served.get(key, 0)) for key, (priorities, _) in waiting.items()
+                key: (-priorities[0], served.get(key, 0) if served is not None else 0)
+                for key, (priorities, _) in waiting.items()
             }
             assert places[host] == min(places.values()), f"{host} was not the next"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)
-        served[host] = lease.epoch
+        if served is not None:
+            served[host] = lease.epoch

@@ -20,6 +20,7 @@ from skitter.errors import JobError
 from skitter.frontier import books
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.model.host import Host
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
@@ -51,6 +52,16 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     same_choice = True
     """The other backend breaks ties among equally ready hosts as the oracle does."""
+    same_limit = True
+    """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
+    same_pace = True
+    """The other backend takes its samples for the rate of now at the same commits as the oracle."""
+    same_pieces = True
+    """One call buries as much of the hosts that were given up as one of the oracle's. Where it may be more, both are
+    asked until nothing is left to bury before they are compared."""
+    order_across_hosts = True
+    """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
+    which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
 
     def make_other(self, folder: Path) -> Frontier:
         """An empty frontier for the job ``job`` on ``self.clock``; the folder is its own."""
@@ -101,7 +112,8 @@ class FrontiersAgree(RuleBasedStateMachine):
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
         self.patch.setattr(books, "BATCH", piece)
         # Where a limit cuts a grant short, the choice would show.
-        self.settings = job_settings if self.same_choice else {**job_settings, "max_pages": None}
+        self.has_limit = self.same_choice and self.same_limit
+        self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
         self.begin(fresh=False)
         self.leases("w1", 1)
         self.commit(
@@ -124,7 +136,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         if how == "other seeds":
             self.is_refused()
             return
-        if how == "another limit" and report.counts.unfinished and self.same_choice:
+        if how == "another limit" and report.counts.unfinished and self.has_limit:
             self.settings = {**self.settings, "max_pages": max_pages}
         begun = self.begin(fresh=how == "fresh")
         delivered = all(sink.undelivered == 0 for sink in report.sinks)
@@ -156,6 +168,15 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.01, 0.3, 0.55, 1.0, 3.0, LEASE_SECONDS + 1, 40.0]))
     def time_passes(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        while not self.order_across_hosts and seconds > LEASE_SECONDS / 2:
+            self.forget_lost()
+            self.clock.advance(LEASE_SECONDS / 2)
+            seconds -= LEASE_SECONDS / 2
+        if not self.order_across_hosts:
+            self.forget_lost()
         self.clock.advance(seconds)
 
     # ---- work
@@ -173,11 +194,12 @@ class FrontiersAgree(RuleBasedStateMachine):
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
+        if not self.order_across_hosts:
+            # Of hosts in another place it is known what is ready there if somebody has asked lately.
+            self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        with self.store.transaction(write=False) as tables:
-            hosts = tables.hosts(sorted(set(HOST_OF.values())))
-        ready = ready_hosts(traces.values(), gates, hosts.values(), self.settings["per_host"])
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
 
@@ -189,7 +211,7 @@ class FrontiersAgree(RuleBasedStateMachine):
     )
     def works(self, worker: str, limit: int, fields: list[dict[str, Any]], seconds: float) -> None:
         """Most of a crawl is this."""
-        self.clock.advance(seconds)
+        self.advance(seconds)
         self.leases(worker, limit)
         keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
         self.commit(worker, keys[: len(fields)], fields[: len(keys)], 0)
@@ -200,7 +222,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         """A host is given up while something waits for it: by chance that happens too rarely."""
         self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
         for _ in range(self.settings["max_attempts"]):
-            self.clock.advance(LEASE_SECONDS + 1)
+            self.advance(LEASE_SECONDS + 1)
             self.leases("w1", 100)
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
@@ -292,17 +314,30 @@ class FrontiersAgree(RuleBasedStateMachine):
         seconds=st.sampled_from([0.0, 0.0, 0.0, FORGET_SECONDS]),
     )
     def tells(self, worker: str, card: WorkerCard | None, seconds: float) -> None:
-        self.clock.advance(seconds)
+        self.advance(seconds)
         self.agreed(lambda frontier, _: frontier.tell(worker, card))
 
     @rule(worker=st.sampled_from(WORKERS))
     def worker_dies(self, worker: str) -> None:
+        if not self.order_across_hosts:
+            return
         self.agreed(lambda frontier, _: frontier.release_worker(worker))
         self.forget_lost()
 
     def reap(self) -> None:
         self.agreed(lambda frontier, _: frontier.reap())
         self.forget_lost()
+        self.dig()
+
+    def dig(self) -> None:
+        while not self.same_pieces and any(host.given_up is not None for host in self.hosts()):
+            self.agreed(lambda frontier, _: frontier.reap())
+            self.forget_lost()
+
+    def hosts(self) -> list[Host]:
+        """As the oracle has them."""
+        with self.store.transaction(write=False) as tables:
+            return list(tables.hosts(sorted(set(HOST_OF.values()))).values())
 
     def forget_lost(self) -> None:
         """Ask which leases are still there; a renewal of none would not tell."""
@@ -333,7 +368,11 @@ class FrontiersAgree(RuleBasedStateMachine):
     )
     def delivers(self, owner: str, limit: int, closed: bool, left: str) -> None:
         self.agreed(lambda frontier, _: frontier.open_sink("out", owner))
-        items = self.agreed(lambda frontier, _: frontier.items("out", owner, limit))
+        items, others = self.each(lambda frontier, _: frontier.items("out", owner, limit))
+        if self.order_across_hosts or items is None or others is None:
+            assert items == others
+        else:
+            assert [item.position for item in items] == [item.position for item in others]
         if items:
             assert [item.position for item in items] == list(range(items[0].position, items[0].position + len(items)))
             progress = SinkProgress(items[-1].position, b"mark", closed)
@@ -345,13 +384,14 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
         oracle, other = grants
-        assert rest_of(oracle) == rest_of(other)
+        if self.same_pieces or oracle.ask_again_seconds:
+            assert rest_of(oracle) == rest_of(other)
         assert by_host(oracle) == by_host(other)
         if self.same_choice:
             assert list(map(comparable, oracle.leases)) == list(map(comparable, other.leases))
         for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
-            check_order(grant, ready, served)
+            check_order(grant, ready, served if self.order_across_hosts or grant is oracle else None)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:
@@ -377,6 +417,7 @@ class FrontiersAgree(RuleBasedStateMachine):
     def the_books_agree(self) -> None:
         if not hasattr(self, "settings"):
             return
+        self.dig()
         report = self.agreed(self.report_of)
         counts = report.counts
         assert counts.seen == len(self.known)
@@ -384,13 +425,16 @@ class FrontiersAgree(RuleBasedStateMachine):
         over = counts.unfinished == 0 and not report.job.seeding
         assert (report.job.state is State.FINISHED) == over
 
-    @staticmethod
-    async def report_of(frontier: Frontier, _: int) -> Any:
+    async def report_of(self, frontier: Frontier, _: int) -> Any:
         report = await frontier.report(100)
+        if not self.same_pace:
+            report = msgspec.structs.replace(report, pages_per_second=0.0)
         return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
 
     @invariant()
     def every_request_is_where_the_other_says(self) -> None:
+        if hasattr(self, "settings"):
+            self.dig()
         traces = self.agreed(self.traces_of)
         in_flight: defaultdict[str, int] = defaultdict(int)
         for work, request_id in self.held:
@@ -411,4 +455,9 @@ class FrontiersAgree(RuleBasedStateMachine):
     @invariant()
     def the_dead_agree(self) -> None:
         if hasattr(self, "settings"):
-            self.agreed(lambda frontier, _: frontier.dead())
+            self.dig()
+            dead, others = self.each(lambda frontier, _: frontier.dead())
+            if not self.order_across_hosts:
+                dead.sort(key=lambda record: record.id)
+                others.sort(key=lambda record: record.id)
+            assert dead == others

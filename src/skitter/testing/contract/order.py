@@ -44,6 +44,7 @@ class Order:
         assert await client.names(limit=1) == ["a/low"]
 
     async def test_among_equal_hosts_the_least_recently_served_goes_first(self, store: ContractStore) -> None:
+        store.needs_order_across_hosts()
         client = store.client()
         await client.seeded("a/1", "a/2", "a/3", "b/1", "b/2", "c/1")
         served = [name for _ in range(6) for name in await client.names(limit=1)]
@@ -54,6 +55,7 @@ class Order:
         assert [name for name in served if name[0] == "a"] == ["a/1", "a/2", "a/3"]
 
     async def test_a_grant_begins_with_the_host_that_waited_longest(self, store: ContractStore) -> None:
+        store.needs_order_across_hosts()
         client = store.client()
         await client.seeded(*(f"{host}/{page}" for host in "ab" for page in range(4)))
         (first,) = [name[0] for name in await client.names(limit=1)]
@@ -66,20 +68,24 @@ class Order:
         small = [f"s{number}/{page}" for number in range(9) for page in range(3)]
         await client.add(*small)
         done: list[str] = []
-        for _ in range(3):
+        rounds = 3 if store.order_across_hosts else 20
+        for _ in range(rounds):
             leases = await client.lease(limit=10)
             done += names_of(leases)
             await client.end_all(leases)
-        assert set(small) <= set(done), "ten hosts and three rounds"
-        assert Counter(name.partition("/")[0] for name in done)["big"] == 3
+        assert set(small) <= set(done), "ten hosts and three rounds, or some more where hosts are in several places"
+        if store.order_across_hosts:
+            assert Counter(name.partition("/")[0] for name in done)["big"] == 3
 
     async def test_one_grant_is_shared_fairly(self, store: ContractStore) -> None:
+        store.needs_order_across_hosts()
         client = store.client()
         await client.seeded(*(f"{host}/{page}" for host in "abcd" for page in range(50)), per_host=64)
         first = Counter(name[0] for name in await client.names(limit=40))
         assert first == dict.fromkeys("abcd", 10)
 
     async def test_more_hosts_than_a_grant_takes_are_served_in_turn(self, store: ContractStore) -> None:
+        store.needs_order_across_hosts()
         client = store.client()
         await client.seeded(*(f"h{number:02}/{page}" for number in range(30) for page in range(2)))
         served: list[str] = []

@@ -21,12 +21,18 @@ class ContractStore:
 
     A store that keeps nothing of a request that is done or redirected but its identity sets ``keeps_history``
     to False and says why in ``history_reason``: the trace of such a request is then ``ended`` and tells no more.
+
+    A store whose hosts are in several places, each with an order of its own, sets ``order_across_hosts`` to False and
+    says why in ``order_reason``: priorities still go before, and each place has its turn, but which of two equal hosts
+    is served first is promised only for hosts in the same place.
     """
 
     controls_time = True
     time_reason = ""
     keeps_history = True
     history_reason = ""
+    order_across_hosts = True
+    order_reason = ""
 
     def __init__(self) -> None:
         self._open: list[Frontier] = []
@@ -54,6 +60,11 @@ class ContractStore:
             await asyncio.sleep(seconds)
         else:
             pytest.skip(self.time_reason)
+
+    def needs_order_across_hosts(self) -> None:
+        """At the beginning of a test that pins it."""
+        if not self.order_across_hosts:
+            pytest.skip(self.order_reason)
 
     async def close(self) -> None:
         """At the end of the test."""

@@ -43,6 +43,8 @@
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it
 --   notable       zset    a few slow and troubled hosts, by how much so
+--   permitted     set     at the lead of a job with shards: what stands in permits
+--   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
 -- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done
 -- or redirected in exactly one of q:P:HOST, requests, holds.
@@ -63,6 +65,13 @@ local POLL_SECONDS, PACE_SECONDS = 1.0, 5.0
 -- Of everything below; wire.py has it too, and says so in better words.
 local FORMAT = 2
 local J, RUN, S, now
+-- Where a shard's requests were when its record was read.
+local counted
+
+-- From one epoch to the next: no two shards give the same one, each has its own remainder.
+local function stride()
+  return J.shards or 1
+end
 
 -- Time never goes back, and does not stand still when the server's clock was set back.
 local function read_clock()
@@ -81,6 +90,11 @@ local function read_clock()
   J.clock, J.wall = now, wall
   -- Epochs follow the clock, so that none is given twice even if a crash took the newest ones back.
   if J.next_epoch then J.next_epoch = math.max(J.next_epoch, math.floor(now * EPOCHS_A_SECOND)) end
+  if J.shards and J.next_epoch then J.next_epoch = J.next_epoch + (J.shard - J.next_epoch) % stride() end
+end
+
+local function places_of(job)
+  return table.concat({job.queued, job.delayed, job.leased, job.done, job.redirected, job.dead, job.excluded}, ' ')
 end
 
 local function use_job(job)
@@ -99,11 +113,40 @@ local function load_job()
   job.crowded, job.pace = job.crowded or {}, job.pace or {0, 0, 0, 0}
   use_job(job)
   read_clock()
+  if J.shards then counted = places_of(J) end
   return true
 end
 
 local function save_job()
+  if counted and counted ~= places_of(J) then J.changes = J.changes + 1 end
   call('SET', KEYS[1], pack(J))
+end
+
+-- A job's record in a new run, or in its first.
+local function new_job(old, secret, bucket_mean, settings)
+  return {
+    state = 'running', run = old and old.run + 1 or 1, seeding = true, seed_losses = 0,
+    started_at = now, ended_at = 0, reason = '',
+    queued = 0, delayed = 0, leased = 0, done = 0, redirected = 0, dead = 0, excluded = 0,
+    -- Sequences. Epochs and positions go on in a new run, so that nothing of an old one fits.
+    next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
+    first_item = (old and old.position or 0) + 1,
+    -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
+    crowded = {}, pace = {0, 0, 0, 0},
+    -- The buckets of seen: their number, and their number when the present round of splits began.
+    buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
+    clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
+    spec_version = 1, settings = settings, format = FORMAT,
+  }
+end
+
+-- What a shard's record has besides (6_shards.lua).
+local function as_shard(job, old, shards, shard)
+  job.shards, job.shard, job.version, job.changes = shards, shard, old and old.version or 0, old and old.changes or 0
+  job.sealed, job.seal, job.sealing = 0, old and old.seal or 0, false
+  job.allotted, job.allotment, job.given, job.permits, job.complete = 0, 0, {}, 0, false
+  job.lives = old and old.lives or {}
+  return job
 end
 
 -- Times travel as text: a number in a reply would lose its fraction.
@@ -169,9 +212,14 @@ local function seeding_over(problem)
   if problem ~= '' then J.reason = problem end
 end
 
--- Promise 6, and the ends of a drain and of a limit.
+-- How many pages may end done here; nil: any number. A shard has its part of the job's number (share.lua).
+local function page_limit()
+  return S.max_pages and (J.shards and J.allotted or S.max_pages)
+end
+
+-- Promise 6, and the ends of a drain and of a limit. A shard does not know the others: the client asks them all.
 local function settle()
-  if J.state == 'finished' then return end
+  if J.state == 'finished' or J.shards then return end
   if not J.seeding and J.queued + J.delayed + J.leased == 0 then
     J.state, J.ended_at = 'finished', now
   elseif J.state == 'running' and S.max_pages and J.done >= S.max_pages then

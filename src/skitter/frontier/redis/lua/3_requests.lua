@@ -51,11 +51,12 @@ local function permit(key)
   local h = host_of(key)
   if h[TRUSTED] == 0 then
     h[TRUSTED] = 1
-    call('RPUSH', RUN .. 'permits', key)
+    -- Those of a job with shards are listed at its lead (permit.lua).
+    if not J.shards then call('RPUSH', RUN .. 'permits', key) end
   end
 end
 
--- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3).
+-- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
 -- A priority that begins with "!" comes with a permit for its host.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
@@ -101,7 +102,7 @@ local function add(places)
     end
   end
   J.queued = J.queued + #fresh
-  return #fresh
+  return #fresh, fresh
 end
 
 -- ---- where a request is

@@ -11,6 +11,9 @@ local SEED_KEY = 's'
 
 local ended, ended_of = {}, {}
 local leases, new_fields, new_keys = {}, {}, {}
+-- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
+-- would have been granted if this shard's part of max_pages were larger.
+local asked, goes_first, short = false, false, false
 
 local function work_of(lease_key)
   if lease_key == SEED_KEY then return SEED end
@@ -170,7 +173,7 @@ end
 
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
-  J.next_epoch = epoch + 1
+  J.next_epoch = epoch + stride()
   new_fields[#new_fields + 1] = lease_key
   new_fields[#new_fields + 1] = struct.pack(
     HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
@@ -262,9 +265,10 @@ local function serve_again(queues, order, key, top)
   queue[#queue + 1] = key
 end
 
--- The next host of the highest priority, out of its queue; nil when there is none.
-local function next_host(queues, order)
+-- The next host of the highest priority, out of its queue; nil when there is none (from the floor up).
+local function next_host(queues, order, floor)
   for _, top in ipairs(order) do
+    if floor and top < floor then return end
     local queue = queues[top]
     local key = queue[queue.at]
     if key then
@@ -276,13 +280,14 @@ local function next_host(queues, order)
 end
 
 -- Promise 5. `held` is what the worker has already; nil: it shall get nothing that is to be leased alone.
-local function grant_hosts(worker, limit, held)
+-- `floor`: other shards have something of this priority, so nothing below it is granted here.
+local function grant_hosts(worker, limit, held, floor)
   save_hosts()
   if limit <= 0 then return end
   local queues, order = ready_hosts(limit)
   local count = 0
   while count < limit do
-    local key = next_host(queues, order)
+    local key = next_host(queues, order, floor)
     if not key then break end
     local h = host_of(key)
     if needs_gate(h) then
@@ -291,6 +296,7 @@ local function grant_hosts(worker, limit, held)
         count = count + 1
       elseif held then
         if held == 0 and #leases == 0 then grant_gate(worker, key, true) end
+        goes_first = true
         break
       end
     else
@@ -324,31 +330,36 @@ local function grant_suspect(worker, id, row)
   grant_row(worker, key, id, row, true)
 end
 
-local function grant(worker, limit)
+-- `others`: what the worker does in other shards: {leases it holds there, whether it seeds, the priority below which they
+-- have something better}.
+local function grant(worker, limit, others)
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
-  local held = call('SCARD', RUN .. 'held:' .. worker)
+  local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
     local seeder = load_holds({SEED_KEY})[1]
     if not seeder then
       -- What is to be leased alone waits until a worker holds nothing; until then it gets nothing more.
       if J.seed_losses >= LOSSES_BEFORE_ALONE then
         if held == 0 then hold_for(worker, SEED_KEY, '', nil, true) end
+        goes_first = true
         return
       end
       hold_for(worker, SEED_KEY, '', nil)
-      return grant_hosts(worker, limit - 1, nil)
+      return grant_hosts(worker, limit - 1, nil, others[3])
     end
-    if seeder[WORKER] == worker then
-      -- A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
-      return grant_hosts(worker, limit, nil)
-    end
+    others[2] = others[2] or seeder[WORKER] == worker
+  end
+  if others[2] then
+    -- A start() may run for hours, and nothing is leased alone beside it: suspects wait, the others do not.
+    return grant_hosts(worker, limit, nil, others[3])
   end
   local id, row = find_suspect()
   if id then
     if held == 0 then grant_suspect(worker, id, row) end
+    goes_first = true
     return
   end
-  grant_hosts(worker, limit, held)
+  grant_hosts(worker, limit, held, others[3])
 end
 
 local function load_sinks()
@@ -385,8 +396,8 @@ local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered
   }
 end
 
--- What may start now, and the state of the job.
-local function lease(worker, limit, run, known)
+-- What may start now, and the state of the job. `others` is given for a shard only.
+local function lease(worker, limit, run, known, others)
   call('ZADD', BASE .. 'workers', now, worker)
   local _, recovered = reap()
   bury_more()
@@ -397,8 +408,11 @@ local function lease(worker, limit, run, known)
     if outbox_is_full() then
       blocked_by = 'sink'
     else
-      if S.max_pages then limit = math.min(limit, S.max_pages - J.done - J.leased) end
-      grant(worker, limit)
+      local maximum = page_limit()
+      if maximum and maximum - J.done - J.leased < limit then
+        limit, short = maximum - J.done - J.leased, J.queued > 0 or J.seeding
+      end
+      grant(worker, limit, others or {0, false})
     end
   end
   save_hosts()
@@ -427,8 +441,8 @@ end
 local function remember(worker, token, accepted)
   local count = #leases / LEASE_FIELDS
   if count + #accepted == 0 then return end
-  -- The newest epochs are those of this call, and have no gaps.
-  local record = struct.pack(ANSWER_FORM, J.next_epoch - count, count, #accepted, accepted) .. token
+  -- The newest epochs are those of this call, and none is left out.
+  local record = struct.pack(ANSWER_FORM, J.next_epoch - count * stride(), count, #accepted, accepted) .. token
   call('HSET', RUN .. 'answers', worker, record)
 end
 
@@ -436,7 +450,7 @@ end
 local function lease_again(worker, earlier, run, known)
   local keys, of_hosts, still = call('SMEMBERS', RUN .. 'held:' .. worker), {}, {}
   for place, hold in ipairs(load_holds(keys)) do
-    local nth = hold[EPOCH] - earlier.first
+    local nth = (hold[EPOCH] - earlier.first) / stride()
     if nth >= 0 and nth < earlier.count then
       still[#still + 1] = {keys[place], hold}
       if hold[HOLD_HOST] ~= '' then of_hosts[#of_hosts + 1] = hold[HOLD_HOST] end

@@ -1,34 +1,25 @@
 -- begin: create, resume or rerun the job, in one step.
 --
---   job, begun (read, written), spec (written), RUN:sinks (read, written)
+--   job, begun (read, written), spec (written), RUN:sinks, RUN:targets (read, written)
 --
 -- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
 --       the token of the call: sent again, it is answered as before),
---       mean size of a bucket, targets...
+--       mean size of a bucket, number of shards, items that all shards have ever had, targets...
 -- Answers how it began and, for a rerun, the run that is over; "again" when the spec was changed meanwhile,
--- "other" when an unfinished run has other work.
+-- "other" when an unfinished run has other work, "shards" and their number when the job has another one.
 
 local version, fresh, same = tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 
-local function new_job(old)
-  return {
-    state = 'running', run = old and old.run + 1 or 1, seeding = true, seed_losses = 0,
-    started_at = now, ended_at = 0, reason = '',
-    queued = 0, delayed = 0, leased = 0, done = 0, redirected = 0, dead = 0, excluded = 0,
-    -- Sequences. Epochs and positions go on in a new run, so that nothing of an old one fits.
-    next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
-    first_item = (old and old.position or 0) + 1,
-    -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
-    crowded = {}, pace = {0, 0, 0, 0},
-    -- The buckets of seen: their number, and their number when the present round of splits began.
-    buckets = 1, bucket_round = 1, bucket_mean = tonumber(ARGV[8]),
-    clock = J.clock, wall = J.wall, secret = old and old.secret or ARGV[7],
-    spec_version = version + 1, settings = unpacked(ARGV[6]), format = FORMAT,
-  }
+local shards, items = tonumber(ARGV[9]), tonumber(ARGV[10])
+
+local function started(old)
+  local job = new_job(old, ARGV[7], tonumber(ARGV[8]), unpacked(ARGV[6]))
+  return shards > 1 and as_shard(job, old, shards, 0) or job
 end
 
 local function is_over()
   if J.state ~= 'finished' then return false end
+  if J.shards then return all_delivered(items) end
   for _, sink in pairs(load_sinks()) do
     if not sink[CLOSED] or sink[POSITION] < J.position then return false end
   end
@@ -36,6 +27,12 @@ local function is_over()
 end
 
 local found = load_job()
+if found and (J.shards or 1) ~= shards then
+  local number = J.shards or 1
+  -- Told as to anyone: who asked does not know what a shard's answer looks like.
+  J = nil
+  return {'shards', number}
+end
 local stored = found and call('GET', BASE .. 'begun')
 local earlier = stored and unpacked(stored)
 if earlier and earlier[1] == ARGV[7] then return {earlier[2], earlier[3]} end
@@ -44,21 +41,27 @@ local begun, over = 'resumed', 0
 if not found then
   J = {clock = 0, wall = 0}
   read_clock()
-  use_job(new_job(nil))
+  use_job(started(nil))
   begun = 'new'
 elseif fresh or is_over() then
   begun, over = 'rerun', J.run
-  use_job(new_job(J))
+  use_job(started(J))
 elseif not same then
   return {'other', 0}
 else
-  J.settings, J.spec_version = unpacked(ARGV[6]), version + 1
+  J.settings = unpacked(ARGV[6])
   -- Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
   J.seed_losses = 0
   if J.state == 'stopped' or J.state == 'draining' then J.state, J.ended_at, J.reason = 'running', 0, '' end
 end
-for place = 9, #ARGV do
+J.spec_version = version + 1
+if J.shards then
+  J.allotted = math.min(J.allotted, J.done + J.leased)
+  changed()
+end
+for place = 11, #ARGV do
   call('HSETNX', RUN .. 'sinks', ARGV[place], pack({J.position, false, '', 0}))
+  if J.shards then call('HSETNX', RUN .. 'targets', ARGV[place], pack(new_target())) end
 end
 call('SET', BASE .. 'spec', ARGV[5])
 call('SET', BASE .. 'begun', pack({ARGV[7], begun, over}))

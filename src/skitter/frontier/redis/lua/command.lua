@@ -13,5 +13,6 @@ elseif command == 'resume' and (state == 'paused' or state == 'stopped' or state
 elseif command == 'stop' and (state == 'running' or state == 'paused') then
   J.state, J.reason = 'draining', 'command'
 end
+if J.shards and J.state ~= state then changed() end
 close()
 return {call('GET', KEYS[1]), call('GET', BASE .. 'spec')}

@@ -12,6 +12,7 @@
 -- {its key, class of the error, strikes, pause, given up}.
 
 if not load_job() then return false end
+asked = ARGV[2]
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -206,6 +207,7 @@ for place, head in ipairs(heads) do
   end
 end
 if #outbox > 0 then
+  if J.shards then note_life() end
   bulk('RPUSH', RUN .. 'items', outbox)
   J.position = J.position + #outbox
 end

@@ -2,15 +2,25 @@
 --
 --   everything of 4_leases.lua
 --
--- ARGV: time, worker, limit, run and number of the permits that the client knows, token of the call. Answers a grant.
+-- ARGV: time, worker, limit, run and number of the permits that the client knows, token of the call; for a shard also
+-- the version of the job that the client knows, leases that the worker holds in other shards, whether it seeds there,
+-- and the highest priority that they have or nothing. Answers a grant.
 
 if not load_job() then return false end
-local worker, token, answer = ARGV[2], ARGV[6], nil
+local worker, limit, token, answer = ARGV[2], tonumber(ARGV[3]), ARGV[6], nil
+local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
+asked = worker
 local earlier = recall(worker, token)
 if earlier then
-  answer = lease_again(worker, earlier, tonumber(ARGV[4]), tonumber(ARGV[5]))
+  answer = lease_again(worker, earlier, permits_run, permits_known)
 else
-  answer = lease(worker, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]))
+  local others
+  if J.shards then
+    others = {tonumber(ARGV[8]), ARGV[9] == '1', tonumber(ARGV[10])}
+    -- A shard that has not heard of a command or of a new run grants nothing.
+    if J.version < tonumber(ARGV[7]) then limit = 0 end
+  end
+  answer = lease(worker, limit, permits_run, permits_known, others)
   remember(worker, token, '')
 end
 close()

@@ -2,7 +2,8 @@
 --
 --   job, hosts, RUN:requests, RUN:dead, RUN:dead:CLASS, RUN:errors, RUN:returned:HOST, RUN:reasons (written)
 --
--- ARGV: time, class or nothing, limit, ids... Answers how many; the client asks again while it is the limit.
+-- ARGV: time, class or nothing, limit, ids... Answers how many; the client asks again while it is the limit. A shard that
+-- is sealed answers -1 if there are any.
 
 if not load_job() then return false end
 local class, ids = ARGV[2], {}
@@ -15,6 +16,8 @@ local revived, done = 0, {}
 for place, row in ipairs(load_rows(ids)) do
   local id = ids[place]
   if row and row[PLACE] == AT_DEAD and not done[id] and (class == '' or class == row[ERROR_CLASS]) then
+    -- Nothing is written yet: the client opens the job again first.
+    if is_sealed() then return -1 end
     done[id] = true
     revived = revived + 1
     call('ZREM', RUN .. 'dead', id)

@@ -1,0 +1,141 @@
+-- A job in shards: each is a whole little frontier of the hosts that belong to it, with a record of its own. Shard 0
+-- is the lead: its record is the truth about the run, the state, the settings, and what belongs to the job as a whole.
+--
+-- What a shard's record has besides (as_shard in 1_job.lua):
+--
+--   shards, shard    how many there are, and which one this is; a job that is not split has neither
+--   version          of run, state and settings: the lead counts it up, the others follow (follow.lua)
+--   changes          counts up when any request changes its place
+--   sealed           the seal that is on this shard, 0 for none: it takes no new requests until it is broken (seal.lua)
+--   seal, sealing    at the lead: the newest seal, and whether it may still end the job
+--   allotted         how many pages may end done here, and
+--   allotment        the number of the allotment that said so (share.lua)
+--   given            at the lead: {allotment, pages} of each shard, which it never has more than
+--   permits          how many host keys are permitted in the job (permit.lua)
+--   complete         at the lead: every shard has heard of this run
+--   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
+--   lives            the newest lives of the server that were noted, and the newest item when each began
+
+local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES = 1, 2, 3, 4, 5, 6
+local NOTED_LIVES = 8
+
+-- The lead decides something that all shards shall follow.
+local function changed()
+  J.version, J.sealing = J.version + 1, false
+end
+
+local function unfinished()
+  return J.queued + J.delayed + J.leased
+end
+
+local function is_idle()
+  return unfinished() == 0 and not J.seeding
+end
+
+local function is_sealed()
+  return J.shards and (J.sealed ~= 0 or J.state == 'finished')
+end
+
+-- ---- what became of items, where a server has lost its newest writes: the lead's record of a target tells in which
+-- life of each shard's server a position was given
+
+-- Which life of the server this is; noted, with the newest item when it began. Before the first item of a life.
+local function note_life()
+  local present, lives = life(), J.lives
+  if present ~= '' and lives[#lives - 1] ~= present then
+    lives[#lives + 1] = present
+    lives[#lives + 1] = J.position
+    while #lives > NOTED_LIVES * 2 do table.remove(lives, 1) end
+  end
+  return present
+end
+
+-- Up to where the items are still those that they were in a life: each that began since may have begun with less. Of a
+-- life that is not known (any more), all that are known may be later ones.
+local function same_since(given_in)
+  local same, first = J.position, 1
+  if given_in == '' then return same end
+  for place = 1, #J.lives, 2 do
+    if J.lives[place] == given_in then
+      first = place + 2
+      break
+    end
+  end
+  for place = first, #J.lives, 2 do same = math.min(same, J.lives[place + 1]) end
+  return same
+end
+
+-- ---- targets of the whole job: {position in each shard or false, shards and numbers of items to come next, closed,
+-- owner, owned until, life of each shard's server that the positions are of}
+
+local function new_target()
+  return {false, {}, false, '', 0, {}}
+end
+
+local function load_target(name)
+  local stored = call('HGET', RUN .. 'targets', name)
+  return stored and unpacked(stored)
+end
+
+local function save_target(name, target)
+  call('HSET', RUN .. 'targets', name, pack(target))
+end
+
+-- Whether every target is closed and holds all items that there have been.
+local function all_delivered(items)
+  local stored = call('HGETALL', RUN .. 'targets')
+  for place = 2, #stored, 2 do
+    local target, held = unpacked(stored[place]), 0
+    if not target[T_CLOSED] or not target[VECTOR] then return false end
+    for _, position in ipairs(target[VECTOR]) do held = held + position end
+    if held < items then return false end
+  end
+  return true
+end
+
+-- ---- what the client is told with every answer
+
+local function backlog()
+  local most = 0
+  for _, sink in pairs(load_sinks()) do most = math.max(most, J.position - sink[POSITION]) end
+  return most
+end
+
+-- The highest priority of a host that is ready; false for none.
+local function ready_top()
+  for _, top in ipairs(call('ZRANGE', RUN .. 'tops', 0, 15)) do
+    if call('EXISTS', RUN .. 'ready:' .. top) == 1 then return top end
+  end
+  return false
+end
+
+-- Of the worker that asked: how many leases it holds here, whether it is alone with one, whether it seeds.
+local function told_of_worker()
+  if not asked then return false end
+  local seeder = J.seeding and load_holds({SEED_KEY})[1]
+  return {
+    call('SCARD', RUN .. 'held:' .. asked), call('SISMEMBER', RUN .. 'alone', asked),
+    seeder and seeder[WORKER] == asked and 1 or 0,
+  }
+end
+
+-- 0: over, 1: nobody has it, 2: somebody has.
+local function told_of_seeding()
+  if not J.seeding then return 0 end
+  return 1 + call('HEXISTS', RUN .. 'holds', SEED_KEY)
+end
+
+-- Until something may be ready, or at once while a host's queue is being buried: nobody else digs here.
+local function due_seconds()
+  if call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
+  return math.min(first_score('delayed'), first_score('waiting'))
+end
+
+local function standing()
+  return {
+    J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
+    S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
+    ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
+    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8),
+  }
+end

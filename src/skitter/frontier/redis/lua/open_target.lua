@@ -1,0 +1,23 @@
+-- open_target: open_sink, at the lead of a job in shards. The one record of a target says where it is in every shard's
+-- outbox, and which items of which shards come next: whoever reads them after a crash gets them in the same order.
+--
+--   job, RUN:targets (written), RUN:marks (read)
+--
+-- ARGV: time, target, owner, seconds that an ownership lasts.
+-- Answers positions or nothing, plan, lives, the life of this server, mark, closed; an empty answer while another owner's time has not run out.
+
+if not load_job() then return false end
+local target = load_target(ARGV[2])
+if not target then
+  -- The other shards follow, and keep items for it from then on.
+  target = new_target()
+  changed()
+end
+if target[T_OWNER] ~= '' and target[T_OWNER] ~= ARGV[3] and target[T_OWNED_UNTIL] > now then return {} end
+target[T_OWNER], target[T_OWNED_UNTIL] = ARGV[3], now + tonumber(ARGV[4])
+save_target(ARGV[2], target)
+save_job()
+return {
+  target[VECTOR], target[PLAN], target[LIVES], life(), call('HGET', RUN .. 'marks', ARGV[2]) or '',
+  target[T_CLOSED] and 1 or 0,
+}

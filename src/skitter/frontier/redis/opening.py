@@ -1,0 +1,180 @@
+"""Opening the frontier of a job: how many shards it has is known to its lead, and asked for at the first call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from skitter.frontier.contract import Frontier
+from skitter.frontier.redis.absence import Absence
+from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
+from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
+from skitter.frontier.redis.jobs import prefix_of, prefixes_of
+from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.shards.frontier import ShardedFrontier
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.wire import check_format, shards_of
+from skitter.model.job import (
+    Begun,
+    Command,
+    Counts,
+    Dead,
+    Item,
+    Job,
+    JobSpec,
+    Report,
+    SinkProgress,
+    Trace,
+)
+from skitter.model.lease import Grant, Lease
+from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+SHARDS_PER_MASTER = 2
+"""Of a new job in a Redis Cluster. So the cluster may grow to twice its masters, and each has a part of the job. More
+would cost more calls: a worker asks each shard about once a second, and a batch of outcomes is cut into more pieces."""
+
+
+def redis_frontier(
+    url: str, job_name: str, *, patient: bool = False, clock: Callable[[], float] | None = None
+) -> Frontier:
+    """The frontier of one job. ``patient``: wait for a server that is away already at the first call.
+
+    ``clock`` is for tests: it stands in for the server's.
+    """
+    return _Opening(parse_address(url), job_name, patient, clock)
+
+
+class _Opening:
+    """A Frontier that finds out at its first call what it is."""
+
+    def __init__(
+        self, address: Address, job_name: str, patient: bool, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._address = address
+        self._name = job_name
+        self._patient = patient
+        self._clock = clock
+        self._absence = Absence()
+        self._server = RedisServer(address, patient=patient, absence=self._absence)
+        self._opened: Frontier | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def _frontier(self) -> Frontier:
+        """A job that does not exist is asked for again at the next call."""
+        if self._opened is not None:
+            return self._opened
+        async with self._one_at_a_time:
+            if self._opened is None:
+                record = await self._server.command("GET", prefix_of(self._name) + "job")
+                if record is None:
+                    return self._of(1)
+                check_format(record, self._name)
+                self._opened = self._of(shards_of(record))
+            return self._opened
+
+    def _of(self, shards: int) -> Frontier:
+        if shards == 1:
+            return RedisFrontier(self._server, self._name, self._clock)
+        return ShardedFrontier(
+            [
+                Shard(self._server_of(number), self._name, self._clock, prefix, number)
+                for number, prefix in enumerate(prefixes_of(self._name, shards))
+            ]
+        )
+
+    def _server_of(self, shard: int) -> RedisServer:
+        """In a cluster every shard may be on another node, so each finds its own way."""
+        if shard == 0 or not self._address.cluster:
+            return self._server
+        return RedisServer(self._address, patient=self._patient, absence=self._absence)
+
+    async def _shards_of_new(self) -> int:
+        if self._address.shards is not None:
+            return self._address.shards
+        if not self._address.cluster:
+            return 1
+        ranges = await self._server.command("CLUSTER", "SLOTS")
+        masters = {(master[0], master[1]) for _, _, master, *_ in ranges}
+        return min(SHARDS_PER_MASTER * len(masters), MAX_SHARDS)
+
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        await self._frontier()
+        async with self._one_at_a_time:
+            if self._opened is None:
+                self._opened = self._of(await self._shards_of_new())
+            while True:
+                try:
+                    return await self._opened.begin(spec, fresh=fresh, sinks=sinks)
+                except OtherShardsError as error:
+                    await self._opened.close()
+                    self._opened = self._of(error.shards)
+
+    async def job(self) -> Job:
+        return await (await self._frontier()).job()
+
+    async def command(self, command: Command) -> Job:
+        return await (await self._frontier()).command(command)
+
+    async def add(self, entries: Sequence[Entry]) -> int:
+        return await (await self._frontier()).add(entries)
+
+    async def lease(self, worker: str, limit: int) -> Grant:
+        return await (await self._frontier()).lease(worker, limit)
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        return await (await self._frontier()).renew(worker, leases)
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        await (await self._frontier()).tell(worker, card)
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        return await (await self._frontier()).commit(worker, outcomes, want)
+
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        await (await self._frontier()).release(leases, late=late, touched=touched)
+
+    async def release_worker(self, worker: str) -> int:
+        return await (await self._frontier()).release_worker(worker)
+
+    async def reap(self) -> int:
+        return await (await self._frontier()).reap()
+
+    async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
+        return await (await self._frontier()).revive(error_class, ids)
+
+    async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
+        return await (await self._frontier()).robots(host_keys)
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
+        return await (await self._frontier()).open_sink(target, owner)
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        return await (await self._frontier()).items(target, owner, limit)
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
+        return await (await self._frontier()).items_done(target, owner, progress)
+
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        await (await self._frontier()).close_sink(target, owner, forget=forget)
+
+    async def counts(self) -> Counts:
+        return await (await self._frontier()).counts()
+
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        return await (await self._frontier()).report(hosts, queues)
+
+    async def workers(self) -> list[WorkerSeen]:
+        return await (await self._frontier()).workers()
+
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
+        return await (await self._frontier()).trace(request_id, host_key)
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        return await (await self._frontier()).dead(error_class, limit, after)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+        await self._server.close()

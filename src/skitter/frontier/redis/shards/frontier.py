@@ -1,0 +1,230 @@
+"""The frontier contract over a job in shards: each method goes to the shards it concerns, and they stay one job."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from skitter.frontier.redis.shards.crossing import Crossing
+from skitter.frontier.redis.shards.merging import Merging
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split, together
+from skitter.frontier.redis.shards.targets import Targets
+from skitter.frontier.redis.shards.turns import Turns
+from skitter.model.job import (
+    Begun,
+    Command,
+    Counts,
+    Dead,
+    Item,
+    Job,
+    JobSpec,
+    Report,
+    SinkProgress,
+    Trace,
+)
+from skitter.model.lease import Grant, Lease
+from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
+from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+RENEWAL_SECONDS = 2.0
+"""A shard that has not answered a renewal by then is left to itself: leases of the others must not expire with it."""
+
+
+class ShardedFrontier:
+    """A Frontier over several shards; one job, one process."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._split = Split(shards)
+        self._crossing = Crossing(self._split)
+        self._turns = Turns(self._split)
+        self._targets = Targets(self._split)
+        self._merging = Merging(self._split)
+        self._renewing: dict[Shard, asyncio.Task[list[bool]]] = {}
+
+    # ---- the job
+
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        lead = self._split.lead
+        shards = self._split.shards
+        # Whether every item is delivered is asked of a finished job only, and that gets no more of them.
+        lead.is_to_be(len(shards), sum(await together(shard.count_items() for shard in shards)))
+        await together(shard.check() for shard in self._split.others)
+        begun = await lead.begin(spec, fresh=fresh, sinks=sinks)
+        await self._split.stand()
+        await lead.step("complete", lead.present.run)
+        return begun
+
+    async def job(self) -> Job:
+        return await self._split.lead.job()
+
+    async def command(self, command: Command) -> Job:
+        await self._split.lead.command(command)
+        await self._split.stand()
+        await self._split.settle(self._split.shards)
+        return await self.job()
+
+    # ---- work
+
+    async def add(self, entries: Sequence[Entry]) -> int:
+        new = await self._crossing.add(entries)
+        await self._split.settle(self._split.shards)
+        return new
+
+    async def lease(self, worker: str, limit: int) -> Grant:
+        return await self._turns.lease(worker, limit)
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        """A shard that does not answer has not said that anything is lost; it is asked until it answers."""
+        homes = self._by_home(leases) or {self._split.lead: []}
+        asked: dict[asyncio.Task[list[bool]], list[int]] = {}
+        for shard, places in homes.items():
+            if shard not in self._renewing:
+                mine = [leases[place] for place in places]
+                renewing = asyncio.create_task(self._renew(shard, worker, mine))
+                self._renewing[shard] = renewing
+                renewing.add_done_callback(functools.partial(self._renewed, shard))
+                asked[renewing] = places
+        kept = [True] * len(leases)
+        for renewing in (await asyncio.wait(asked, timeout=RENEWAL_SECONDS))[0] if asked else ():
+            for place, is_kept in zip(asked[renewing], renewing.result(), strict=True):
+                kept[place] = is_kept
+        return kept
+
+    async def _renew(self, shard: Shard, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        return await self._split.at(shard, lambda shard: shard.renew(worker, leases))
+
+    def _renewed(self, shard: Shard, renewing: asyncio.Task[list[bool]]) -> None:
+        del self._renewing[shard]
+        if not renewing.cancelled():
+            renewing.exception()  # whoever waits for it is told; nobody may
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        leaves = card is None
+        silent = await self._split.each(lambda shard: shard.hear_of(worker, leaves=leaves), self._split.others)
+        await self._split.lead.keep_card(worker, card, [name for names in silent for name in names])
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        carried, new = await self._crossing.carry(outcomes)
+        accepted = [False] * len(outcomes)
+        troubles: list[HostTrouble] = []
+        homes: dict[Shard, list[int]] = defaultdict(list)
+        for place, outcome in enumerate(carried):
+            if outcome is not None:
+                homes[self._crossing.home_of(outcome.lease)].append(place)
+
+        async def ack(shard: Shard) -> Committed:
+            mine = [outcome for place in homes[shard] if (outcome := carried[place]) is not None]
+            return await shard.commit(worker, mine)
+
+        new_links = 0
+        for places, answer in zip(homes.values(), await self._split.each(ack, homes), strict=True):
+            for place, is_accepted in zip(places, answer.accepted, strict=True):
+                accepted[place] = is_accepted
+            new_links += answer.new_links
+            troubles += answer.troubles
+        new_links += sum(new[place] for place, is_accepted in enumerate(accepted) if is_accepted)
+        grant = None
+        if want:
+            grant = await self.lease(worker, want)
+        else:
+            await self._split.settle(homes)
+        return Committed(accepted, grant, new_links, _in_order(troubles, outcomes))
+
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        homes = self._by_home(leases)
+        await self._split.each(
+            lambda shard: shard.release([leases[place] for place in homes[shard]], late=late, touched=touched), homes
+        )
+        await self._split.settle(homes)
+
+    async def release_worker(self, worker: str) -> int:
+        lost = await self._everywhere(lambda shard: shard.release_worker(worker))
+        for shard in self._split.shards:
+            shard.forget_worker(worker)
+        return lost
+
+    async def reap(self) -> int:
+        return await self._everywhere(lambda shard: shard.reap())
+
+    async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
+        revived, left = 0, self._split.shards
+        while left:
+            asked, left = left, []
+            answers = await self._split.each(lambda shard: shard.revive(error_class, ids), asked)
+            for shard, answer in zip(asked, answers, strict=True):
+                revived += max(0, answer)
+                if answer < 0:
+                    await self._split.reopen(None, finished=True)
+                    left.append(shard)
+        return revived
+
+    async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
+        groups: dict[Shard, list[str]] = defaultdict(list)
+        for key in host_keys:
+            groups[self._split.of(key)].append(key)
+        found: dict[str, RobotsRecord] = {}
+        for some in await self._split.each(lambda shard: shard.robots(groups[shard]), groups):
+            found |= some
+        return found
+
+    def _by_home(self, leases: Iterable[Lease]) -> dict[Shard, list[int]]:
+        """The places of the leases, by the shard that has granted them."""
+        homes: dict[Shard, list[int]] = defaultdict(list)
+        for place, lease in enumerate(leases):
+            homes[self._crossing.home_of(lease)].append(place)
+        return homes
+
+    async def _everywhere(self, call: Callable[[Shard], Awaitable[int]]) -> int:
+        total = sum(await self._split.each(call))
+        await self._split.settle(self._split.shards)
+        return total
+
+    # ---- the outbox
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
+        return await self._targets.open_sink(target, owner)
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        return await self._targets.items(target, owner, limit)
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
+        return await self._targets.items_done(target, owner, progress)
+
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        await self._targets.close_sink(target, owner, forget=forget)
+
+    # ---- reading
+
+    async def counts(self) -> Counts:
+        return await self._merging.counts()
+
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        return await self._merging.report(hosts, queues)
+
+    async def workers(self) -> list[WorkerSeen]:
+        return (await self.report(0)).workers
+
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
+        return await self._merging.trace(request_id, host_key)
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        return await self._merging.dead(error_class, limit, after)
+
+    async def close(self) -> None:
+        for renewing in list(self._renewing.values()):
+            renewing.cancel()
+        for shard in self._split.shards:
+            await shard.close()
+
+
+def _in_order(troubles: Iterable[HostTrouble], outcomes: Sequence[Outcome]) -> list[HostTrouble]:
+    """Of the outcomes. One batch strikes a host once."""
+    places: dict[str, int] = {}
+    for place, outcome in enumerate(outcomes):
+        if outcome.news is not None and (outcome.news.blocked or outcome.news.unreachable):
+            places.setdefault(outcome.lease.host_key, place)
+    return sorted(troubles, key=lambda trouble: places[trouble.key])

@@ -1,0 +1,124 @@
+"""What people are told about a job in shards: one picture out of many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.frontier.redis import reading, wire
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.frontier.redis.shards.split import Split
+from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace
+from skitter.model.worker import WorkerSeen
+
+PASSES = 3
+"""Over the shards, until two of them agree."""
+
+
+class Merging:
+    """Reads all shards, and again, until nothing has moved in between."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+
+    async def counts(self) -> Counts:
+        records = await self._split.each(Shard.record)
+        for _ in range(PASSES):
+            before = [record.changes for record in records]
+            records = await self._split.each(Shard.record)
+            if [record.changes for record in records] == before:
+                break
+        names = Counts.__struct_fields__
+        return Counts(**{name: sum(getattr(record, name) for record in records) for name in names})
+
+    async def report(self, hosts: int, queues: int) -> Report:
+        passes = 0
+        while True:
+            answers = await self._split.each(Shard.report_answer)
+            targets = await self._split.lead.ask("targets")
+            exact = [standing.changes for standing in await self._split.stand()] == [changes for _, changes in answers]
+            passes += 1
+            if exact or passes == PASSES:
+                break
+        # What the job is, only the lead has.
+        spec = answers[0][0][1]
+        reports = [reading.report([answer[0], spec, *answer[2:]], 0, 0) for answer, _ in answers]
+        job = reports[0].job
+        counts = Counts(
+            **{name: sum(getattr(report.counts, name) for report in reports) for name in Counts.__struct_fields__}
+        )
+        sinks = _sinks([answer for answer, _ in answers], targets)
+        return msgspec.structs.replace(
+            reports[0],
+            counts=counts,
+            tally=dict(_sum(report.tally for report in reports)),
+            errors=dict(_sum(report.errors for report in reports)),
+            undelivered=max((sink.undelivered for sink in sinks), default=0),
+            sinks=sinks,
+            workers=_workers(reports),
+            hosts=reading.top([host for answer, _ in answers for host in reading.slow_hosts(answer)], hosts),
+            crowded=reading.top([host for answer, _ in answers for host in reading.crowded_hosts(answer)], queues),
+            # When the run is over, only the lead knows.
+            pages_per_second=0.0 if job.ended_at else sum(report.pages_per_second for report in reports),
+            overdue_seconds=max(report.overdue_seconds for report in reports),
+            exact=exact,
+        )
+
+    async def trace(self, request_id: int, host_key: str) -> Trace | None:
+        if host_key:
+            return await self._split.at(self._split.of(host_key), lambda shard: shard.trace(request_id, host_key))
+        found = await self._split.each(lambda shard: shard.trace(request_id))
+        return next((trace for trace in found if trace is not None), None)
+
+    async def dead(self, error_class: str, limit: int, after: int) -> list[Dead]:
+        """Shard by shard: the order in which requests were added is known inside a shard only."""
+        counts = await self._split.each(lambda shard: shard.count_dead(error_class))
+        found: list[Dead] = []
+        for shard, count in zip(self._split.shards, counts, strict=True):
+            if after < count and len(found) < limit:
+                found += await shard.dead(error_class, limit - len(found), after)
+            after = max(0, after - count)
+        return found
+
+
+def _sum(counters: Iterable[dict[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
+
+
+def _workers(reports: Sequence[Report]) -> list[WorkerSeen]:
+    """A worker has been heard from when any shard has."""
+    seen: dict[str, WorkerSeen] = {}
+    for worker in (worker for report in reports for worker in report.workers):
+        other = seen.get(worker.id)
+        if other is not None:
+            silent = min(worker.silent_seconds, other.silent_seconds)
+            leased, card = worker.leased + other.leased, worker.card or other.card
+            worker = WorkerSeen(worker.id, leased, silent, card)  # noqa: PLW2901 - one of both
+        seen[worker.id] = worker
+    return [seen[name] for name in sorted(seen)]
+
+
+def _sinks(answers: Sequence[Sequence[Any]], targets: Sequence[Any]) -> list[SinkSeen]:
+    """The record at the lead says where a target is; before the first item of a target, each shard does."""
+    records = [wire.decode_record(answer[0]) for answer in answers]
+    bound = records[0].settings["max_outbox_items"]
+    total, now = sum(record.position for record in records), float(targets[0])
+    seen = []
+    for name, vector, owner, owned_until in targets[1]:
+        delivered = sum(vector) if vector is not None else sum(reading.delivered(answer, name) for answer in answers)
+        seen.append(
+            SinkSeen(
+                target=name.decode(),
+                # A server that has lost items may have fewer than were delivered.
+                undelivered=max(0, total - delivered),
+                owner=owner.decode() if float(owned_until) > now else "",
+                blocking=total - delivered >= bound,
+            )
+        )
+    return seen
