@@ -7,14 +7,17 @@ import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from operator import methodcaller
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
+from tests.contract.test_redis import documented_rules
 
-from skitter.errors import FrontierError, UsageError
-from skitter.frontier.contract import Frontier
+from skitter.errors import FormatError, FrontierError, UsageError
+from skitter.frontier.books import BATCH
+from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
@@ -23,8 +26,9 @@ from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.split import number_of
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
-from skitter.model.outcome import Ending, Outcome
+from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.worker import WorkerCard
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of, url_of
@@ -132,6 +136,26 @@ async def test_a_job_in_a_cluster_lies_on_every_master(services: Any) -> None:
     await frontier.close()
     for node in nodes:
         await node.close()
+
+
+async def test_a_user_with_the_documented_rules_can_have_a_job_in_a_cluster(services: Any) -> None:
+    url = services.need("redis-cluster")["url"]
+    rules = [">secret" if word == ">PASSWORD" else word for word in documented_rules()]
+    for node in parse_address(url).places:
+        server = RedisServer(Address(places=(node,)))
+        await server.command("FLUSHALL")
+        await server.command(*rules)
+        await server.close()
+    frontier = redis_frontier(url.replace("://", f"://{rules[2]}:secret@"), "job")
+    client = Client(frontier, "job", set())
+    await client.seeded(*(f"h{number}/1" for number in range(12)), sinks=["out"])
+    assert await frontier.open_sink("out", "me")
+    for lease in await client.lease():
+        assert await client.end(lease, items=[b"x"])
+    assert await client.state() is State.FINISHED
+    assert len(await client.items()) == 12
+    await frontier.close()
+    assert await drop_job(url, "job")
 
 
 async def test_an_address_without_shards_finds_those_of_the_job(place: Place) -> None:
@@ -325,6 +349,69 @@ async def test_a_node_that_is_away_is_said_once_and_holds_up_no_renewal(
     assert await client.state() is State.FINISHED
     await frontier.close()
     await node.close()
+
+
+# ---- hosts that are given up, workers that tell, jobs of another format
+
+
+async def test_a_shard_that_buries_is_asked_again_at_once_and_buries_one_piece_each_time(place: Place) -> None:
+    client, far = place.client(), hosts_apart()[2]
+    names = [f"{far}/{number}" for number in range(3 * BATCH)]
+    await client.seeded(*names, *(f"{host}/1" for host in hosts_apart()[:2]), per_host=1, max_attempts=1)
+    leases = {lease.host_key: lease for lease in await client.lease("w")}
+    lost = leases[f"http://{far}.example"]
+    await client.end(lost, Ending.RETRY, error_class="connect", news=HostNews(unreachable=True))
+    dead = (await client.counts()).dead
+    while dead < len(names):
+        # Filled by other shards or not: the one that buries has its turn.
+        grant = await client.grant("w", 1)
+        assert grant.leases == []
+        counts = await client.counts()
+        assert 0 < counts.dead - dead <= BATCH
+        dead = counts.dead
+        assert (grant.ask_again_seconds == 0.0) == (dead < len(names))
+
+
+async def test_a_worker_is_listed_once_with_all_that_it_holds_and_is_forgotten_everywhere(place: Place) -> None:
+    client, names = place.client(), [f"{host}/{page}" for host in hosts_apart() for page in range(2)]
+    await client.seeded(*names)
+    frontier, card = client.frontier, WorkerCard(pid=7)
+    await frontier.tell("w", card)
+    await client.lease("w")
+    (seen,) = [worker for worker in await frontier.workers() if worker.id == "w"]
+    assert (seen.leased, seen.card) == (len(names), card)
+    assert await frontier.release_worker("w") == len(names)
+    assert all(worker.id != "w" for worker in await frontier.workers())
+
+
+async def test_a_silent_worker_that_holds_something_in_any_shard_keeps_its_card(place: Place) -> None:
+    client, far = place.client(), hosts_apart()[1]
+    await client.seeded(f"{far}/1", lease_seconds=10 * FORGET_SECONDS)
+    frontier, card = client.frontier, WorkerCard(pid=7)
+    await frontier.tell("silent", card)
+    (lease,) = await client.lease("silent")
+    place.clock.advance(FORGET_SECONDS + 1)
+    await frontier.tell("other", None)
+    (seen,) = await frontier.workers()
+    assert (seen.id, seen.leased, seen.card) == ("silent", 1, card)
+    await client.end(lease)
+    place.clock.advance(FORGET_SECONDS + 1)
+    await frontier.tell("other", None)
+    assert await frontier.workers() == []
+
+
+@pytest.mark.parametrize("number", range(SHARDS))
+async def test_a_shard_of_another_format_is_refused(place: Place, number: int) -> None:
+    await place.client().seeded(*(f"{host}/1" for host in hosts_apart()))
+    server = RedisServer(parse_address(place.url))
+    key = prefixes_of("job", SHARDS)[number] + "job"
+    record = msgspec.msgpack.decode(await server.command("GET", key))
+    await server.command("SET", key, msgspec.msgpack.encode({**record, "format": 1}))
+    await server.close()
+    for call in (methodcaller("counts"), methodcaller("report"), methodcaller("lease", "w", 5)):
+        with pytest.raises(FormatError, match=r"skitter"):
+            await call(place.frontier())
+    assert await drop_job(place.url, "job"), "it can be removed all the same"
 
 
 # ---- what a crash between two steps leaves

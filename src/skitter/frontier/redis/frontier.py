@@ -138,15 +138,8 @@ class RedisFrontier:
         return _flags(await self._run("renew", *arguments))
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        await self._tell(worker, leaves=card is None, card=card)
-
-    async def _tell(
-        self, worker: str, *, leaves: bool, card: WorkerCard | None, kept: Sequence[bytes] = ()
-    ) -> list[bytes]:
-        """``kept`` hold something elsewhere, and are not forgotten. Answers those who are silent and hold something."""
-        told = msgspec.msgpack.encode(card) if card is not None else b""
-        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([leaves]), told, *kept)
-        return silent
+        told = b"" if card is None else msgspec.msgpack.encode(card)
+        await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), told)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         async with self._turn:

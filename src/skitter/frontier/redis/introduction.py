@@ -45,6 +45,12 @@ async def introduce(connection: AbstractConnection, *, cluster: bool) -> Introdu
     return Introduction(told.get("run_id", ""), nodes)
 
 
+def count_masters(nodes: bytes) -> int:
+    """Of those that have keys, in an answer to CLUSTER NODES: slots stand behind eight words."""
+    lines = (line.split(" ") for line in nodes.decode().splitlines())
+    return max(1, sum("master" in words[2] and len(words) > 8 for words in lines))
+
+
 def _read_nodes(text: str) -> tuple[Place, ...]:
     """Each line is: id, HOST:PORT@BUS-PORT[,NAME], flags, and more."""
     places = []

@@ -9,6 +9,7 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.redis.absence import Absence
 from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
 from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
+from skitter.frontier.redis.introduction import count_masters
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of
 from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
@@ -95,9 +96,7 @@ class _Opening:
             return self._address.shards
         if not self._address.cluster:
             return 1
-        ranges = await self._server.command("CLUSTER", "SLOTS")
-        masters = {(master[0], master[1]) for _, _, master, *_ in ranges}
-        return min(SHARDS_PER_MASTER * len(masters), MAX_SHARDS)
+        return min(SHARDS_PER_MASTER * count_masters(await self._server.command("CLUSTER", "NODES")), MAX_SHARDS)
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         await self._frontier()

@@ -3,12 +3,11 @@
 --   job, workers, cards (written), RUN:held:WORKER (counted)
 --
 -- ARGV: time, worker, seconds of silence after which a worker that holds nothing is forgotten, whether it leaves, its card
--- or nothing (the lead of a job in shards keeps it), workers that hold something in other shards...
--- Answers those who are silent and hold something.
+-- or nothing (the lead of a job in shards keeps it).
+-- Answers, for a shard, those who would be forgotten: other shards may have heard of them (forget.lua).
 
 if not load_job() then return false end
-local worker, leaves, card, kept, holding = ARGV[2], ARGV[4] == '1', ARGV[5], {}, {}
-for place = 6, #ARGV do kept[ARGV[place]] = true end
+local worker, leaves, card, silent = ARGV[2], ARGV[4] == '1', ARGV[5], {}
 if leaves then
   forget_worker(worker)
 else
@@ -17,11 +16,13 @@ else
 end
 for _, other in ipairs(call('ZRANGEBYSCORE', BASE .. 'workers', '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, BATCH)) do
   -- While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
-  if call('SCARD', RUN .. 'held:' .. other) > 0 then
-    holding[#holding + 1] = other
-  elseif not kept[other] then
-    forget_worker(other)
+  if call('SCARD', RUN .. 'held:' .. other) == 0 then
+    if J.shards then
+      silent[#silent + 1] = other
+    else
+      forget_worker(other)
+    end
   end
 end
 close()
-return holding
+return silent

@@ -103,9 +103,14 @@ class ShardedFrontier:
             renewing.exception()  # whoever waits for it is told; nobody may
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        leaves = card is None
-        silent = await self._split.each(lambda shard: shard.hear_of(worker, leaves=leaves), self._split.others)
-        await self._split.lead.keep_card(worker, card, [name for names in silent for name in names])
+        told = await self._split.each(lambda shard: shard.hear_of(worker, card))
+        silent = {name for names in told for name in names}
+        if silent:
+            # One that is silent here may be at work in another shard.
+            agreed = await self._split.each(lambda shard: shard.silent(silent))
+            silent.intersection_update(*agreed)
+        if silent:
+            await self._split.each(lambda shard: shard.silent(silent, forget=True))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         carried, new = await self._crossing.carry(outcomes)

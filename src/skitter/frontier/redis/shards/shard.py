@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from skitter.errors import FrontierError
 from skitter.frontier.books import as_job
+from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.redis import wire
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
@@ -222,13 +223,16 @@ class Shard(RedisFrontier):
         answer: bytes = await self._run("links", *arguments)
         return answer.decode()
 
-    async def hear_of(self, worker: str, *, leaves: bool) -> list[bytes]:
-        """A worker has told the job something. Answers those who are silent and hold something here."""
-        return await self._tell(worker, leaves=leaves, card=None)
+    async def hear_of(self, worker: str, card: WorkerCard | None) -> list[bytes]:
+        """A worker has told something; the lead keeps its card. Answers those who have been silent for long here."""
+        told = msgspec.msgpack.encode(card) if card is not None and self.number == LEAD else b""
+        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), told)
+        return silent
 
-    async def keep_card(self, worker: str, card: WorkerCard | None, kept: Sequence[bytes]) -> None:
-        """Of the lead: what a worker has told. ``kept`` hold something in other shards."""
-        await self._tell(worker, leaves=card is None, card=card, kept=kept)
+    async def silent(self, workers: Iterable[bytes], *, forget: bool = False) -> list[bytes]:
+        """Those of them who have been silent for long here too, and hold nothing; ``forget`` forgets them."""
+        silent: list[bytes] = await self._run("forget", "forget" if forget else "ask", FORGET_SECONDS, *workers)
+        return silent
 
     def forget_worker(self, worker: str) -> None:
         self.held_by.pop(worker, None)
