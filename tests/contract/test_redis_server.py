@@ -137,6 +137,29 @@ class TestJobs:
             assert await drop_job(str(server.address), "one")
             assert await server.command("DBSIZE") == 0
 
+    @pytest.mark.parametrize("shards", [1, 3])
+    async def test_what_a_drop_that_was_killed_has_left_is_not_taken_for_a_new_job(
+        self, server: RedisServer, monkeypatch: pytest.MonkeyPatch, shards: int
+    ) -> None:
+        async def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        url = f"{server.address}?shards={shards}"
+        for _ in range(2):
+            frontier = redis_frontier(url, "job")
+            client = Client(frontier, "job", set())
+            await client.begin()
+            await client.seeded("a/1", "b/1", "c/1")
+            assert (await client.counts()).queued == 3, "nothing of them was seen before"
+            await frontier.close()
+            with monkeypatch.context() as patched:
+                patched.setattr("skitter.frontier.redis.jobs._unlink", killed)
+                with pytest.raises(KeyboardInterrupt):
+                    await drop_job(url, "job")
+        assert await drop_job(url, "job"), "half of it is still there"
+        assert not await drop_job(url, "job")
+        assert await server.command("DBSIZE") == 0
+
 
 class TestAway:
     async def test_a_server_that_cannot_be_reached_is_an_error_at_the_start(self) -> None:

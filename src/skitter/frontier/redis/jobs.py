@@ -9,12 +9,15 @@ from urllib.parse import quote
 
 from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.server import RedisServer
-from skitter.frontier.redis.wire import shards_of
+from skitter.frontier.redis.wire import run_of, shards_of
 
 JOBS_KEY = "skitter:jobs"
 """A set: the names of all jobs."""
 SLOTS = 16384
 """Of every Redis Cluster."""
+DROPPED = "dropped"
+"""Of a lead that is being removed: its last run, and its number of shards. A new job of this name goes on counting runs,
+and so finds nothing of the old one: keys carry their run."""
 _SCAN = 2000
 
 
@@ -54,29 +57,46 @@ async def list_jobs(url: str) -> list[str]:
 
 
 async def drop_job(url: str, job_name: str) -> bool:
-    """Remove a job and everything of it; False: there was none."""
+    """Remove a job and everything of it; False: there was none. Killed half-way, it can be done again."""
     address = parse_address(url)
-    existed = False
-    for prefix in prefixes_of(job_name, await _count_shards(address, job_name)):
-        server = RedisServer(address)
-        try:
-            # Its record first: whoever is still at the job is told that it is gone, and writes nothing more.
-            existed = await server.command("UNLINK", prefix + "job") == 1 or existed
+    lead, *others = [(RedisServer(address), prefix) for prefix in await _prefixes(address, job_name)]
+    try:
+        existed = await _mark_dropped(*lead)
+        for server, prefix in others:
+            # Whoever is still at the job is told that it is gone, and writes nothing more.
+            await server.command("UNLINK", prefix + "job")
             await remove_keys(server, prefix)
-        finally:
+        server, prefix = lead
+        await _unlink(server, prefix, "*", prefix + DROPPED)
+        await server.command("UNLINK", prefix + DROPPED)
+    finally:
+        for server, _ in (lead, *others):
             await server.close()
     await _at_list(address, "SREM", job_name)
     return existed
 
 
-async def _count_shards(address: Address, job_name: str) -> int:
-    """Also of a job that another skitter has written, and of one that is not there."""
-    server = RedisServer(address)
+async def _mark_dropped(server: RedisServer, prefix: str) -> bool:
+    """The job is gone, and what it may leave behind is known to be old; whether there was anything."""
+    record = await server.command("GET", prefix + "job")
+    if record is None:
+        half_dropped: int = await server.command("EXISTS", prefix + DROPPED)
+        return half_dropped == 1
+    await server.command("SET", prefix + DROPPED, f"{run_of(record)} {shards_of(record)}")
+    await server.command("UNLINK", prefix + "job")
+    return True
+
+
+async def _prefixes(address: Address, job_name: str) -> list[str]:
+    """Of all shards; also of a job that another skitter has written, and of one that is half dropped or not there."""
+    server, lead = RedisServer(address), prefix_of(job_name)
     try:
-        record = await server.command("GET", prefix_of(job_name) + "job")
+        record, dropped = await server.command("MGET", lead + "job", lead + DROPPED)
     finally:
         await server.close()
-    return 1 if record is None else shards_of(record)
+    if record is not None:
+        return prefixes_of(job_name, shards_of(record))
+    return prefixes_of(job_name, int(dropped.split()[1]) if dropped else 1)
 
 
 async def register(address: Address, job_name: str) -> None:
@@ -95,19 +115,18 @@ async def _at_list(address: Address, command: str, job_name: str) -> None:
 
 async def forget_runs(server: RedisServer, prefix: str, *, keep: int) -> None:
     """Remove what runs before ``keep`` have left. Killed half-way, it is done by the next run."""
-    await _unlink(server, prefix, f"{keep}:")
+    await _unlink(server, prefix, "[0-9]*:*", f"{prefix}{keep}:")
 
 
 async def remove_keys(server: RedisServer, prefix: str) -> None:
     """Everything that begins so."""
-    await _unlink(server, prefix, "")
+    await _unlink(server, prefix, "*")
 
 
-async def _unlink(server: RedisServer, prefix: str, keep: str) -> None:
-    """All keys of a job, or those of its runs but one (whose keys go on with ``keep``)."""
-    kept = (prefix + keep).encode()
-    async for keys in scan_keys(server, prefix, "[0-9]*:*" if keep else "*"):
-        old = [key for key in keys if not keep or not key.startswith(kept)]
+async def _unlink(server: RedisServer, prefix: str, pattern: str, keep: str = "") -> None:
+    """The keys that begin so and go on like the pattern, but for those that begin with ``keep``."""
+    async for keys in scan_keys(server, prefix, pattern):
+        old = [key for key in keys if not keep or not key.startswith(keep.encode())]
         if old:
             await server.command("UNLINK", *old)
 

@@ -60,6 +60,7 @@ class _Outline(msgspec.Struct):
 
     format: int = 0
     shards: int = 1
+    run: int = 1
 
 
 _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
@@ -81,6 +82,11 @@ def check_format(record: bytes, job_name: str) -> None:
 def shards_of(record: bytes) -> int:
     """How many shards a job of any format has."""
     return _decode_outline(record).shards
+
+
+def run_of(record: bytes) -> int:
+    """The run of a job of any format."""
+    return _decode_outline(record).run
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:

@@ -5,6 +5,7 @@
 --
 --   job           string  msgpack map: state, run, counters, sequences, clock, settings (the fields are in begin.lua)
 --   spec          string  msgpack: the JobSpec as the client wrote it
+--   dropped       string  last run and number of shards of a job that is being removed (jobs.py)
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
 --   begun         string  msgpack array: token and answer of the newest begin
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it

@@ -1,11 +1,11 @@
 -- begin: create, resume or rerun the job, in one step.
 --
---   job, begun (read, written), spec (written), RUN:sinks, RUN:targets (read, written)
+--   job, begun (read, written), dropped (read), spec (written), RUN:sinks, RUN:targets (read, written)
 --
 -- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
 --       the token of the call: sent again, it is answered as before),
 --       mean size of a bucket, number of shards, items that all shards have ever had, targets...
--- Answers how it began and, for a rerun, the run that is over; "again" when the spec was changed meanwhile,
+-- Answers how it began and the run that is over, if there was one; "again" when the spec was changed meanwhile,
 -- "other" when an unfinished run has other work, "shards" and their number when the job has another one.
 
 local version, fresh, same = tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
@@ -41,7 +41,13 @@ local begun, over = 'resumed', 0
 if not found then
   J = {clock = 0, wall = 0}
   read_clock()
-  use_job(started(nil))
+  local job, dropped = started(nil), call('GET', BASE .. 'dropped')
+  -- A job of this name was removed, and not to the end: its keys must not be taken for this one's.
+  if dropped then
+    over = tonumber(string.match(dropped, '%d+'))
+    job.run = over + 1
+  end
+  use_job(job)
   begun = 'new'
 elseif fresh or is_over() then
   begun, over = 'rerun', J.run
