@@ -16,8 +16,8 @@ JOBS_KEY = "skitter:jobs"
 SLOTS = 16384
 """Of every Redis Cluster."""
 DROPPED = "dropped"
-"""Of a lead that is being removed: its last run, and its number of shards. A new job of this name goes on counting runs,
-and so finds nothing of the old one: keys carry their run."""
+"""Of a lead that is being removed: its last run, and its number of shards. A new job of this name goes on counting
+runs, and so finds nothing of the old one: keys carry their run."""
 _SCAN = 2000
 
 
