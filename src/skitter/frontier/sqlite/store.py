@@ -31,9 +31,12 @@ _PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA cache_size=-24000",
-    # 100 MB of log between checkpoints: random pages of the seen index are then written once, not many times.
-    "PRAGMA wal_autocheckpoint=24000",
 )
+LOG_PAGES = range(4_000, 64_000)
+"""How long the log may grow before it is worked into the file: as long as the file, within these bounds (16 to 256 MB).
+The random pages of the seen index are then written to a large file once, and not many times."""
+_LOOK_EVERY = 256
+"""Transactions, between two looks at the size of the file."""
 
 
 def sqlite_frontier(
@@ -65,6 +68,7 @@ class SqliteStore:
         with self._errors():
             self._connection = self._open()
         self._tables = SqliteTables(self._connection, job_name, clock)
+        self._transactions = 0
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +128,9 @@ class SqliteStore:
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Tables]:
         with self._errors():
+            if self._transactions % _LOOK_EVERY == 0:
+                self._set_log_length()
+            self._transactions += write
             self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
                 yield self._tables
@@ -134,6 +141,11 @@ class SqliteStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _set_log_length(self) -> None:
+        pages = self._connection.execute("PRAGMA page_count").fetchone()[0]
+        length = min(max(pages, LOG_PAGES.start), LOG_PAGES.stop)
+        self._connection.execute(f"PRAGMA wal_autocheckpoint={length}")
 
     async def run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
