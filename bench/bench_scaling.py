@@ -128,7 +128,7 @@ def table_of(rows: list[dict[str, float]]) -> list[dict[str, Any]]:
 def write(figures: list[dict[str, Any]]) -> None:
     workers = [row["workers"] for row in figures]
     linear = [figures[0]["pages_per_second"] / workers[0] * count for count in workers]
-    lines = {"measured": [row["pages_per_second"] for row in figures], "linear": linear}
+    lines = {"linear": linear, "measured": [row["pages_per_second"] for row in figures]}
     text = f"""## More workers
 
 A web that answers each request after 100 ms, one Redis, ten requests in flight in each worker. CPU is that of the
