@@ -7,7 +7,6 @@ its URL: each ``setopt`` is a cost per page. Any other request resets the handle
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import time
 
@@ -20,9 +19,8 @@ from skitter.fetch.failures import kind_of, one_line
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.model.page import Page
+from skitter.model.url import host_name
 from skitter.settings import Fetch
-
-_PORT = re.compile(r":\d*$")
 
 
 class _Handed(socket.socket):
@@ -192,7 +190,7 @@ class Transfer:
         getinfo = self.curl.getinfo
         headers, set_cookies = self._header_lines.read(lines[1:-1])
         if set_cookies and self._jar is not None:
-            self._jar.received(_host(self._request.url), set_cookies)
+            self._jar.received(host_name(self._request.url), set_cookies)
         return Page(
             url=self._request.url,
             status=getinfo(pycurl.RESPONSE_CODE),
@@ -245,8 +243,7 @@ class Transfer:
         return 0  # not what was handed over: libcurl ends the transfer
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
-        host = address.addr[0]
-        if not self._permitted(host) or not self._in_time():
+        if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
             opened = _Handed(address.family, address.socktype, address.protocol)
@@ -256,9 +253,9 @@ class Transfer:
         self._opened = True
         return opened
 
-    def _check_connection(self, address: str, _local: str, _port: int, _local_port: int) -> int:
+    def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
-        if not self._permitted(address):
+        if not self._request.trusted and self._refused(self._guard.objection(address, port)):
             self._opened = False
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
@@ -270,16 +267,15 @@ class Transfer:
         self._started = not self._late
         return self._started
 
-    def _permitted(self, address: str) -> bool:
-        reason = None if self._request.trusted else self._guard.objection(address)
-        if reason is not None:
-            self._problem = ("guard", f"refused to connect to a {reason} address ({address}): {self._request.url}")
-        return reason is None
+    def _may_open(self, address: str, port: int) -> bool:
+        if self._request.trusted:
+            return not self._refused(self._guard.objection_to_trusted(host_name(self._request.url), address))
+        return not self._refused(self._guard.objection(address, port))
 
-
-def _host(url: str) -> str:
-    # lower-case already, after WHATWG parsing
-    return _PORT.sub("", url.split("/", 3)[2].rpartition("@")[2])
+    def _refused(self, objection: str | None) -> bool:
+        if objection is not None:
+            self._problem = ("guard", f"refused to connect to {objection}: {self._request.url}")
+        return objection is not None
 
 
 def _milliseconds(seconds: float) -> int:

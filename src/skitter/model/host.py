@@ -65,3 +65,5 @@ class Host(msgspec.Struct, array_like=True):
     """The run that its queue and its troubles belong to."""
     given_up: tuple[str, str] | None = None
     """Why what still waits for it is being buried: the class of the error and its text."""
+    permitted: bool = False
+    """In the scope although nobody typed it: a seed was redirected here."""

@@ -17,7 +17,7 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.url import Joins
 from skitter.policy import retry
-from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
@@ -94,7 +94,8 @@ class Visitor:
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
-            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+            trusts = lease.trusted and stays(page, following)
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
         return outcome, []
 
     async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
