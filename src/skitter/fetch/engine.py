@@ -14,6 +14,7 @@ import pycurl
 
 from skitter.errors import FetchError, SettingsError
 from skitter.fetch.authorities import ca_file as find_ca_file
+from skitter.fetch.body import Bodies
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
@@ -34,6 +35,7 @@ class CurlFetcher:
         settings: Fetch,
         *,
         ca_file: str | None = None,
+        max_buffered_bytes: int = 16_777_216,
         max_idle_connections: int = 256,
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
@@ -47,12 +49,13 @@ class CurlFetcher:
         self._poller: Poller | None = None
         self._header_lines = HeaderLines()
         self._guard = Guard(allow_private=settings.allow_private)
+        self._running: dict[pycurl.Curl, Transfer] = {}
+        self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
         self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
         # Idle connections are kept for the next request of their host; each is a file descriptor.
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
-        self._running: dict[pycurl.Curl, Transfer] = {}
         self._closed = False
         self._kicked = False
         self._due: float | None = None
@@ -109,11 +112,15 @@ class CurlFetcher:
         else:
             transfer.release()
             self._idle.append(transfer)
+            if self._bodies.grown:
+                # Others waited for what this one had.
+                self._look_at_bodies()
 
     def _new_transfer(self) -> Transfer:
         return Transfer(
             self._settings,
             guard=self._guard,
+            bodies=self._bodies,
             jar=self._jar,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
@@ -121,7 +128,7 @@ class CurlFetcher:
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._poller = self._make_poller(loop, self._multi.socket_action, self._collect)
+        self._poller = self._make_poller(loop, self._act, self._collect)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
 
@@ -172,8 +179,23 @@ class CurlFetcher:
     def _kick(self) -> None:
         self._kicked = False
         if not self._closed:
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            self._act(pycurl.SOCKET_TIMEOUT, 0)
             self._collect()
+
+    # -- the bodies
+
+    def _act(self, fd: int, events: int) -> None:
+        self._multi.socket_action(fd, events)
+        if self._bodies.grown:
+            # At once, before another socket is read from: one step of the loop may have one for every slot.
+            self._look_at_bodies()
+
+    def _look_at_bodies(self) -> None:
+        for body in self._bodies.to_end():
+            transfer = self._running[body.curl]
+            self._fail(transfer, transfer.refusal())
+            transfer.reset()
+        self._bodies.share()
 
     # -- the ends of transfers
 

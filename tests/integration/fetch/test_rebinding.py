@@ -87,7 +87,8 @@ class Network:
         run = subprocess.run(
             command, input=json.dumps(wanted), env=self.environment, stdout=subprocess.PIPE, text=True, check=True
         )
-        return json.loads(run.stdout)
+        endings, _ = json.loads(run.stdout)
+        return endings
 
     def connected(self) -> set[str]:
         """The addresses that anything was connected to."""
