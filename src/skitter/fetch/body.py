@@ -19,7 +19,7 @@ takes fifty as an object; most pages are smaller than a step and are never looke
 ROOM_BYTES = 262_144
 """For so much of every body there is always room."""
 LUMP_BYTES = 8_388_608
-"""libcurl reads some 350 KB before it returns, on loopback. Who makes more than this of it is no page that packs well."""
+"""libcurl reads up to 350 KB before it returns, on loopback. Who makes more than this of it is no page."""
 RATIO_FROM_BYTES = 1_048_576
 """Below it nobody asks what a body was packed from: a page of blanks is no attack."""
 

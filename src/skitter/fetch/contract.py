@@ -49,6 +49,10 @@ class Fetcher(Protocol):
         """
         ...
 
+    def slow(self) -> int:
+        """How many fetches are under way for much longer than most take."""
+        ...
+
     async def close(self) -> None:
         """Give everything back. Fetches in flight end with a FetchError. May be called twice."""
         ...

@@ -24,6 +24,8 @@ from skitter.fetch.transfer import Transfer
 from skitter.model.page import Page
 from skitter.settings import Fetch
 
+SLOW_TIMES = 10
+"""A fetch is slow when it takes so many times as long as most do."""
 _CLOSED = "the fetcher is closed"
 
 
@@ -56,6 +58,7 @@ class CurlFetcher:
         # Idle connections are kept for the next request of their host; each is a file descriptor.
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
+        self._typical_seconds = 0.1
         self._closed = False
         self._kicked = False
         self._due: float | None = None
@@ -83,12 +86,23 @@ class CurlFetcher:
             self._running[transfer.curl] = transfer
             self._multi.add_handle(transfer.curl)
             code, message = await future
-            return transfer.finish(code, message)
+            page = transfer.finish(code, message)
+            self._learn(page.seconds)
+            return page
         finally:
             # Still running: the caller was cancelled. Removing the handle closes its connection now.
             if self._running.pop(transfer.curl, None) is not None:
                 self._multi.remove_handle(transfer.curl)
             self._put_back(transfer)
+
+    def slow(self) -> int:
+        """See ``Fetcher.slow``."""
+        before, count = time.time() - SLOW_TIMES * self._typical_seconds, 0
+        for transfer in self._running.values():  # in the order they were begun
+            if transfer.started_at > before:
+                break
+            count += 1
+        return count
 
     async def close(self) -> None:
         """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""
@@ -105,6 +119,11 @@ class CurlFetcher:
             self._poller.close()
         for transfer in self._idle:
             transfer.curl.close()
+
+    def _learn(self, seconds: float) -> None:
+        """A step towards the median. An average would be whatever the slowest want it to be."""
+        typical = self._typical_seconds
+        self._typical_seconds = min(typical * 1.05, 0.5) if seconds > typical else max(typical * 0.95, 0.02)
 
     def _put_back(self, transfer: Transfer) -> None:
         if self._closed:

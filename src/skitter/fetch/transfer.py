@@ -49,10 +49,10 @@ class Transfer:
         "_request",
         "_settings",
         "_started",
-        "_started_at",
         "_waits",
         "curl",
         "future",
+        "started_at",
     )
 
     def __init__(
@@ -112,7 +112,7 @@ class Transfer:
         self._problem: tuple[str, str] | None = None
         self._plain = True
         self._body.begin(self._settings.max_body_bytes)
-        self._started_at = time.time()
+        self.started_at = time.time()
         try:
             self.curl.setopt(pycurl.URL, request.url)
             if self._settings.http2 and request.url.startswith("https:") != self._waits:
@@ -200,7 +200,7 @@ class Transfer:
             body=self._body.whole(),
             address=getinfo(pycurl.PRIMARY_IP),
             http_version=lines[0].partition(b" ")[0][5:].decode("latin-1"),
-            started_at=self._started_at,
+            started_at=self.started_at,
             seconds=getinfo(pycurl.TOTAL_TIME),
             wire_bytes=int(getinfo(pycurl.SIZE_DOWNLOAD_T)),
         )
