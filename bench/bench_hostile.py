@@ -3,7 +3,8 @@
     bench_hostile.py [--rounds 3] [--pages 16000] [--good 8] [--bad 16] [--concurrency 64]
 
 Each round crawls twice, in turns: the good hosts alone, and the good hosts with bad ones of every kind. Pages a second
-are counted from the first good page to the last. The ratio of the medians is to be 0.95 at least. Prints one JSON object.
+are counted from the first good page to the last. The ratio of the medians is to be 0.95 at least. Prints one JSON
+object.
 """
 
 from __future__ import annotations

@@ -98,6 +98,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Worker processes."""
     concurrency: Count = 64
     """Requests in flight per worker; what takes ten times as long as most stands aside, up to three times as many."""
+    proxy: str = ""
+    """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     max_buffered_bytes: Count = 16_777_216
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0

@@ -8,6 +8,8 @@ This is the hot path of a crawl: see bench/fetch_cost.py for what a request cost
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 import time
 
 import pycurl
@@ -20,13 +22,17 @@ from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, has_control
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
+from skitter.fetch.proxy import objection, read_proxy
 from skitter.fetch.transfer import Transfer
 from skitter.model.page import Page
+from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 SLOW_TIMES = 10
 """A fetch is slow when it takes so many times as long as most do."""
+COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
+log = logging.getLogger("skitter.fetch")
 
 
 class CurlFetcher:
@@ -37,6 +43,7 @@ class CurlFetcher:
         settings: Fetch,
         *,
         ca_file: str | None = None,
+        proxy: str = "",
         max_buffered_bytes: int = 16_777_216,
         max_idle_connections: int = 256,
         rate_window_seconds: float = 10.0,
@@ -45,6 +52,7 @@ class CurlFetcher:
         if has_control(settings.user_agent):
             raise SettingsError(f"bad value: user_agent={settings.user_agent!r}", hint="one line of text")
         self._settings = settings
+        self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()
         self._rate_window_seconds = rate_window_seconds
         self._make_poller = poller
@@ -59,6 +67,7 @@ class CurlFetcher:
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
         self._typical_seconds = 0.1
+        self._complain_at = 0.0
         self._closed = False
         self._kicked = False
         self._due: float | None = None
@@ -79,14 +88,20 @@ class CurlFetcher:
             self._bind(asyncio.get_running_loop())
         if self._sweep is None and self._settings.min_bytes_per_second:
             self._start_sweep()
+        address = "" if self._proxy is None else await self._through_proxy(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-            transfer.prepare(request, future)
+            transfer.prepare(request, future, address)
             self._running[transfer.curl] = transfer
             self._multi.add_handle(transfer.curl)
             code, message = await future
-            page = transfer.finish(code, message)
+            try:
+                page = transfer.finish(code, message)
+            except FetchError as error:
+                if error.kind == "proxy":
+                    self._complain(error)
+                raise
             self._learn(page.seconds)
             return page
         finally:
@@ -120,6 +135,35 @@ class CurlFetcher:
         for transfer in self._idle:
             transfer.curl.close()
 
+    async def _through_proxy(self, request: FetchRequest) -> str:
+        """What can be checked before a proxy is asked; the address to ask it for, where names are resolved here."""
+        assert self._proxy is not None
+        if request.trusted:
+            return ""
+        found = objection(self._guard, request.url)
+        name, number = host_name(request.url), port(request.url)
+        address = ""
+        if found is None and self._proxy.resolves_here and not name.startswith("["):
+            try:
+                async with asyncio.timeout(self._settings.connect_timeout_seconds):
+                    answers = await self._loop.getaddrinfo(name, number, type=socket.SOCK_STREAM)
+            except (OSError, TimeoutError) as error:
+                raise FetchError("dns", f"the name cannot be resolved ({error}): {request.url}") from error
+            addresses = [str(answer[4][0]) for answer in answers]
+            objections = [self._guard.objection(address, number) for address in addresses]
+            address = next((address for address, wrong in zip(addresses, objections, strict=True) if not wrong), "")
+            found = None if address else objections[0]
+        if found is not None:
+            raise FetchError("guard", f"refused to connect to {found}: {request.url}")
+        return address
+
+    def _complain(self, error: FetchError) -> None:
+        """A proxy that fails holds up the whole crawl, and nobody looks at each host to find out why."""
+        now = time.monotonic()
+        if now >= self._complain_at:
+            self._complain_at = now + COMPLAINT_SECONDS
+            log.warning("%s", error)
+
     def _learn(self, seconds: float) -> None:
         """A step towards the median. An average would be whatever the slowest want it to be."""
         typical = self._typical_seconds
@@ -143,6 +187,7 @@ class CurlFetcher:
             jar=self._jar,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
+            proxy=self._proxy,
         )
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:

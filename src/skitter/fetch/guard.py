@@ -23,7 +23,7 @@ class Guard:
     """
 
     def __init__(self, *, allow_private: bool) -> None:
-        self._allow_private = allow_private
+        self.allow_private = allow_private
         self._answers: dict[tuple[str, int], str | None] = {}
         self._outside: dict[str, None] = {}
 
@@ -39,7 +39,7 @@ class Guard:
             return answer
 
     def _objection(self, address: str, port: int) -> str | None:
-        reason = None if self._allow_private else refused(address)
+        reason = None if self.allow_private else refused(address)
         if reason is not None:
             return f"a {reason} address ({address})"
         return None if refused_port(port) is None else f"a port of another service ({port})"
@@ -50,7 +50,7 @@ class Guard:
         It may be inside, at any port. But a name that was outside once stays there: whoever owns it would
         otherwise have a way in, by giving it another address after the first page.
         """
-        if self._allow_private:
+        if self.allow_private:
             return None
         reason = refused(address)
         if reason is None:

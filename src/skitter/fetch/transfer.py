@@ -19,8 +19,9 @@ from skitter.fetch.cookies import CookieJar
 from skitter.fetch.failures import kind_of, one_line, told
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.proxy import Proxy, is_proxys_fault
 from skitter.model.page import Page
-from skitter.model.url import host_name
+from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 
@@ -45,6 +46,7 @@ class Transfer:
         "_opened",
         "_plain",
         "_problem",
+        "_proxy",
         "_rate_mark",
         "_request",
         "_settings",
@@ -64,12 +66,14 @@ class Transfer:
         jar: CookieJar | None,
         ca_file: str | None,
         header_lines: HeaderLines,
+        proxy: Proxy | None = None,
     ) -> None:
         self._settings = settings
         self._guard = guard
         self._jar = jar
         self._header_lines = header_lines
         self._ca_file = ca_file
+        self._proxy = proxy
         self.curl = pycurl.Curl()
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
@@ -82,8 +86,12 @@ class Transfer:
         setopt(pycurl.NOSIGNAL, 1)
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.PATH_AS_IS, 1)
-        # Not even from the environment: behind a proxy the guard would see the proxy's address only.
-        setopt(pycurl.PROXY, "")
+        # Neither is taken from the environment: behind a proxy the guard would see the proxy's address only.
+        setopt(pycurl.NOPROXY, "")
+        if self._proxy is None:
+            setopt(pycurl.PROXY, "")
+        else:
+            self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.user_agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
         setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
@@ -103,8 +111,8 @@ class Transfer:
         # No Python runs per header line. libcurl bounds a line at 100 KB and a response's headers at 300 KB.
         setopt(pycurl.HEADERFUNCTION, self._lines.append)
 
-    def prepare(self, request: FetchRequest, future: asyncio.Future[tuple[int, str]]) -> None:
-        """Make the handle ready to be added."""
+    def prepare(self, request: FetchRequest, future: asyncio.Future[tuple[int, str]], address: str = "") -> None:
+        """Make the handle ready to be added. ``address``: where the name of the URL leads, if that is settled."""
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
@@ -131,6 +139,9 @@ class Transfer:
             ):
                 self._plain = False
                 self._prepare_special(request)
+            if address:
+                self._plain = False
+                self.curl.setopt(pycurl.RESOLVE, [f"+{host_name(request.url)}:{port(request.url)}:{address}"])
         except (ValueError, TypeError, pycurl.error) as error:
             raise FetchError("protocol", f"a request that cannot be sent: {one_line(str(error))}") from error
 
@@ -184,6 +195,8 @@ class Transfer:
             if self._late:
                 raise LateError(f"not at the socket in time: {self._request.url}")
             raise self._error(code, message)
+        if self._proxy is not None and self.curl.getinfo(pycurl.RESPONSE_CODE) == 407:
+            raise FetchError("proxy", f"the proxy {self._proxy.url} wants another user name or password")
         lines = self._lines
         if lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1:
             lines = final_block(lines) or []
@@ -198,7 +211,7 @@ class Transfer:
             status=getinfo(pycurl.RESPONSE_CODE),
             headers=headers,
             body=self._body.whole(),
-            address=getinfo(pycurl.PRIMARY_IP),
+            address=getinfo(pycurl.PRIMARY_IP) if self._proxy is None else "",
             http_version=lines[0].partition(b" ")[0][5:].decode("latin-1"),
             started_at=self.started_at,
             seconds=getinfo(pycurl.TOTAL_TIME),
@@ -210,6 +223,8 @@ class Transfer:
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
+        if self._proxy is not None and is_proxys_fault(self.curl, code, url):
+            return FetchError("proxy", one_line(f"the proxy {self._proxy.url} failed ({told(code, message)}): {url}"))
         return FetchError(kind_of(code, message, self.curl, url), one_line(f"{told(code, message)}: {url}"))
 
     def refusal(self) -> FetchError:
@@ -256,7 +271,7 @@ class Transfer:
 
     def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
-        if not self._request.trusted and self._refused(self._guard.objection(address, port)):
+        if not self._request.trusted and self._proxy is None and self._refused(self._guard.objection(address, port)):
             self._opened = False
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
@@ -269,6 +284,8 @@ class Transfer:
         return self._started
 
     def _may_open(self, address: str, port: int) -> bool:
+        if self._proxy is not None:
+            return True  # the proxy's own address, which the user typed
         if self._request.trusted:
             return not self._refused(self._guard.objection_to_trusted(host_name(self._request.url), address))
         return not self._refused(self._guard.objection(address, port))

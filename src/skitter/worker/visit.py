@@ -117,6 +117,10 @@ class Visitor:
         kind, message = error.kind, str(error)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if kind == "proxy":
+            # Neither the page's fault nor its host's: it waits, and spends no attempt.
+            news = HostNews(blocked=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
             if request.errback is None or not self._is_last(lease):
