@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import time
 
@@ -30,6 +31,7 @@ from skitter.settings import Fetch
 
 SLOW_TIMES = 10
 """A fetch is slow when it takes so many times as long as most do."""
+SPARE_FILES = 256
 COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
 log = logging.getLogger("skitter.fetch")
@@ -67,6 +69,8 @@ class CurlFetcher:
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
         self._typical_seconds = 0.1
+        # Each has a socket, and so have idle connections, the store and the rest of the process.
+        self._max_slow = max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - max_idle_connections - SPARE_FILES)
         self._complain_at = 0.0
         self._closed = False
         self._kicked = False
@@ -117,7 +121,7 @@ class CurlFetcher:
             if transfer.started_at > before:
                 break
             count += 1
-        return count
+        return min(count, self._max_slow)
 
     async def close(self) -> None:
         """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""

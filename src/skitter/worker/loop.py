@@ -46,7 +46,7 @@ FLUSH_SECONDS: Final = 0.05
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
 wire: on a machine with too much to do that was up to 47 ms."""
-SLOW_SLOTS: Final = 3
+SLOW_SLOTS: Final = 7
 """Slots that slow servers may hold, for each that ``concurrency`` grants beyond the first: one means one."""
 SLOW_LOOK_SECONDS: Final = 0.1
 CANCEL_SECONDS: Final = 2.0

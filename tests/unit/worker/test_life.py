@@ -109,7 +109,7 @@ async def test_slow_ones_stand_aside_for_the_others(crawl: Any) -> None:
     assert await running is State.FINISHED
 
 
-@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (2, 5), (8, 29)])
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (2, 9), (8, 57)])
 async def test_slow_ones_have_an_end_too(concurrency: int, most: int, crawl: Any) -> None:
     await crawl.begin(Follow(), concurrency=concurrency)
     slow = Slow()
