@@ -60,6 +60,10 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """How long a robots.txt is believed."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    target_concurrency: Positive | None = None
+    """The delay of a host follows its latency, so that about this many requests are in flight there; none: it does not."""
+    max_delay_seconds: Positive = 60.0
+    """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

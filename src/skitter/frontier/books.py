@@ -96,7 +96,7 @@ class Books:
         """A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay."""
         if host.run != self.job.run:
             host.run = self.job.run
-            host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
             host.waiting = host.gate = host.trusted = False
             host.given_up = None
         return host

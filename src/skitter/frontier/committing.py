@@ -124,7 +124,8 @@ class Committing:
         if news.robots is not None:
             self._learn_robots(host, hold, news)
         if news.answered:
-            politeness.answered(host, news.latency_seconds)
+            succeeded = 200 <= outcome.status < 300
+            politeness.answered(host, hold.leased_at, news.latency_seconds, succeeded=succeeded)
         if news.blocked:
             host.error_class = outcome.error_class
             first = self._books.politeness.host_backoff_seconds

@@ -42,7 +42,7 @@ class Host(msgspec.Struct, array_like=True):
     strikes: int = 0
     """Failed connections since the host last answered in any way."""
     blocks: int = 0
-    """Blocks since the host last answered normally."""
+    """Blocks since the host last answered normally: enough of them, and it is given up."""
     start_seconds: float = 0.05
     """The start window of its leases."""
     crawl_delay_seconds: float = 0.0
@@ -65,3 +65,5 @@ class Host(msgspec.Struct, array_like=True):
     """The run that its queue and its troubles belong to."""
     given_up: tuple[str, str] | None = None
     """Why what still waits for it is being buried: the class of the error and its text."""
+    backoff: int = 0
+    """How often the pause of its next block is doubled. Normal answers take it back, one by one."""

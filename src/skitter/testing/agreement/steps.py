@@ -30,6 +30,8 @@ job_settings = st.fixed_dictionaries(
         "max_attempts": st.sampled_from([1, 2, 3]),
         "retry_delay_seconds": st.sampled_from([0.5, 2.0]),
         "host_backoff_seconds": st.just(3.0),
+        "target_concurrency": st.sampled_from([None, None, None, 0.5, 2.0]),
+        "max_delay_seconds": st.just(1.5),
         "lease_seconds": st.just(LEASE_SECONDS),
         "max_pages": st.sampled_from([None, None, 5]),
         "max_outbox_items": st.sampled_from([4, 1000]),
@@ -55,6 +57,9 @@ def _all_endings() -> Iterator[dict[str, Any]]:
             yield {**fields, "ending": Ending.DONE, "news": found, "status": 200, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
+    for latency, status in ((0.1, 404), (2.0, 404), (1.0, 200)):
+        news = HostNews(answered=True, latency_seconds=latency)
+        yield {"ending": Ending.DEAD, "error_class": "http_4xx", "news": news, "status": status}
     yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [b"errback"]}
     for touched in (True, False):
         yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}

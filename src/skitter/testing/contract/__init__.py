@@ -56,6 +56,7 @@ class FrontierContract(
     adding.Permits,
     order.Order,
     politeness.Politeness,
+    politeness.AdaptiveDelay,
     politeness.Slots,
     retries.Retries,
     gate.Gate,

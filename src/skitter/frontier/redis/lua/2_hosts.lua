@@ -10,6 +10,8 @@ local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 
 local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 17, 18, 19, 20, 21
 -- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
 local LEVELS, AWAY = 22, 23
+-- How often the pause of its next block is doubled.
+local BACKOFF = 24
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 local IDLE, READY, WAITING, FULL, GIVEN_UP = 0, 1, 2, 3, 4
 
@@ -26,8 +28,12 @@ local function due_at(h)
 end
 
 local function delay_of(h)
-  if not S.obey_robots then return S.delay_seconds end
-  return math.max(S.delay_seconds, h[CRAWL_DELAY])
+  local delay = S.delay_seconds
+  if S.obey_robots then delay = math.max(delay, h[CRAWL_DELAY]) end
+  if S.target_concurrency then
+    delay = math.max(delay, math.min(h[LATENCY] / S.target_concurrency, S.max_delay_seconds))
+  end
+  return delay
 end
 
 local function start_seconds(h)
@@ -84,7 +90,9 @@ local function pack_host(h)
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or (levels and levels[3]) then
-    rare = pack({h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels})
+    rare = pack({
+      h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
+    })
   end
   return struct.pack(
     LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
@@ -97,19 +105,19 @@ local function unpack_host(stored)
   if string.byte(stored) == 1 then
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
-      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0,
+      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
     robots_until, latency, priority, listed, address, rare = struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
-    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0,
+    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0,
   }
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
-    h[HOST_ERROR], h[AWAY], h[LEVELS] = rare[6], rare[7], rare[8]
+    h[HOST_ERROR], h[AWAY], h[LEVELS], h[BACKOFF] = rare[6], rare[7], rare[8], rare[9] or rare[3]
   end
   return h
 end
@@ -117,12 +125,12 @@ end
 -- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
 local function read_host(stored)
   if not stored then
-    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0}
+    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0}
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
-    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY] = 0, IDLE, false, 0
+    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF] = 0, IDLE, false, 0, 0
   end
   return h
 end
@@ -277,11 +285,15 @@ local function forgive(key, h)
   call('HDEL', RUN .. 'reasons', key)
 end
 
-local function answered(key, h, latency)
+local function answered(key, h, leased_at, latency, status)
   forgive(key, h)
   h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
+  -- What had been leased before the block says nothing about the time after it.
+  if h[BACKOFF] > 0 and leased_at > h[STRUCK_AT] then h[BACKOFF] = h[BACKOFF] - 1 end
   if latency then
     local old = h[LATENCY] ~= 0 and h[LATENCY] or latency
+    -- An error or a redirect is quickly said, and does not make a slow host look fast.
+    if latency < old and (status < 200 or status > 299) then latency = old end
     h[LATENCY] = old + LATENCY_WEIGHT * (latency - old)
   end
 end
@@ -301,10 +313,10 @@ local function blocked(h, leased_at, retry_after)
     pause = math.min(retry_after, MAX_PAUSE_SECONDS)
     h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
   else
-    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BLOCKS], 40), MAX_PAUSE_SECONDS)
+    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BACKOFF], 40), MAX_PAUSE_SECONDS)
   end
   if not strike(h, leased_at, pause) then return false end
-  h[BLOCKS] = h[BLOCKS] + 1
+  h[BLOCKS], h[BACKOFF] = h[BLOCKS] + 1, h[BACKOFF] + 1
   return true
 end
 
