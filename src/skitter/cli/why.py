@@ -181,7 +181,7 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
                 " nor, as far as these tell, one that a seed was redirected to"
             )
     if settings.politeness.obey_robots and known.robots is not None:
-        robots = Robots.parse(known.robots.text, settings.fetch.user_agent)
+        robots = Robots.parse(known.robots.text, settings.fetch.agent)
         if not robots.allows(url):
             reasons.append("robots.txt of its host forbids it (--ignore-robots)")
     if reasons:

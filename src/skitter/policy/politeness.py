@@ -19,7 +19,7 @@ _LATENCY_WEIGHT = 0.2
 
 
 def delay_of(host: Host, politeness: Politeness) -> float:
-    """Seconds between two requests to this host: the largest of the setting, its Crawl-delay and what its latency asks."""
+    """Seconds between two requests to this host: what the setting, its Crawl-delay or its latency asks, the largest."""
     delay = politeness.delay_seconds
     if politeness.obey_robots:
         delay = max(delay, host.crawl_delay_seconds)
