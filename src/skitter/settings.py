@@ -66,6 +66,8 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Between the starts of two requests to one host key."""
     per_host: Count = 8
     """Requests in flight per host key, whole cluster."""
+    per_ip: Count | None = None
+    """Requests in flight per IP address, over all host keys last seen there, whole cluster; in shards, per shard."""
     obey_robots: bool = True
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0

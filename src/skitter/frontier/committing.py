@@ -119,7 +119,8 @@ class Committing:
         return struck
 
     def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:
-        if news.address:
+        if news.address and news.address != host.address:
+            self._books.addresses.look_at(host.address)
             host.address = news.address
         if news.robots is not None:
             self._learn_robots(host, hold, news)

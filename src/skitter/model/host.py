@@ -20,6 +20,8 @@ class Phase(enum.IntEnum):
     """Its in-flight limit is reached, or its robots.txt is being read."""
     GIVEN_UP = 4
     """What waits for it is being buried, a piece at a time, and nothing of it is leased."""
+    PARKED = 5
+    """It would be ready, but the in-flight limit of its IP address is reached."""
 
 
 class Host(msgspec.Struct, array_like=True):
@@ -58,6 +60,7 @@ class Host(msgspec.Struct, array_like=True):
     latency_seconds: float = 0.0
     """A moving average."""
     address: str = ""
+    """The IP address that last answered for it; empty: not known yet."""
     error_class: str = ""
     """Of its last failure."""
     phase: Phase = Phase.IDLE

@@ -122,6 +122,7 @@ def settings_of(spec: JobSpec) -> bytes:
         {
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
+            "per_ip": politeness.per_ip,
             "obey_robots": politeness.obey_robots,
             "robots_seconds": politeness.robots_seconds,
             "host_backoff_seconds": politeness.host_backoff_seconds,
