@@ -121,6 +121,8 @@ def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
         reasons.append(f"its host has {count(host.queued, 'request')} queued and {host.in_flight} in flight")
     if trace.ready_in_seconds:
         return [*reasons, f"not before {duration(trace.ready_in_seconds)} from now"]
+    if host is not None and host.address_full:
+        return [*reasons, f"it waits for its address: {host.address} has as many in flight as per_ip allows"]
     return [*reasons, "it may be fetched now, when its turn comes"]
 
 
