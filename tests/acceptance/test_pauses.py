@@ -6,9 +6,12 @@ import os
 import signal
 import time
 from email.utils import formatdate
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from skitter.testing.web import WebSpec, served
 
 PAUSE_SECONDS = 4
 IN_FLIGHT_SECONDS = 0.5
@@ -81,6 +84,17 @@ def test_a_pause_outlives_a_worker_and_the_whole_crawl(skitter, site, until, ser
     too_early = [at - said for at in later if IN_FLIGHT_SECONDS < at - said < PAUSE_SECONDS - 0.05]
     assert too_early == []
     assert any(at - said >= PAUSE_SECONDS - 0.05 for at in later)
+
+
+def test_the_delay_of_a_host_follows_its_latency(skitter, tmp_path) -> None:
+    """Whatever worker asks. Half a request in flight on average is one every two latencies."""
+    latency = 0.2
+    with served(WebSpec.plain(hosts=1, pages_per_host=8, latency_seconds=latency), tmp_path / "web.log") as web:
+        summary = skitter.json("crawl", *web.urls, "--job", "j", "--workers", 2, "--set", "target_concurrency=0.5")
+        times = [hit.at for hit in web.log() if hit.path != "/robots.txt"]
+    assert summary["pages"] == 8
+    # The second page follows the first at once: until then nothing was known.
+    assert min(after - before for before, after in pairwise(times[1:])) >= 2 * latency - 0.01
 
 
 def test_a_retry_after_that_names_no_pause_leaves_it_to_the_setting(skitter, make_site) -> None:

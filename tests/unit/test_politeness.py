@@ -165,6 +165,14 @@ class TestAdaptiveDelay:
         assert politeness.delay_of(host, Politeness(target_concurrency=1.0)) == 90.0
         assert politeness.delay_of(host, Politeness(target_concurrency=1.0, obey_robots=False)) == 60.0
 
+    def test_until_the_latency_is_known_one_request_is_in_flight(self, host: Host) -> None:
+        asked = Politeness(target_concurrency=4.0, per_host=8)
+        assert politeness.has_room(host, asked)
+        host.in_flight = 1
+        assert not politeness.has_room(host, asked)
+        politeness.answered(host, NOW, 0.5)
+        assert politeness.has_room(host, asked)
+
     def test_a_quick_error_makes_no_host_look_fast(self, host: Host) -> None:
         politeness.answered(host, NOW, 2.0)
         politeness.answered(host, NOW, 0.01, succeeded=False)

@@ -46,8 +46,9 @@ def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
 
 
 def has_room(host: Host, politeness: Politeness) -> bool:
-    """One more request may be in flight."""
-    return host.given_up is None and not host.gate and host.in_flight < politeness.per_host
+    """One more request may be in flight. Where the delay goes by the latency, one page comes first, to know it."""
+    alone = politeness.target_concurrency is not None and not host.latency_seconds
+    return host.given_up is None and not host.gate and host.in_flight < (1 if alone else politeness.per_host)
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:

@@ -68,9 +68,10 @@ class Gatekeeper:
             return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
         robots = Robots.parse(verdict.text, self._settings.fetch.agent)
         record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
-        # A chain may have led to another host, whose address is not this one's.
+        # A chain may have led to another host, whose address is not this one's. How fast a small file comes says
+        # nothing of pages.
         address = page.address if host_key(url) == lease.host_key else ""
-        return self._learnt(lease, record, HostNews(answered=True, latency_seconds=page.seconds, address=address))
+        return self._learnt(lease, record, HostNews(answered=True, address=address))
 
     async def load(self, leases: Sequence[Lease]) -> None:
         """Have the rules of all hosts of these leases at hand, with one call at most."""
@@ -97,9 +98,7 @@ class Gatekeeper:
 
     @staticmethod
     def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:
-        told = HostNews(
-            answered=news.answered, latency_seconds=news.latency_seconds, address=news.address, robots=record
-        )
+        told = HostNews(answered=news.answered, address=news.address, robots=record)
         return Outcome(lease=lease, ending=Ending.DONE, news=told)
 
     @staticmethod

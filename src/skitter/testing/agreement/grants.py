@@ -52,8 +52,13 @@ def rest_of(grant: Grant) -> Grant:
     return msgspec.structs.replace(grant, leases=[], store="")
 
 
-def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], per_host: int) -> Ready:
-    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+def ready_hosts(
+    traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], per_host: int, *, adaptive: bool
+) -> Ready:
+    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read.
+
+    ``adaptive``: a host is asked for one page until its latency is known.
+    """
     # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
     # whoever holds the seeding.
     closed = gates | {host.key for host in hosts if host.given_up is not None or is_suspect(host.gate_losses)}
@@ -66,7 +71,7 @@ def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host],
         if is_suspect(trace.losses):
             return {}  # Suspects go first, and alone.
         waiting[host.key].append(trace.priority)
-        room[host.key] = per_host - host.in_flight
+        room[host.key] = (1 if adaptive and not host.latency_seconds else per_host) - host.in_flight
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
 

@@ -210,7 +210,8 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
+        adaptive = self.settings["target_concurrency"] is not None
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"], adaptive=adaptive)
         rooms = self.rooms()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready, rooms)

@@ -102,6 +102,7 @@ class AdaptiveDelay:
         await client.seeded(*(f"a/{number}" for number in range(6)), target_concurrency=2.0)
         first = await client.one()
         assert first.start_seconds is None, "nothing is known of the host yet"
+        assert await client.names() == [], "and so the first page is fetched alone"
         await client.answered(first, 3.0)
         lease = await client.one()
         assert lease.start_seconds == WINDOW

@@ -46,7 +46,9 @@ local function start_seconds(h)
 end
 
 local function has_room(h)
-  return h[PHASE] ~= GIVEN_UP and h[GATE] == 0 and h[IN_FLIGHT] < S.per_host
+  if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 then return false end
+  -- A host whose delay goes by its latency is asked for one page until that is known.
+  return h[IN_FLIGHT] < ((S.target_concurrency and h[LATENCY] == 0) and 1 or S.per_host)
 end
 
 local function needs_gate(h)
