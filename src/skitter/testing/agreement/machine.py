@@ -28,6 +28,7 @@ from skitter.model.worker import Doing, WorkerCard
 from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     ADDRESSES,
+    FOUND,
     HOST_OF,
     HOSTS,
     IDS,
@@ -246,6 +247,18 @@ class FrontiersAgree(RuleBasedStateMachine):
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
 
+    @precondition(lambda self: self.settings["per_ip"] is not None)
+    @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
+    def crowds_an_address(self, worker: str, ended: int) -> None:
+        """Hosts are seen at one address while something waits for each: by chance that happens too rarely."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
+        for _ in range(3):
+            self.advance(0.6)
+            self.leases(worker, 100)
+            keys = list(self.held)[:ended]
+            self.commit(worker, keys, [FOUND] * len(keys), 0)
+        self.leases(worker, 100)
+
     @precondition(lambda self: self.held)
     @rule(
         data=st.data(),
@@ -288,7 +301,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
-        """A gate that is answered brings a robots.txt; the seeding knows no host."""
+        """A gate that is answered brings a robots.txt and an address; the seeding knows no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
             return fields
@@ -297,7 +310,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         if news is None or news.answered:
             text = b"Disallow: /" if lease.epoch % 2 else b""
             record = RobotsRecord(text, 0.7 if lease.epoch % 3 == 0 else 0.0)
-            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record)}
+            address = ADDRESSES[lease.epoch % 4 == 0]
+            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record, address=address)}
         return {"ending": Ending.RETRY, "error_class": "dns", "news": news}
 
     @precondition(lambda self: self.stale)

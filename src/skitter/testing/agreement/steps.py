@@ -20,6 +20,11 @@ LEASE_SECONDS = 10.0
 PIECES = [1, 2, 1000]
 """What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
 UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
+FOUND: dict[str, Any] = {
+    "ending": Ending.DONE,
+    "news": HostNews(answered=True, latency_seconds=0.4, address=ADDRESSES[0]),
+    "status": 200,
+}
 FINGERPRINTER = Fingerprinter(b"the same in both")
 
 names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
@@ -53,11 +58,10 @@ HOST_OF: dict[int, str] = {id_: entry(name).host_key for name, id_ in IDS.items(
 
 def _all_endings() -> Iterator[dict[str, Any]]:
     """Outcomes without their lease."""
-    found = HostNews(answered=True, latency_seconds=0.4, address=ADDRESSES[0])
     for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
         for items in ([], [b"0", b"1"]):
             fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
-            yield {**fields, "ending": Ending.DONE, "news": found, "status": 200, "tally": {"bytes": 10}}
+            yield {**fields, **FOUND, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
     for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
