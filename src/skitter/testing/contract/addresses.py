@@ -291,6 +291,26 @@ class Addresses:
         await client.begin(per_ip=1)
         assert (await client.counts()).leased == 5
 
+    async def test_a_thousand_hosts_of_a_full_address_hold_nobody_up_for_long(self, store: ContractStore) -> None:
+        """They are ready when the limit comes, and each call may pass over so many of them only."""
+        client = store.client()
+        many = 2300
+        await client.seeded(*(f"h{number}/1" for number in range(many)), "z/1", per_host=1)
+        leases = await client.lease(limit=many + 1)
+        news = {False: HostNews(answered=True, address=ONE), True: HostNews(answered=True, address=OTHER)}
+        await client.commit(*[await client.outcome(lease, news=news[name_of(lease) == "z/1"]) for lease in leases])
+        await client.add(*(f"h{number}/2" for number in range(many)), "z/2")
+        await client.begin(per_ip=1, per_host=1)
+        served: list[str] = []
+        for _ in range(many // 1000 + 3):
+            grant = await client.grant(limit=5)
+            served += names_of(grant.leases)
+            if "z/2" in served:
+                break
+            assert grant.ask_again_seconds == 0 or len(grant.leases) == 5, "there is more to look at"
+        assert "z/2" in served
+        assert store.together(1) != ["a"] or len(served) == 2, "and one of the address"
+
     async def test_people_are_told_who_waits_for_an_address(self, store: ContractStore) -> None:
         a, b = store.together(2)
         client = store.client()
