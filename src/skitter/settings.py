@@ -36,7 +36,10 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     min_bytes_per_second: NotNegative = 100.0
     """A body slower than this for ten seconds is given up as a timeout; 0 allows any rate."""
     max_body_bytes: Count = 33_554_432
-    """Of the decoded body: also the limit for decompression bombs."""
+    """Of the decoded body."""
+    max_ratio: Positive | None = 200.0
+    """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
+    megabyte, is given up as a bomb."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
     """Hops of one chain."""
     allow_private: bool = False
@@ -112,7 +115,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     workers: Count = 1
     """Worker processes."""
     concurrency: Count = 64
-    """Requests in flight per worker."""
+    """Requests in flight per worker; what takes ten times as long as most stands aside, up to seven times as many."""
+    proxy: str = ""
+    """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    max_buffered_bytes: Count = 16_777_216
+    """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
 

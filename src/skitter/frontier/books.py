@@ -142,7 +142,7 @@ class Books:
         if host.run != self.job.run:
             host.run = self.job.run
             host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
-            host.waiting = host.gate = host.trusted = False
+            host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
             host.phase = Phase.IDLE
         return host

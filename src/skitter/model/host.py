@@ -70,3 +70,5 @@ class Host(msgspec.Struct, array_like=True):
     """Why what still waits for it is being buried: the class of the error and its text."""
     backoff: int = 0
     """How often the pause of its next block is doubled. Normal answers take it back, one by one."""
+    permitted: bool = False
+    """In the scope although nobody typed it: a seed was redirected here."""

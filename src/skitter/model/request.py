@@ -45,7 +45,7 @@ class Request(msgspec.Struct, omit_defaults=True):
     chain: tuple[str, ...] = ()
     """The URLs that redirected here, first one first. Set by the worker."""
     seed: bool = False
-    """Typed by the user, or a redirect of such a one: it permits its host key. Set by the worker."""
+    """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
@@ -68,7 +68,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     priority: int
     payload: bytes
     permits: bool = False
-    """A seed: its host key joins the scope and is trusted by the network guard."""
+    """A seed, or where one was redirected to: its host key joins the scope."""
+    trusts: bool = False
+    """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
 
 
 class Fingerprinter:
@@ -90,14 +92,20 @@ class Fingerprinter:
             return fingerprint
         return self._hash(b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
 
-    def entry(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> Entry:
-        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``)."""
+    def entry(
+        self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
+    ) -> Entry:
+        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``).
+
+        ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
+        """
         return Entry(
             self.request_id(request, parent, place, filtered=filtered),
             host_key(request.url),
             request.priority,
             encode(request),
             request.seed,
+            request.seed and (trusts or not request.chain),
         )
 
     def _hash(self, *parts: bytes) -> RequestId:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from skitter.errors import FetchError, UrlError
+from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.model.url import absolute, canonical, host_key
+from skitter.model.url import absolute, canonical, host_key, host_name, port
+from skitter.policy import network
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
@@ -48,3 +50,17 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     if dropped and request.headers:
         changes["headers"] = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
     return request.replace(**changes), visits == 0 and not unfiltered
+
+
+def stays(page: Page, following: Request) -> bool:
+    """Whether a hop of a trusted request may be trusted as well.
+
+    Who types an address of their own network means that machine, and it may say that its pages are at another
+    port or behind TLS. A machine elsewhere may not say so of itself: its name can point inside a moment later.
+    """
+    return (
+        page.address != ""
+        and network.refused(page.address) is not None
+        and host_name(page.url) == host_name(following.url)
+        and network.refused_port(port(following.url)) is None
+    )

@@ -50,7 +50,10 @@ class Gatekeeper:
                 url = absolute(location, url)
         except FetchError as error:
             if error.kind != "guard":
-                return self._unknown(lease, error.kind, f"robots.txt: {error}")
+                outcome = self._unknown(lease, error.kind, f"robots.txt: {error}")
+                if error.kind == "proxy":
+                    outcome.news = HostNews(blocked=True)
+                return outcome
             page = None
         except UrlError:
             page = None

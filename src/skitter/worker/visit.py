@@ -16,7 +16,7 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.url import Joins
 from skitter.policy import retry
-from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
@@ -93,7 +93,8 @@ class Visitor:
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
-            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+            trusts = lease.trusted and stays(page, following)
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
         return outcome, []
 
     async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
@@ -115,6 +116,10 @@ class Visitor:
         kind, message = error.kind, str(error)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if kind == "proxy":
+            # Neither the page's fault nor its host's: it waits, and spends no attempt.
+            news = HostNews(blocked=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
             if request.errback is None or not self._is_last(lease):

@@ -25,6 +25,7 @@ LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
+_TRUSTS, _PERMITS = b"!%d", b"?%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -158,7 +159,7 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         arguments += (
             b"%d" % entry.id,
             host_key,
-            b"!%d" % priority if entry.permits else b"%d" % priority,
+            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
             entry.id.to_bytes(8, "big", signed=True) + slim(entry.payload, host_key),
         )
 

@@ -193,9 +193,14 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- work
 
-    @rule(added=st.lists(names, min_size=3, max_size=9), priority=st.sampled_from([0, 0, 5, -5]), seed=st.booleans())
-    def adds(self, added: list[str], priority: int, seed: bool) -> None:
-        entries = [entry(name, priority, seed=seed) for name in added]
+    @rule(
+        added=st.lists(names, min_size=3, max_size=9),
+        priority=st.sampled_from([0, 0, 5, -5]),
+        seed=st.booleans(),
+        redirected=st.booleans(),
+    )
+    def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
+        entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
         ids = {entry.id for entry in entries}
         assert new == len(ids - self.known)

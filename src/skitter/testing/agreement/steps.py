@@ -47,9 +47,10 @@ job_settings = st.fixed_dictionaries(
 )
 
 
-def entry(name: str, priority: int = 0, *, seed: bool = False) -> Entry:
+def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False) -> Entry:
     host, _, path = name.partition("/")
-    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed))
+    chain = ("http://first.example/",) if redirected else ()
+    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed, chain=chain))
 
 
 IDS: dict[str, int] = {f"{host}/{path}": entry(f"{host}/{path}").id for host in HOSTS for path in PATHS}

@@ -8,6 +8,7 @@
 local RUN_OF, QUEUED, IN_FLIGHT, TOP, SERVED, DUE, BLOCKED_UNTIL, STRUCK_AT = 1, 2, 3, 4, 5, 6, 7, 8
 local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 11, 12, 13, 14
 local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 17, 18, 19, 20, 21
+-- TRUSTED: 1 typed as a seed, 2 in the scope because a seed was redirected to it, 0 neither.
 -- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
 local LEVELS, AWAY = 22, 23
 -- How often the pause of its next block is doubled.

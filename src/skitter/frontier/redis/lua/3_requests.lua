@@ -47,23 +47,28 @@ end
 
 -- ---- adding
 
-local function permit(key)
+local TRUSTS, PERMITS = string.byte('!?', 1, 2)
+
+local function permit(key, trusts)
   local h = host_of(key)
-  if h[TRUSTED] == 0 then
+  -- Those of a job with shards are listed at its lead (permit.lua).
+  if h[TRUSTED] == 0 and not J.shards then call('RPUSH', RUN .. 'permits', key) end
+  if trusts then
     h[TRUSTED] = 1
-    -- Those of a job with shards are listed at its lead (permit.lua).
-    if not J.shards then call('RPUSH', RUN .. 'permits', key) end
+  elseif h[TRUSTED] == 0 then
+    h[TRUSTED] = 2
   end
 end
 
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
--- A priority that begins with "!" comes with a permit for its host.
+-- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
   local seen = count_seen()
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
-    if string.byte(ARGV[place + 2]) == 33 then permits[#permits + 1] = key end
+    local mark = string.byte(ARGV[place + 2])
+    if mark == TRUSTS or mark == PERMITS then permits[#permits + 1] = {key, mark == TRUSTS} end
     if call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
@@ -73,11 +78,12 @@ local function add(places)
     end
   end
   load_hosts(keys)
-  for _, key in ipairs(permits) do permit(key) end
+  for _, found in ipairs(permits) do permit(found[1], found[2]) end
   local lists = {}
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
-    priority = tonumber(string.byte(priority) == 33 and string.sub(priority, 2) or priority)
+    local mark = string.byte(priority)
+    priority = tonumber((mark == TRUSTS or mark == PERMITS) and string.sub(priority, 2) or priority)
     local h = host_of(key)
     joined_queue(h, priority)
     count_level(h, priority, 1)
