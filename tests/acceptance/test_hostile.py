@@ -171,3 +171,14 @@ def test_servers_that_say_nothing_do_not_hold_up_the_others(skitter: Any, raw: A
     process.terminate()
     process.communicate(timeout=30)
     assert len(good.paths()) >= 101
+
+
+def test_a_seed_does_not_redirect_to_another_machine_inside(skitter: Any, make_site: Any) -> None:
+    seed, canary = make_site(), make_site()
+    seed.page("/", status=302, location=canary.url("/secret").replace("127.0.0.1", "localhost"))
+    canary.page("/secret", "secret")
+    summary = skitter.json("crawl", seed.url(), "--job", "j", code=None)
+    assert (summary["pages"], summary["redirected"], summary["excluded"]) == (0, 1, 1)
+    assert canary.seen == []
+    # What the user allows is another matter.
+    assert skitter.json("crawl", seed.url(), "--job", "k", "--allow-private")["pages"] == 1

@@ -32,6 +32,7 @@ from skitter.settings import Fetch
 SLOW_TIMES = 10
 """A fetch is slow when it takes so many times as long as most do."""
 SPARE_FILES = 256
+UNLIMITED = 2**31
 COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
 log = logging.getLogger("skitter.fetch")
@@ -68,7 +69,8 @@ class CurlFetcher:
         self._idle: list[Transfer] = []
         self._typical_seconds = 0.1
         # Each has a socket, and so have idle connections, the store and the rest of the process.
-        self._max_slow = max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - max_idle_connections - SPARE_FILES)
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_slow = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
         self._complain_at = 0.0
         self._closed = False
         self._kicked = False
@@ -157,6 +159,8 @@ class CurlFetcher:
             found = None if address else objections[0]
         if found is not None:
             raise FetchError("guard", f"refused to connect to {found}: {request.url}")
+        if self._closed:  # while the name was looked up
+            raise FetchError("protocol", _CLOSED)
         return address
 
     def _complain(self, error: FetchError) -> None:

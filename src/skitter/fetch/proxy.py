@@ -90,10 +90,11 @@ def read_proxy(text: str) -> Proxy | None:
 def objection(guard: Guard, url: str) -> str | None:
     """Why a found link is not handed to a proxy, as far as its URL tells."""
     name, number = host_name(url), port(url)
-    if name.startswith("[") or name.replace(".", "").isdigit():
+    bare = name.rstrip(".").lower()
+    last = bare.rpartition(".")[2]
+    if name.startswith("[") or last.isdigit() or last.startswith("0x"):
         return guard.objection(name.strip("[]"), number)
-    bare = name.rstrip(".")
-    if not guard.allow_private and ("." not in bare or bare.rpartition(".")[2] in _INSIDE_NAMES):
+    if not guard.allow_private and ("." not in bare or last in _INSIDE_NAMES):
         return f"a name of the inside ({name})"
     # Any public address will do: it is the port that is asked about.
     return guard.objection("8.8.8.8", number)
