@@ -11,7 +11,7 @@ from skitter.model.job import Item
 from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
 from skitter.model.request import Entry
-from skitter.policy import politeness
+from skitter.policy import budgets, politeness
 
 NOTABLE_HOSTS = 16
 _ENDED = {
@@ -60,12 +60,16 @@ class Committing:
             host = self._books.host(hold.host_key)
             if not outcome.touched:
                 politeness.given_back(host, hold.epoch, self._books.now)
+            was_spent = self._books.is_spent(host)
             struck = self._hear(host, hold, outcome)
             if hold.row is not None:
                 self._end(hold.row, host, outcome, struck=struck)
                 changed.append(hold.row)
+            if self._books.is_spent(host) and not was_spent:
+                self._tell_spent(host)
         self._books.tables.save_rows(changed)
         self._drop_downed(outcomes, accepted)
+        self._stop_spent(outcomes, accepted)
         new = self._add(links)
         if len(links) > new:
             self._books.bump("duplicates", len(links) - new)
@@ -79,6 +83,7 @@ class Committing:
         if outcome.ending is not Ending.RETRY:
             row.attempts += outcome.touched
             row.ended_at = self._books.now
+            host.pages += outcome.ending is Ending.DONE
             if outcome.ending is Ending.DEAD:
                 self._books.count_error(outcome.error_class, 1)
             self._books.move(row, _ENDED[outcome.ending])
@@ -123,6 +128,8 @@ class Committing:
             host.address = news.address
         if news.robots is not None:
             self._learn_robots(host, hold, news)
+        if news.sign is not None:
+            budgets.judged(host, news.sign)
         if news.answered:
             politeness.answered(host, news.latency_seconds)
         if news.blocked:
@@ -137,7 +144,8 @@ class Committing:
     def _note(self, host: Host) -> None:
         """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
         notable = self._books.job.notable
-        score = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        troubles = host.strikes + host.blocks + self._books.is_spent(host)
+        score = troubles * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
         if host.key not in notable and len(notable) >= NOTABLE_HOSTS:
             if score <= self._least_notable:
                 return
@@ -170,6 +178,31 @@ class Committing:
             host = self._books.host(outcome.lease.host_key)
             if politeness.is_down(host, self._books.settings.retry):
                 self._books.give_up(host, outcome.error_class, storable(outcome.error))
+
+    def _stop_spent(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """So does one whose budget is spent."""
+        if self._books.budgets is None:
+            return
+        ended = (outcome.lease for outcome, was_accepted in zip(outcomes, accepted, strict=True) if was_accepted)
+        for key in dict.fromkeys(lease.host_key for lease in ended if lease.work is not Work.SEED):
+            host = self._books.host(key)
+            if self._books.is_spent(host):
+                self._books.stop(host)
+                self._note(host)
+
+    def _tell_spent(self, host: Host) -> None:
+        assert self._books.budgets is not None
+        self._troubles.append(
+            HostTrouble(
+                key=host.key,
+                error_class=budgets.HOST_BUDGET,
+                strikes=0,
+                pause_seconds=0.0,
+                given_up=True,
+                rule=self._books.budgets.rule(host),
+                pages=host.pages,
+            )
+        )
 
     def _stage(self, outcome: Outcome, hold: Hold) -> None:
         if outcome.items:

@@ -89,9 +89,16 @@ class Granting:
         """The first suspect that could start now."""
         for row in self._books.tables.suspects(32):
             host = self._books.host(row.host_key)
-            if politeness.has_room(host, self._books.politeness) and politeness.due_at(host) <= self._books.now:
+            if self._books.is_spent(host):
+                # It stands in no queue, so nothing else would tell that it is not to be leased any more.
+                self._books.mark_stopped(host)
+                self._books.burying = True
+            elif self._has_room(host) and politeness.due_at(host) <= self._books.now:
                 return row
         return None
+
+    def _has_room(self, host: Host) -> bool:
+        return politeness.has_room(host, self._books.politeness, self._books.budgets)
 
     def _choose_suspect(self, row: Row) -> None:
         host = self._books.host(row.host_key)
@@ -148,7 +155,8 @@ class Granting:
         return [candidate for candidate in best if self._is_ready(books.host(candidate[2]))]
 
     def _is_ready(self, host: Host) -> bool:
-        return politeness.phase_of(host, self._books.now, self._books.politeness) is Phase.READY
+        books = self._books
+        return politeness.phase_of(host, books.now, books.politeness, books.budgets) is Phase.READY
 
     def _take_gate(self, host: Host, *, alone: bool = False) -> None:
         self._take(Work.ROBOTS, host, alone=alone)

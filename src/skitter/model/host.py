@@ -19,7 +19,7 @@ class Phase(enum.IntEnum):
     FULL = 3
     """Its in-flight limit is reached, or its robots.txt is being read."""
     GIVEN_UP = 4
-    """What waits for it is being buried, a piece at a time, and nothing of it is leased."""
+    """It is down or its budget is spent: what waits for it ends, a piece at a time, and nothing of it is leased."""
 
 
 class Host(msgspec.Struct, array_like=True):
@@ -64,4 +64,9 @@ class Host(msgspec.Struct, array_like=True):
     run: int = 0
     """The run that its queue and its troubles belong to."""
     given_up: tuple[str, str] | None = None
-    """Why what still waits for it is being buried: the class of the error and its text."""
+    """Why what still waits for it is being buried: the class of the error and its text. Class ``host_budget``: it is
+    excluded, not dead."""
+    pages: int = 0
+    """That ended done in this run: what its budget is spent on."""
+    signs: int = 0
+    """Of a trap (policy/budgets.py)."""

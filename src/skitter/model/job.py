@@ -117,6 +117,10 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     strikes: int
     """Blocks and failed connections in a row."""
     error_class: str
+    pages: int = 0
+    """Done in this run."""
+    stopped_by: str = ""
+    """The setting whose budget is spent: max_pages_per_host or trap_pages."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):

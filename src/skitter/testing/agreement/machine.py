@@ -23,8 +23,10 @@ from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.host import Host
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
+from skitter.policy import budgets
+from skitter.settings import Settings
 from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     HOST_OF,
@@ -34,6 +36,7 @@ from skitter.testing.agreement.steps import (
     OWNERS,
     PATHS,
     PIECES,
+    TRAP_SIGNS,
     UNREACHABLE,
     WORKERS,
     endings,
@@ -91,6 +94,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.last_epoch = 0
+        self.has_other_budget = False
+        self.run = 1
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def teardown(self) -> None:
@@ -117,6 +122,7 @@ class FrontiersAgree(RuleBasedStateMachine):
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
         self.patch.setattr(books, "BATCH", piece)
+        self.patch.setattr(budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
@@ -130,20 +136,26 @@ class FrontiersAgree(RuleBasedStateMachine):
         spec = JobSpec(name="job", spider="", settings=self.settings)
         begun = self.agreed(lambda frontier, _: frontier.begin(spec, fresh=fresh))
         if begun is not Begun.RESUMED:
+            self.run = self.loop.run_until_complete(self.oracle.job()).run
             self.stale += self.held.values()
             self.held, self.known = {}, set()
         return begun
 
     @rule(
-        how=st.sampled_from(["again", "fresh", "other seeds", "another limit"]), max_pages=st.sampled_from([None, 3, 8])
+        how=st.sampled_from(["again", "fresh", "other seeds", "another limit", "another budget"]),
+        max_pages=st.sampled_from([None, 3, 8]),
+        traps=st.sampled_from(["normal", "strict"]),
     )
-    def is_begun(self, how: str, max_pages: int | None) -> None:
+    def is_begun(self, how: str, max_pages: int | None, traps: str) -> None:
         report = self.agreed(self.report_of)
         if how == "other seeds":
             self.is_refused()
             return
         if how == "another limit" and report.counts.unfinished and self.has_limit:
             self.settings = {**self.settings, "max_pages": max_pages}
+        if how == "another budget":
+            self.settings = {**self.settings, "max_pages_per_host": max_pages, "traps": traps}
+            self.has_other_budget = True
         begun = self.begin(fresh=how == "fresh")
         delivered = all(sink.undelivered == 0 for sink in report.sinks)
         if how == "fresh":
@@ -205,7 +217,7 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
 
@@ -262,7 +274,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
         assert answers[0].accepted == answers[1].accepted
         assert answers[0].new_links == answers[1].new_links
-        assert answers[0].troubles == answers[1].troubles
+        assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.known |= {link.id for link in outcome.links}
@@ -271,6 +283,10 @@ class FrontiersAgree(RuleBasedStateMachine):
         grants = [answer.grant for answer in answers]
         if grants[0] is not None and grants[1] is not None:
             self.take((grants[0], grants[1]), want, {})
+
+    def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
+        """Which of two hosts in two places has spent its budget first, nobody knows."""
+        return troubles if self.order_across_hosts else sorted(troubles, key=lambda trouble: trouble.key)
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
@@ -345,6 +361,17 @@ class FrontiersAgree(RuleBasedStateMachine):
         while not self.same_pieces and any(host.given_up is not None for host in self.hosts()):
             self.agreed(lambda frontier, _: frontier.reap())
             self.forget_lost()
+
+    def room_of(self, host: Host) -> int:
+        """How many more pages of a host may be in flight."""
+        of_job = self.budgets
+        budget = None if of_job is None else of_job.of(host)
+        room = self.settings["per_host"] if budget is None else min(self.settings["per_host"], budget - host.pages)
+        return int(room) - host.in_flight
+
+    @property
+    def budgets(self) -> budgets.Budgets | None:
+        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
 
     def hosts(self) -> list[Host]:
         """As the oracle has them."""
@@ -469,6 +496,15 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert trace is not None
             traces[request_id] = self.comparable_trace(trace)
         return traces
+
+    @invariant()
+    def no_host_has_more_than_its_budget(self) -> None:
+        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
+        if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
+            return
+        for host in self.hosts():
+            if host.run == self.run:
+                assert host.pages <= self.settings["max_pages_per_host"]
 
     @invariant()
     def the_dead_agree(self) -> None:

@@ -17,6 +17,8 @@ OWNERS = ["o1", "o2"]
 LEASE_SECONDS = 10.0
 PIECES = [1, 2, 1000]
 """What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
+TRAP_SIGNS = 2
+"""Of a trap, that give a host a budget: few enough that two pages have them."""
 UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
 FINGERPRINTER = Fingerprinter(b"the same in both")
 
@@ -32,6 +34,9 @@ job_settings = st.fixed_dictionaries(
         "host_backoff_seconds": st.just(3.0),
         "lease_seconds": st.just(LEASE_SECONDS),
         "max_pages": st.sampled_from([None, None, 5]),
+        "max_pages_per_host": st.sampled_from([None, None, None, 2]),
+        "traps": st.sampled_from(["normal", "normal", "strict"]),
+        "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
     }
 )
@@ -54,6 +59,9 @@ def _all_endings() -> Iterator[dict[str, Any]]:
             fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
             yield {**fields, "ending": Ending.DONE, "news": found, "status": 200, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
+        for sign in (True, False):
+            judged = HostNews(answered=True, latency_seconds=0.4, sign=sign)
+            yield {"ending": Ending.DONE, "links": [entry(name) for name in links], "news": judged, "status": 200}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
     yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [b"errback"]}
     for touched in (True, False):
