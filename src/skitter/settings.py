@@ -94,13 +94,13 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
 
     traps: Literal["off", "normal", "strict"] = "normal"
-    """normal: the limits below, which no real site meets. strict: also calendars, session ids, parameters and sameness."""
+    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
     max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
     """Characters of a link, beyond which it is not followed (trap_length)."""
     max_path_segments: Count = 64
     """Segments of a link's path (trap_segments)."""
     max_path_repeats: Count = 10
-    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 3 at most."""
+    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
     endless_depth: Count = 10_000
     """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
     trap_pages: Count = 500

@@ -1,4 +1,4 @@
-"""A host has so many pages in a run, in the whole cluster; what waits for it after them is excluded, and others go on."""
+"""A host has so many pages in a run, whole cluster; what waits for it after them is excluded, and others go on."""
 
 from __future__ import annotations
 
