@@ -128,3 +128,8 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
     assert first.keys() == second.keys()
     assert told["workers"] == 1
     assert "hunter2" not in str(told)
+
+
+def test_a_host_that_has_had_its_pages_is_shown_with_the_setting(make_report) -> None:
+    stopped = msgspec.structs.replace(host("http://a.example", 5), pages=1500, stopped_by="trap_pages")
+    assert lines_with("stopped after 1,500 pages (trap_pages)", make_report(hosts=[stopped]))
