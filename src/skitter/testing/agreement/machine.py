@@ -245,6 +245,18 @@ class FrontiersAgree(RuleBasedStateMachine):
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
 
+    @rule(host=st.sampled_from(HOSTS), signs=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=5))
+    def is_judged(self, host: str, signs: list[bool]) -> None:
+        """A host has pages, some of them signs of a trap, until its budget is spent: by chance that is rare too."""
+        self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
+        self.advance(LEASE_SECONDS / 2)
+        for sign in signs:
+            self.leases("w2", 100)
+            of_host = [key for key in self.held if HOST_OF.get(key[1]) == entry(f"{host}/0").host_key]
+            pages = [key for key in of_host if key[0] is Work.PAGE][:1]
+            judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
+            self.commit("w2", pages, [judged] * len(pages), 0)
+
     @precondition(lambda self: self.held)
     @rule(
         data=st.data(),

@@ -35,7 +35,7 @@ job_settings = st.fixed_dictionaries(
         "lease_seconds": st.just(LEASE_SECONDS),
         "max_pages": st.sampled_from([None, None, 5]),
         "max_pages_per_host": st.sampled_from([None, None, None, 2]),
-        "traps": st.sampled_from(["normal", "normal", "strict"]),
+        "traps": st.sampled_from(["normal", "strict"]),
         "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
     }
