@@ -14,6 +14,8 @@ from skitter.model.request import Entry
 from skitter.policy import budgets, politeness
 
 NOTABLE_HOSTS = 16
+STOPPED_SCORE = 3600.0
+"""A host whose budget is spent is worth a look before those that are slow, and after those in trouble."""
 _ENDED = {
     Ending.DONE: Place.DONE,
     Ending.REDIRECTED: Place.REDIRECTED,
@@ -144,8 +146,8 @@ class Committing:
     def _note(self, host: Host) -> None:
         """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
         notable = self._books.job.notable
-        troubles = host.strikes + host.blocks + self._books.is_spent(host)
-        score = troubles * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        score = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        score += STOPPED_SCORE * self._books.is_spent(host)
         if host.key not in notable and len(notable) >= NOTABLE_HOSTS:
             if score <= self._least_notable:
                 return

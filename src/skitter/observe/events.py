@@ -277,7 +277,7 @@ HOST_GIVEN_UP = _kind(
 )
 HOST_STOPPED = _kind(
     "host.stopped",
-    Level.NOTICE,
+    Level.INFO,
     "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
     "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
     worker="who brought the last page",

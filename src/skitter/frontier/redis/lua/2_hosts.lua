@@ -19,6 +19,7 @@ local IDLE, READY, WAITING, FULL, GIVEN_UP = 0, 1, 2, 3, 4
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
 local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
+local STOPPED_SCORE = 3600
 
 -- Of each host: its record, and the set it stands in with its score there.
 local hosts, stood_in, stood_at = {}, {}, {}
@@ -393,7 +394,7 @@ local function save_notable()
   local scores = {}
   for key in pairs(notable) do
     local h = hosts[key]
-    local score = (h[STRIKES] + h[BLOCKS] + (is_spent(h) and 1 or 0)) * MAX_PAUSE_SECONDS + h[LATENCY]
+    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY] + (is_spent(h) and STOPPED_SCORE or 0)
     if members[key] ~= score and (members[key] or count < NOTABLE_HOSTS or score > least) then
       scores[#scores + 1] = score
       scores[#scores + 1] = key
