@@ -70,13 +70,14 @@ class Committing:
             if self._books.is_spent(host) and not was_spent:
                 self._tell_spent(host)
         self._books.tables.save_rows(changed)
+        # What has just ended is not held any more: neither for what is buried now, nor for the reaper of a lease that may
+        # follow in this transaction.
+        self._books.flush_holds()
         self._drop_downed(outcomes, accepted)
         self._stop_spent(outcomes, accepted)
         new = self._add(links)
         if len(links) > new:
             self._books.bump("duplicates", len(links) - new)
-        # A lease may follow in this transaction, and its reaper must not find what has just ended.
-        self._books.flush_holds()
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:

@@ -20,7 +20,7 @@ from skitter.errors import JobError
 from skitter.frontier import books
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.model.host import Host
+from skitter.model.host import Host, Phase
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
@@ -375,7 +375,10 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.forget_lost()
 
     def room_of(self, host: Host) -> int:
-        """How many more pages of a host may be in flight."""
+        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
+        those that are in flight has ended."""
+        if host.phase is Phase.FULL:
+            return 0
         of_job = self.budgets
         budget = None if of_job is None else of_job.of(host)
         room = self.settings["per_host"] if budget is None else min(self.settings["per_host"], budget - host.pages)

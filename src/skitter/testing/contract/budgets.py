@@ -152,6 +152,19 @@ class HostBudgets:
         assert (await client.counts()).excluded == 1, "what is delayed does not wait for its time"
         assert await client.state() is State.FINISHED
 
+    async def test_what_comes_back_in_the_same_commit_is_excluded_too(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*names("a", 4), per_host=3)
+        delayed, blocked, done = await client.lease()
+        assert await client.begin(max_pages_per_host=1, per_host=3) is Begun.RESUMED
+        await client.commit(
+            await client.outcome(delayed, Ending.RETRY, error_class="timeout", retry_seconds=1000),
+            await client.outcome(blocked, Ending.RETRY, error_class="http_4xx", news=HostNews(blocked=True)),
+            await client.outcome(done),
+        )
+        assert (await client.counts()).excluded == 3
+        assert await client.state() is State.FINISHED
+
     async def test_a_suspect_of_a_host_that_has_no_budget_left_is_excluded(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", per_host=2)
