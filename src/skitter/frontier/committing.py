@@ -70,8 +70,8 @@ class Committing:
             if self._books.is_spent(host) and not was_spent:
                 self._tell_spent(host)
         self._books.tables.save_rows(changed)
-        # What has just ended is not held any more: neither for what is buried now, nor for the reaper of a lease that may
-        # follow in this transaction.
+        # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
+        # follow in this transaction, whose reaper must not find it.
         self._books.flush_holds()
         self._drop_downed(outcomes, accepted)
         self._stop_spent(outcomes, accepted)
