@@ -220,6 +220,12 @@ class FrontiersAgree(RuleBasedStateMachine):
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
+        self.ask_everywhere(worker)
+
+    def ask_everywhere(self, worker: str) -> None:
+        """Who has enough has not asked everywhere, and elsewhere what is delayed does not know yet that it is due."""
+        if not self.same_pieces:
+            self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
 
     @rule(
         worker=st.sampled_from(WORKERS),
@@ -295,6 +301,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         grants = [answer.grant for answer in answers]
         if grants[0] is not None and grants[1] is not None:
             self.take((grants[0], grants[1]), want, {})
+            self.ask_everywhere(worker)
 
     def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
         """Which of two hosts in two places has spent its budget first, nobody knows."""
@@ -439,6 +446,10 @@ class FrontiersAgree(RuleBasedStateMachine):
     def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
+        if not self.same_pieces:
+            # A shard lists those who have asked it.
+            assert 0 <= others.workers <= rest.workers
+            others = msgspec.structs.replace(others, workers=rest.workers)
         if not self.same_pieces and not oracle.ask_again_seconds:
             # More of it may be buried by now.
             others = msgspec.structs.replace(others, ask_again_seconds=0.0, state=rest.state)
