@@ -14,7 +14,25 @@ from skitter.model.lease import Grant, Lease, Work
 from skitter.policy.losses import is_suspect
 
 Ready = dict[str, tuple[list[int], int]]
-"""Hosts that could be served now: the priorities that wait there, highest first, and the room in flight."""
+"""Hosts that could be served now, but for their addresses: the priorities that wait there, highest first, and the room
+in flight."""
+
+
+class Rooms(msgspec.Struct):
+    """How many more may be in flight to each IP address."""
+
+    address_of: dict[str, str] = {}
+    """Of hosts."""
+    left: dict[str, int] = {}
+    """Of addresses; those without a limit are left out."""
+
+    def has(self, host_key: str) -> bool:
+        return self.left.get(self.address_of.get(host_key, ""), 1) > 0
+
+    def take(self, host_key: str) -> None:
+        address = self.address_of.get(host_key, "")
+        if address in self.left:
+            self.left[address] -= 1
 
 
 def comparable(lease: Lease) -> Lease:
@@ -54,22 +72,28 @@ def ready_hosts(
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
 
-def check_order(grant: Grant, ready: Mapping[str, tuple[list[int], int]], served: dict[str, int] | None) -> None:
-    """Promise 5: the highest waiting priority, then the least recently served.
+def check_order(
+    grant: Grant, ready: Mapping[str, tuple[list[int], int]], rooms: Rooms, served: dict[str, int] | None
+) -> None:
+    """Promise 5: the highest waiting priority, then the least recently served. And promise 4, of addresses.
 
     ``served``: epochs, kept up to date; None: only priorities count.
     """
     waiting = dict(ready)
+    rooms = Rooms(rooms.address_of, dict(rooms.left))
     for lease in grant.leases:
         host = lease.host_key
+        assert rooms.has(host), f"the address of {host} was full"
         if host in waiting:
             places: dict[str, Any] = {
                 key: (-priorities[0], served.get(key, 0) if served is not None else 0)
                 for key, (priorities, _) in waiting.items()
+                if rooms.has(key)
             }
             assert places[host] == min(places.values()), f"{host} was not the next"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)
+        rooms.take(host)
         if served is not None:
             served[host] = lease.epoch
