@@ -97,6 +97,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_pages: Count | None = None
     """Pages (requests that end done) of the whole job."""
+    max_pages_per_host: Count | None = None
+    """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """Links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
@@ -107,6 +109,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
     max_known_urls: Count = 200_000
     """URLs a worker remembers so that a link it has already handed in costs nothing."""
+
+
+class Traps(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
+
+    traps: Literal["off", "normal", "strict"] = "normal"
+    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
+    max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
+    """Characters of a link, beyond which it is not followed (trap_length)."""
+    max_path_segments: Count = 64
+    """Segments of a link's path (trap_segments)."""
+    max_path_repeats: Count = 10
+    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
+    endless_depth: Count = 10_000
+    """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
+    trap_pages: Count = 500
+    """strict: the budget of a host whose pages look like those of a trap."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +161,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    traps: Traps = msgspec.field(default_factory=Traps)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -176,7 +196,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -186,6 +206,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "traps": Traps,
     "run": Run,
     "logging": Logging,
 }

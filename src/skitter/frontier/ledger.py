@@ -172,7 +172,6 @@ class Ledger(Books):
         if self.now >= self.job.reap_at:
             expired = self.tables.expired_holds(self.now, BATCH)
             self._lose(expired)
-            self.flush_holds()
             self.job.reap_at = self.tables.first_deadline() or math.inf
         self.bury()
         return Counter(hold.worker for hold in expired)
@@ -208,6 +207,8 @@ class Ledger(Books):
                     self.requeue(row)
                 returned.append(row)
         self.tables.save_rows(returned)
+        # What has come back is buried too.
+        self.flush_holds()
         for host in given_up:
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)

@@ -121,6 +121,10 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     """The IP address that last answered for it."""
     address_full: bool = False
     """As many requests are in flight to its address as ``per_ip`` allows: it waits for one of them to end."""
+    pages: int = 0
+    """Done in this run."""
+    stopped_by: str = ""
+    """The setting whose budget is spent: max_pages_per_host or trap_pages."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):

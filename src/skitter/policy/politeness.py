@@ -7,6 +7,7 @@ frontier applies them inside the transaction that grants or commits.
 from __future__ import annotations
 
 from skitter.model.host import Host, Phase
+from skitter.policy.budgets import Budgets
 from skitter.settings import Politeness, Retry
 
 MAX_PAUSE_SECONDS = 86_400.0
@@ -33,22 +34,24 @@ def due_at(host: Host) -> float:
     return max(host.due, host.blocked_until)
 
 
-def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
+def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | None = None) -> Phase:
     """Where the host stands at this moment."""
     if host.given_up is not None:
         return Phase.GIVEN_UP
     if not host.waiting:
         return Phase.IDLE
-    if not has_room(host, politeness):
+    if not has_room(host, politeness, budgets):
         return Phase.FULL
     # As ``due_at`` says, without the call: this is asked five times for each page.
     return Phase.READY if host.due <= now and host.blocked_until <= now else Phase.WAITING
 
 
-def has_room(host: Host, politeness: Politeness) -> bool:
+def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None) -> bool:
     """One more request may be in flight. Where the delay goes by the latency, one page comes first, to know it."""
+    if host.given_up is not None or host.gate or (budgets is not None and not budgets.has_room(host)):
+        return False
     alone = politeness.target_concurrency is not None and not host.latency_seconds
-    return host.given_up is None and not host.gate and host.in_flight < (1 if alone else politeness.per_host)
+    return host.in_flight < (1 if alone else politeness.per_host)
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:

@@ -29,6 +29,7 @@ from skitter.model.worker import Doing, WorkerCard
 from skitter.observe import events
 from skitter.policy.asking import pause_seconds
 from skitter.policy.scope import Scope
+from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker.callbacks import Callbacks, LeaseLostError
@@ -92,8 +93,13 @@ class Worker:
         self._handover = Handover(worker_id, source, known)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""
-        self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
-        rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=known)
+        self._scope = Scope(
+            domains=spider.allowed_domains,
+            by_seeds=by_seeds,
+            max_depth=settings.limits.max_depth,
+            traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
+        )
+        rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)

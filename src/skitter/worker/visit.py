@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
@@ -20,6 +22,7 @@ from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.signs import Signs
 
 
 class Failure:
@@ -42,6 +45,7 @@ class Visitor:
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
+        self._signs = Signs() if settings.traps.traps == "strict" else None
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
@@ -81,11 +85,20 @@ class Visitor:
             return outcome, []
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
-        return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
+        outcome = self._outcome(lease, page, Ending.DONE)
+        if self._signs is not None and outcome.news is not None:
+            outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
+        return self._harvested(outcome, harvest)
 
     async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
         try:
-            following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
+            following, filtered = continuation(
+                request,
+                page.status,
+                location,
+                self._settings.fetch.max_redirects,
+                self._rules.fingerprinter.identity,
+            )
         except FetchError as error:
             return await self._fail(lease, request, page, error.kind, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
