@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from skitter.model.outcome import RobotsRecord
 
 UNSEEN = "unseen"
+HOW_TO_IGNORE = "to fetch it nevertheless: --ignore-robots"
 RULES = {
-    "robots": "robots.txt of the host forbids it (--ignore-robots)",
     "guard": "it leads to a private address that no seed has named (--allow-private)",
 }
 
@@ -144,8 +144,11 @@ def _dead(trace: Trace, _report: Report, place: Place) -> list[str]:
 def _excluded(trace: Trace, _report: Report, _place: Place) -> list[str]:
     from skitter.cli.text import first_line, instant
 
+    when = instant(trace.ended_at)
+    if trace.error_class == "robots":
+        return [f"excluded {when} by {first_line(trace.error)}", HOW_TO_IGNORE]
     reason = RULES.get(trace.error_class, first_line(trace.error))
-    return [f"excluded {instant(trace.ended_at)} by rule {trace.error_class}: {reason}"]
+    return [f"excluded {when} by rule {trace.error_class}: {reason}"]
 
 
 def _ended(trace: Trace, _report: Report, _place: Place) -> list[str]:
@@ -182,8 +185,8 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
             )
     if settings.politeness.obey_robots and known.robots is not None:
         robots = Robots.parse(known.robots.text, settings.fetch.user_agent)
-        if not robots.allows(url):
-            reasons.append("robots.txt of its host forbids it (--ignore-robots)")
+        if (rule := robots.deciding(url)) is not None and not rule.allow:
+            reasons += [f"excluded by {rule}", HOW_TO_IGNORE]
     if reasons:
         return reasons
     reasons.append("no link to it was found so far, or the spider did not follow it")

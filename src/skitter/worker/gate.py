@@ -13,7 +13,7 @@ from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.url import absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES
-from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, Rule, robots_verdict
 from skitter.settings import Settings
 
 _MAX_HOPS = 5
@@ -40,7 +40,7 @@ class Gatekeeper:
                 request = FetchRequest(
                     url=url,
                     trusted=trusted,
-                    truncate_bytes=MAX_ROBOTS_BYTES,
+                    truncate_bytes=MAX_ROBOTS_BYTES + 1,  # one more tells that there is more
                     start_by=start_by if page is None else None,
                 )
                 page = await self._fetcher.fetch(request)
@@ -61,7 +61,7 @@ class Gatekeeper:
         if verdict.kind == "unknown":
             pause = retry.retry_after_seconds(page.header("retry-after"), now)
             error_class = retry.error_class(page.status)
-            if page.status in retry.BLOCK_STATUSES:
+            if page.status in retry.BLOCK_STATUSES or pause is not None:
                 outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
                 outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
                 return outcome
@@ -86,12 +86,13 @@ class Gatekeeper:
         while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
             self._rules.popitem(last=False)
 
-    def allows(self, lease: Lease, url: str) -> bool:
-        """Whether the host's rules let this URL be fetched; ``load`` was called for the lease."""
+    def rule_against(self, lease: Lease, url: str) -> Rule | None:
+        """The rule of the host that keeps this URL from being fetched; ``load`` was called for the lease."""
         if not lease.robots_version:
-            return True
+            return None
         known = self._rules.get(lease.host_key)
-        return known is None or known[1].allows(url)
+        rule = known[1].deciding(url) if known is not None else None
+        return None if rule is None or rule.allow else rule
 
     @staticmethod
     def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:

@@ -298,9 +298,9 @@ class Worker:
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, time.time(), start_by), []
         request = lease.request
-        if not self._gatekeeper.allows(lease, request.url):
+        if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
-                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
+                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
         return await self._visitor.visit(lease, request, start_by)
 
