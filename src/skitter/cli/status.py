@@ -65,6 +65,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
+        "sitemaps": job.spec.sitemaps,
         "version": job.spec.version,
         "frontier": place.shown,
         "started_at": job.started_at,

@@ -169,12 +169,13 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
     from skitter.policy.robots import Robots
     from skitter.policy.scope import Scope
     from skitter.settings import Settings
+    from skitter.spiders.sitemaps import ROBOTS
 
     job = known.report.job
     settings = Settings.from_layers([("the job", job.spec.settings)])
     reasons = []
     if not job.spec.spider:
-        permitted = [host_key(seed) for seed in job.spec.seeds]
+        permitted = [host_key(seed) for seed in (*job.spec.seeds, *job.spec.sitemaps) if seed != ROBOTS]
         scope = Scope(by_seeds=True)
         scope.permit(permitted)
         if scope.rule_against(url, 0):

@@ -40,6 +40,7 @@ class Response:
         "_joiner",
         "_joins",
         "_kind",
+        "_left_out",
         "_links",
         "_parsel",
         "_root",
@@ -61,6 +62,7 @@ class Response:
         self._base_url: str | None = None
         self._joiner: Joiner | None = None
         self._links: list[str] | None = None
+        self._left_out: Counter[str] | None = None
         self._parsel: Any = None
 
     def __repr__(self) -> str:
@@ -163,8 +165,18 @@ class Response:
 
     @property
     def flaws(self) -> Counter[str]:
-        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long."""
-        return self._joiner.flaws if self._joiner is not None else Counter()
+        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long.
+
+        And what a sitemap's reader left out.
+        """
+        flaws = self._joiner.flaws if self._joiner is not None else Counter()
+        return flaws + self._left_out if self._left_out else flaws
+
+    def leave_out(self, rule: str) -> None:
+        """Count something that the page lists and that is not followed; shown among ``flaws``."""
+        if self._left_out is None:
+            self._left_out = Counter()
+        self._left_out[rule] += 1
 
     def links(self) -> Links:
         """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.

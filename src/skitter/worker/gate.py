@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -10,10 +11,11 @@ from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.page import Page
 from skitter.model.url import absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES
-from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, Rule, robots_verdict
+from skitter.policy.robots import MAX_ROBOTS_BYTES, ROBOTS_PATH, Robots, Rule, robots_verdict
 from skitter.settings import Settings
 
 _MAX_HOPS = 5
@@ -32,7 +34,7 @@ class Gatekeeper:
 
     async def read(self, lease: Lease, now: float, start_by: float | None = None) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
-        url, page = f"{lease.host_key}/robots.txt", None
+        url, page = lease.host_key + ROBOTS_PATH, None
         try:
             for _ in range(_MAX_HOPS + 1):
                 # What the user has permitted is this host, not whatever its robots.txt redirects to.
@@ -93,6 +95,16 @@ class Gatekeeper:
         known = self._rules.get(lease.host_key)
         rule = known[1].deciding(url) if known is not None else None
         return None if rule is None or rule.allow else rule
+
+    async def copy_of(self, lease: Lease) -> Page | None:
+        """The host's robots.txt as the frontier has it: it is read once, whoever asks. None: the job reads none."""
+        if not self._settings.politeness.obey_robots:
+            return None
+        text = b""
+        if lease.robots_version:
+            record = (await self._source.robots([lease.host_key])).get(lease.host_key)
+            text = record.text if record is not None else b""
+        return Page(url=lease.host_key + ROBOTS_PATH, status=200, headers=[], body=text, started_at=time.time())
 
     @staticmethod
     def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:

@@ -14,6 +14,7 @@ from skitter.model.request import Entry, Fingerprinter, Links, Request
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known import KnownUrls
 
 log = logging.getLogger("skitter.worker")
@@ -69,7 +70,8 @@ class Harvest:
         self._origin = origin
         self._in_parts = in_parts
         self._is_seeding = origin is None
-        self._depth = 0 if origin is None else origin.depth + 1
+        # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
+        self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
         self._ahead = 0
         self._here: set[str] = set()

@@ -29,6 +29,7 @@ from skitter.observe import events
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import is_robots
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
@@ -302,6 +303,8 @@ class Worker:
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
+        if is_robots(request) and (page := await self._gatekeeper.copy_of(lease)) is not None:
+            return await self._visitor.read(lease, request, page)
         return await self._visitor.visit(lease, request, start_by)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:

@@ -10,6 +10,7 @@ import time
 
 from skitter.errors import FetchError
 from skitter.extract.response import Response
+from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
@@ -19,6 +20,7 @@ from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation
 from skitter.settings import Settings
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
 
@@ -46,6 +48,7 @@ class Visitor:
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        is_sitemap = request.callback == SITEMAP_CALLBACK
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -56,6 +59,8 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
+                    # The protocol's limit; one byte more tells that there is more.
+                    truncate_bytes=MAX_SITEMAP_BYTES + 1 if is_sitemap else None,
                 )
             )
         except FetchError as error:
@@ -66,6 +71,12 @@ class Visitor:
         if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
+
+    async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a page that is at hand: no network is touched."""
+        outcome, urls = await self._done(lease, request, page)
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
 
     # ---- how a fetch can end
 
@@ -78,7 +89,8 @@ class Visitor:
         harvest = Harvest(self._rules, lease.id, request)
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
+            error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count

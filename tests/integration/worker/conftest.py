@@ -36,13 +36,15 @@ class Site:
         self.reopen = reopen
         """Another client of the same job, as another process would have."""
 
-    async def begin(self, seeds: Iterable[str], spider: Spider | None = None, **values: Any) -> None:
+    async def begin(
+        self, seeds: Iterable[str], spider: Spider | None = None, *, fresh: bool = False, **values: Any
+    ) -> None:
         self.spider = spider or SiteSpider()
         self._by_seeds = spider is None
         self.spider.start_urls = list(seeds)
         self.settings = Settings.from_layers([("test", QUICK | values)])
         spec = JobSpec(name="job", spider="", settings=self.settings.job_wide())
-        await self.frontier.begin(spec, sinks=[SINK])
+        await self.frontier.begin(spec, fresh=fresh, sinks=[SINK])
         self.job = await self.frontier.job()
 
     @contextlib.asynccontextmanager

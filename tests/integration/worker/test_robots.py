@@ -178,9 +178,10 @@ async def test_it_is_read_once_for_all_workers_and_all_runs(site: Any, make_host
         for number in range(30):
             host.page(f"/{number}", "page")
     for run in (1, 2):
-        await site.begin([host.base + "/" for host in hosts])
+        await site.begin([host.base + "/" for host in hosts], fresh=True)
         await site.crawl("w1", "w2", "w3", "w4")
         assert (await site.frontier.counts()).done == 93
+        assert [len(host.hits) for host in hosts] == [1 + 31 * run] * 3
         assert [host.robots_hits() for host in hosts] == [1, 1, 1], f"after run {run}"
 
 
