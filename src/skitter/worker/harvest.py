@@ -16,6 +16,7 @@ from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known import KnownUrls
+from skitter.worker.wishes import Wishes
 
 log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
@@ -56,6 +57,7 @@ class Harvest:
         "_parent",
         "_place",
         "_rules",
+        "_wishes",
         "is_large",
         "items",
         "links",
@@ -63,9 +65,21 @@ class Harvest:
         "urls",
     )
 
-    def __init__(self, rules: Rules, parent: int, origin: Request | None, *, in_parts: bool = True) -> None:
-        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead."""
+    def __init__(
+        self,
+        rules: Rules,
+        parent: int,
+        origin: Request | None,
+        *,
+        in_parts: bool = True,
+        wishes: Wishes | None = None,
+    ) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead.
+
+        ``wishes``: what the page asks for and the job obeys; None: nothing.
+        """
         self._rules = rules
+        self._wishes = wishes
         self._parent = parent
         self._origin = origin
         self._in_parts = in_parts
@@ -109,6 +123,9 @@ class Harvest:
         elif isinstance(output, Links):
             self._take_links(output)
         elif is_item(output):
+            if self._wishes is not None and (rule := self._wishes.against_items) is not None:
+                self.tally[f"withheld:{rule}"] += 1
+                return
             self.items.append(encode_item(output))
             self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
         elif output is not None:
@@ -122,6 +139,12 @@ class Harvest:
             self._place += len(urls) - len(new)
         for url in new:
             self._take_request(Request(url))
+
+    def take_original(self, url: str) -> None:
+        """The page that this one is a duplicate of: it is treated in the same way, whatever the links here are."""
+        assert self._origin is not None
+        self._wishes = None
+        self._take_request(self._origin.replace(url=url, headers={}, cookies={}, dont_filter=False))
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -145,6 +168,9 @@ class Harvest:
             self.tally["duplicates"] += 1
             return
         rule = None if self._is_seeding else rules.scope.rule_against(url, self._depth)
+        if rule is None and self._wishes is not None:
+            # Not remembered: on another page the same link may be one to follow.
+            rule = self._wishes.against_link(url)
         if rule is not None:
             self.tally[f"outside:{rule}"] += 1
             return

@@ -19,10 +19,12 @@ from skitter.model.request import Request
 from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.policy.robots import product_token
 from skitter.settings import Settings
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.wishes import Wishes
 
 
 class Failure:
@@ -45,6 +47,11 @@ class Visitor:
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
+        self._product = product_token(settings.fetch.user_agent).lower()
+        politeness = settings.politeness
+        self._obeys_pages = (
+            politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
+        )
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
@@ -81,17 +88,20 @@ class Visitor:
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request, self._joins)
+        response = Response(page, request, self._joins, self._product)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
             return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
-        harvest = Harvest(self._rules, lease.id, request)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
+        harvest = Harvest(self._rules, lease.id, request, wishes=wishes)
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
             outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
+        if wishes is not None and (original := wishes.original) is not None:
+            harvest.take_original(original)
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
         return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
@@ -164,6 +174,10 @@ class Visitor:
         return self._harvested(outcome, harvest)
 
     # ---- small change
+
+    def _obeys(self, request: Request) -> bool:
+        """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
+        return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
     def _is_last(self, lease: Lease) -> bool:
         return lease.attempts + 1 >= self._settings.retry.max_attempts
