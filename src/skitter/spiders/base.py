@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from skitter.extract.response import Response
 from skitter.model.request import Request
 from skitter.spiders.sitemaps import followed
+
+if TYPE_CHECKING:
+    # Not loaded where a spider's settings are only read: a process without pages needs no parser.
+    from skitter.extract.response import Response
 
 
 class Spider:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from skitter.errors import SitemapError, UrlError
-from skitter.extract.response import Response
 from skitter.extract.sitemaps import listed
 from skitter.model.request import Links, Request
 from skitter.model.url import absolute, host_key
 from skitter.policy.robots import ROBOTS_PATH, Robots
+
+if TYPE_CHECKING:
+    from skitter.extract.response import Response
 
 SITEMAP_CALLBACK = "parse_sitemap"
 ROBOTS = "robots"
