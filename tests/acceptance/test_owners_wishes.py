@@ -121,6 +121,32 @@ def test_what_is_no_sitemap_fails_and_says_so(skitter, site) -> None:
     assert "not a sitemap: a web page" in skitter.run("failed", "--job", "j").stdout
 
 
+# ---- what pages say
+
+
+def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> None:
+    site.page("/", '<a href="/a" rel="nofollow">a</a> <a href="/b">b</a>', x_robots_tag="noarchive")
+    site.page("/a", "a")
+    site.page("/b", '<meta name="robots" content="noindex"><a href="/c">c</a>', tdm_reservation="1")
+    site.page("/c", '<link rel="canonical" href="/b">')
+    skitter.run("crawl", site.url(), "-o", "all.jsonl", "--job", "all")
+    records = {record["url"].removeprefix(site.base): record for record in skitter.lines("all.jsonl")}
+    assert sorted(records) == ["/", "/a", "/b", "/c"]
+    assert (records["/"]["robots"], records["/"]["nofollow_links"]) == (["noarchive"], 1)
+    assert (records["/b"]["robots"], records["/b"]["tdm_reservation"]) == (["noindex"], 1)
+    assert records["/c"]["canonical"] == site.url("/b")
+    assert "robots" not in records["/a"]
+    obeying = ("--set", "obey_nofollow=true", "--set", "obey_noindex=true")
+    skitter.run("crawl", site.url(), "-o", "some.jsonl", "--job", "some", *obeying)
+    assert paths(skitter, site, "some.jsonl") == ["/", "/c"]
+    said = skitter.run("status", "--job", "some").stdout
+    assert "links not followed: nofollow 1" in said
+    assert "items withheld: noindex 1" in said
+
+
+# ---- mistakes
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

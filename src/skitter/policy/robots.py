@@ -111,11 +111,13 @@ class Rule(NamedTuple):
 class Robots:
     """The rules of one robots.txt for one crawler."""
 
-    __slots__ = ("_lengths", "_rules", "crawl_delay", "sitemaps")
+    __slots__ = ("_lengths", "_rules", "crawl_delay", "sitemaps", "size")
 
     def __init__(self) -> None:
         self.crawl_delay: float | None = None
         self.sitemaps: list[str] = []
+        self.size = 0
+        """How many rules there are: each is some hundred bytes."""
         # By literal beginning. A file may have ten thousand rules, and a path is asked about with one look for
         # each length that beginnings have.
         self._rules: dict[str, list[Rule]] = {}
@@ -188,6 +190,7 @@ class Robots:
         self.crawl_delay = delays.get(ours)
         for beginning, rule in rules.get(ours, ()):
             self._rules.setdefault(beginning, []).append(rule)
+            self.size += 1
         self._lengths = sorted({len(beginning) for beginning in self._rules})
 
 

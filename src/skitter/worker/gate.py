@@ -20,7 +20,8 @@ from skitter.settings import Settings
 
 _MAX_HOPS = 5
 _MAX_HOSTS = 2_000
-"""Parsed files a worker keeps, more than it ever has in flight; the frontier has them all."""
+_MAX_RULES = 200_000
+"""Parsed files a worker keeps, and rules in them (about 80 MB); the frontier has them all."""
 
 
 class Gatekeeper:
@@ -31,6 +32,7 @@ class Gatekeeper:
         self._fetcher = fetcher
         self._settings = settings
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
+        self._size = 0
 
     async def read(self, lease: Lease, now: float, start_by: float | None = None) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
@@ -83,10 +85,22 @@ class Gatekeeper:
         if not missing:
             return
         for key, record in (await self._source.robots(sorted(missing))).items():
-            self._rules[key] = (record.version, Robots.parse(record.text, self._settings.fetch.user_agent))
-            self._rules.move_to_end(key)
-        while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
-            self._rules.popitem(last=False)
+            self._forget(key)
+            robots = Robots.parse(record.text, self._settings.fetch.user_agent)
+            self._rules[key] = (record.version, robots)
+            self._size += robots.size
+        # What these leases need was used last, so it goes last: if that is all there is, it stays.
+        needed = {lease.host_key for lease in leases}
+        while len(self._rules) > _MAX_HOSTS or self._size > _MAX_RULES:
+            oldest = next(iter(self._rules))
+            if oldest in needed:
+                break
+            self._forget(oldest)
+
+    def _forget(self, key: str) -> None:
+        known = self._rules.pop(key, None)
+        if known is not None:
+            self._size -= known[1].size
 
     def rule_against(self, lease: Lease, url: str) -> Rule | None:
         """The rule of the host that keeps this URL from being fetched; ``load`` was called for the lease."""
