@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 
 import pytest
 
@@ -63,6 +65,19 @@ def test_a_host_whose_robots_txt_cannot_be_read_is_dead_and_comes_back(skitter, 
     assert skitter.json("crawl", site.url(), "--job", "j", *QUICK)["pages"] == 1
 
 
+def test_the_last_good_copy_governs_after_a_restart(skitter, site) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /secret\n", content_type="text/plain")
+    site.page("/", '<a href="/secret">s</a><a href="/open">o</a>')
+    site.page("/open", "open")
+    short = ("--set", "robots_seconds=0.1")
+    first = skitter.json("crawl", site.url(), "--job", "j", *short, *QUICK)
+    assert (first["pages"], first["excluded"]) == (2, 1)
+    site.page("/robots.txt", "oops", status=500)
+    again = skitter.json("crawl", site.url(), "--job", "j", *short, *QUICK)
+    assert (again["run"], again["pages"], again["excluded"], again["failed"]) == (2, 2, 1, 0)
+    assert "/secret" not in site.paths()
+
+
 # ---- sitemaps
 
 
@@ -112,6 +127,29 @@ class Mapped(Spider):
     )
     assert skitter.json("crawl", "s.py", "-o", "out.jsonl")["items"] == 2
     assert paths(skitter, site) == ["/a", "/b"]
+
+
+def test_a_script_has_sitemaps_too(skitter, site) -> None:
+    site.page("/sitemap.xml", urlset(site.url("/a")))
+    site.page("/a", "a")
+    skitter.write(
+        "script.py",
+        f"""
+import skitter
+
+if __name__ == "__main__":
+    skitter.crawl(sitemaps=["{site.url("/sitemap.xml")}"], output="out.jsonl")
+    try:
+        skitter.crawl(sitemaps=["robots"])
+    except skitter.SkitterError as error:
+        print(error)
+""",
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=skitter.folder, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "nothing to crawl\n"
+    assert paths(skitter, site) == ["/a"]
 
 
 def test_what_is_no_sitemap_fails_and_says_so(skitter, site) -> None:

@@ -51,8 +51,9 @@ def listed(body: bytes) -> Iterator[Listed]:
 def _entries(pieces: Iterator[bytes]) -> Iterator[Listed]:
     first = b""
     for piece in pieces:
-        first += piece
-        if first.strip():
+        # Blank lines before an XML declaration are a mistake that many servers make.
+        first = piece.removeprefix(_MARKS[0]).lstrip()
+        if first:
             break
     if _is_markup(first):
         return _from_markup(first, pieces)
@@ -60,9 +61,10 @@ def _entries(pieces: Iterator[bytes]) -> Iterator[Listed]:
 
 
 def _is_markup(start: bytes) -> bool:
-    for mark in _MARKS:
+    for mark in _MARKS[1:]:
+        # UTF-16: the zeros are halves of letters.
         start = start.removeprefix(mark)
-    return start.replace(b"\0", b"").lstrip().startswith(b"<")
+    return start[:1_000].replace(b"\0", b"").lstrip().startswith(b"<")
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
@@ -91,6 +93,11 @@ def _gunzipped(body: bytes) -> Iterator[bytes]:
                 yield unzip.decompress(unzip.unconsumed_tail, _PIECE_BYTES)
             if unzip.eof:
                 return
+        # The input is used up, but a window full of output may be left.
+        while piece := unzip.decompress(b"", _PIECE_BYTES):
+            yield piece
+        if unzip.eof:
+            return
     except zlib.error as error:
         raise SitemapError("broken", f"a sitemap that is no sound gzip file: {error}") from error
     raise SitemapError("broken", "a sitemap whose gzip file ends too early")
@@ -101,7 +108,7 @@ def _gunzipped(body: bytes) -> Iterator[bytes]:
 
 def _from_text(first: bytes, pieces: Iterator[bytes]) -> Iterator[Listed]:
     """One URL a line. What is none is the reader's to find out, but a file without any is no sitemap."""
-    found, rest = False, first.removeprefix(_MARKS[0])
+    found, rest = False, first
     for piece in chain(pieces, (b"\n",)):
         *lines, rest = (rest + piece).replace(b"\r", b"\n").split(b"\n")
         for line in lines:

@@ -80,6 +80,17 @@ def test_encodings_of_xml(codec: str) -> None:
     assert urls(text.encode(codec)) == ["https://a.example/\u00fc"]
 
 
+def test_blank_lines_before_it_do_no_harm() -> None:
+    for body in (b"\xef\xbb\xbf \r\n" + urlset([A]), b"\n" * 10_000_000 + urlset([A]), b"\n\t" + A.encode()):
+        assert urls(body) == [A]
+
+
+def test_what_gzip_makes_small_is_read_to_its_end() -> None:
+    for blanks in range(65_400, 65_600, 7):
+        assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * blanks + b"<url>"))) == [A]
+    assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * 20_000_000 + b"<url>"))) == [A]
+
+
 def test_gzip_is_undone_also_of_text() -> None:
     assert urls(gzip.compress(urlset([A]))) == [A]
     assert urls(gzip.compress(f"{A}\n".encode())) == [A]
