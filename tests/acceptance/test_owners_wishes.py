@@ -177,6 +177,7 @@ def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> 
     obeying = ("--set", "obey_nofollow=true", "--set", "obey_noindex=true")
     skitter.run("crawl", site.url(), "-o", "some.jsonl", "--job", "some", *obeying)
     assert paths(skitter, site, "some.jsonl") == ["/", "/c"]
+    assert "links that say nofollow are not followed" in skitter.run("why", site.url("/a"), "--job", "some").stdout
     said = skitter.run("status", "--job", "some").stdout
     assert "links not followed: nofollow 1" in said
     assert "items withheld: noindex 1" in said

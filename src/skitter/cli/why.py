@@ -193,6 +193,8 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
     reasons.append("no link to it was found so far, or the spider did not follow it")
     if settings.limits.max_depth is not None:
         reasons.append(f"links further than {settings.limits.max_depth} from a seed are not followed (--max-depth)")
+    if settings.politeness.obey_nofollow:
+        reasons.append("links that say nofollow are not followed (obey_nofollow)")
     if job.state == "running":
         reasons.append("the job is not finished: it may still be found")
     elif job.reason:
