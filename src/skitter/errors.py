@@ -12,6 +12,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
+ ├── SitemapError            a sitemap that cannot be read on; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
@@ -83,6 +84,14 @@ class BadItemsError(SinkError):
 
 class UrlError(SkitterError):
     """``rule`` is one of: scheme, unparsable, too_long."""
+
+    def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+
+class SitemapError(SkitterError):
+    """``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
 
     def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

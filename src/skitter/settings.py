@@ -75,6 +75,14 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
+    obey_nofollow: bool = False
+    """Follow no links of pages that say `nofollow` or `none`, and none with `rel=nofollow`, `ugc` or `sponsored`."""
+    obey_noindex: bool = False
+    """Keep no items of pages that say `noindex` or `none`."""
+    obey_canonical: bool = False
+    """Of a page that names another one in scope by `rel=canonical`, keep no items and fetch that one."""
+    obey_tdm: bool = False
+    """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
     target_concurrency: Positive | None = None

@@ -46,6 +46,8 @@ def make_spider(job: Job, reference: str = "") -> Spider:
     spider = instance_of(load_spider(reference or job.spec.spider, Path.cwd()), job.spec.arguments)
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
+    if job.spec.sitemaps:
+        spider.sitemap_urls = [*spider.sitemap_urls, *job.spec.sitemaps]
     return spider
 
 

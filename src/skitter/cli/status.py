@@ -65,6 +65,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
+        "sitemaps": job.spec.sitemaps,
         "version": job.spec.version,
         "frontier": place.shown,
         "started_at": job.started_at,
@@ -120,8 +121,9 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
     for sink in report.sinks:
         owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""
         lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{owner}")
-    if outside := {name.partition(":")[2]: n for name, n in tally.items() if name.startswith("outside:") and n}:
-        lines.append("links not followed: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(outside)))
+    for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
+        if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
+            lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
     lines += _workers(report, now, None if verbose else MAX_WORKERS)
     lines += _hosts("slow hosts", report.hosts, width)
     if not {host.key for host in report.crowded} <= {host.key for host in report.hosts}:

@@ -14,7 +14,9 @@ from skitter.model.request import Entry, Fingerprinter, Links, Request
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known import KnownUrls
+from skitter.worker.wishes import Wishes
 
 log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
@@ -55,6 +57,7 @@ class Harvest:
         "_parent",
         "_place",
         "_rules",
+        "_wishes",
         "is_large",
         "items",
         "links",
@@ -62,14 +65,27 @@ class Harvest:
         "urls",
     )
 
-    def __init__(self, rules: Rules, parent: int, origin: Request | None, *, in_parts: bool = True) -> None:
-        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead."""
+    def __init__(
+        self,
+        rules: Rules,
+        parent: int,
+        origin: Request | None,
+        *,
+        in_parts: bool = True,
+        wishes: Wishes | None = None,
+    ) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead.
+
+        ``wishes``: what the page asks for and the job obeys; None: nothing.
+        """
         self._rules = rules
+        self._wishes = wishes
         self._parent = parent
         self._origin = origin
         self._in_parts = in_parts
         self._is_seeding = origin is None
-        self._depth = 0 if origin is None else origin.depth + 1
+        # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
+        self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
         self._ahead = 0
         self._here: set[str] = set()
@@ -107,6 +123,9 @@ class Harvest:
         elif isinstance(output, Links):
             self._take_links(output)
         elif is_item(output):
+            if self._wishes is not None and (rule := self._wishes.against_items) is not None:
+                self.tally[f"withheld:{rule}"] += 1
+                return
             self.items.append(encode_item(output))
             self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
         elif output is not None:
@@ -127,6 +146,12 @@ class Harvest:
             elif not self._is_outside(url):
                 request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
                 self._add(request, plain=True)
+
+    def take_original(self, url: str) -> None:
+        """The page that this one is a duplicate of: it is treated in the same way, whatever the links here are."""
+        assert self._origin is not None
+        self._wishes = None
+        self._take_request(self._origin.replace(url=url, headers={}, cookies={}, dont_filter=False))
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -166,6 +191,9 @@ class Harvest:
 
     def _is_outside(self, url: str) -> bool:
         rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None and self._wishes is not None:
+            # Not remembered: on another page the same link may be one to follow.
+            rule = self._wishes.against_link(url)
         if rule is None:
             return False
         self.tally[f"outside:{rule}"] += 1

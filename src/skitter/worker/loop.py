@@ -32,6 +32,7 @@ from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import is_robots
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
@@ -321,10 +322,12 @@ class Worker:
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, start_by), []
         request = lease.request
-        if not self._gatekeeper.allows(lease, request.url):
+        if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
-                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
+                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
+        if is_robots(request) and (page := await self._gatekeeper.copy_of(lease)) is not None:
+            return await self._visitor.read(lease, request, page)
         return await self._visitor.visit(lease, request, start_by)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
