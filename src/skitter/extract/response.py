@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import can_ada
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
-from skitter.errors import UrlError, UsageError
+from skitter.errors import ParseError, UrlError, UsageError
 from skitter.extract import links, xpath
-from skitter.extract.bombs import defused
+from skitter.extract.bombs import SAFE_BYTES, defused
 from skitter.extract.encoding import decode, find_encoding, unmarked
 from skitter.extract.headers import Headers
 from skitter.extract.kind import kind_of
@@ -158,7 +158,7 @@ class Response:
         if self.kind == "other":
             return xpath.nothing()
         if self._parsel is None:
-            self._parsel = xpath.of_page(self.text, xml=self.kind == "xml")
+            self._parsel = xpath.of_page(self._safe_text(), xml=self.kind == "xml")
         return xpath.evaluate(self._parsel, query, variables)
 
     @property
@@ -220,10 +220,21 @@ class Response:
             # The parser takes UTF-8 as it is, sound or not, and replaces what is wrong when it is read.
             utf8 = self.encoding == "utf-8"
             source = unmarked(self.page.body) if utf8 else self.text.encode("utf-8", "replace")
-            root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+            try:
+                root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+            except (SelectolaxError, MemoryError) as error:
+                raise ParseError("the page takes more memory than there is", hint="max_worker_bytes") from error
             assert root is not None, "a parsed document always has its <html>"
             self._root = root
         return self._root
+
+    def _safe_text(self) -> str:
+        """The text, as much of it as any parser can take."""
+        if len(self.page.body) < SAFE_BYTES:
+            return self.text
+        source = self.text.encode("utf-8", "replace")
+        safe = defused(source)
+        return self.text if len(safe) == len(source) else safe.decode("utf-8", "replace")
 
     def _find_links(self) -> list[str]:
         hrefs, base = links.hrefs_and_base(self._tree())

@@ -15,14 +15,15 @@ from skitter.extract.css import SelectorError
 
 def of_page(text: str, *, xml: bool) -> Any:
     """A parsel selector for a whole page."""
-    return _parsel().Selector(text=text, type="xml" if xml else "html")
+    # Without the limits of libxml2, a page may take as much memory and as deep a recursion as it likes.
+    return _parsel().Selector(text=text, type="xml" if xml else "html", huge_tree=False)
 
 
 def of_element(html: str) -> Any:
     """A parsel selector for one element, cut out of its page: its ancestors and siblings are not there."""
-    found = _parsel().Selector(text=html, type="html").xpath("/html/body/*[1] | /html/head/*[1]")
+    found = _parsel().Selector(text=html, type="html", huge_tree=False).xpath("/html/body/*[1] | /html/head/*[1]")
     # <html>, <head> and <body> themselves are merged into the tree around them.
-    return found[0] if len(found) == 1 else _parsel().Selector(text=html, type="html")
+    return found[0] if len(found) == 1 else _parsel().Selector(text=html, type="html", huge_tree=False)
 
 
 def evaluate(selector: Any, query: str, variables: dict[str, Any]) -> Any:
