@@ -9,6 +9,8 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── FrontierError      the store failed: away, corrupt, full
  │    │    └── FormatError   the store was written by another program or another version
  │    └── SinkError          a target cannot be written
+ │         ├── SinkAwayError     its server is away for now: the same call may be made again
+ │         └── BadItemsError     some items can never be written there; ``reasons`` names them
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
  ├── LateError               a request that was not at the socket in time, and was not sent
@@ -22,6 +24,8 @@ reachable as ``__cause__``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class SkitterError(Exception):
@@ -64,6 +68,18 @@ class FormatError(FrontierError):
 
 class SinkError(BackendError):
     pass
+
+
+class SinkAwayError(SinkError):
+    pass
+
+
+class BadItemsError(SinkError):
+    """``reasons`` has, for the position of each bad item, why the target will not take it."""
+
+    def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
+        super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")
+        self.reasons = reasons
 
 
 class UrlError(SkitterError):

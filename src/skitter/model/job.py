@@ -203,8 +203,13 @@ class Item(msgspec.Struct, frozen=True):
     """Grows with each item of the job: the order of commits."""
     request_id: int
     place: int
-    """On its page; (request_id, place) is the item's key."""
+    """On its page."""
     record: bytes
+
+    @property
+    def key(self) -> str:
+        """The same for the same item of the same page, however often the page is fetched."""
+        return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

@@ -15,7 +15,10 @@ from skitter.model.job import Item, SinkProgress
 
 
 class Sink(Protocol):
-    """One target. Synchronous, and always called from one thread; every method raises SinkError."""
+    """One target. Synchronous, and always called from one thread; every method raises SinkError.
+
+    ``open`` and ``finish`` may raise SinkAwayError too, and are then called again.
+    """
 
     target: str
     """The name under which the frontier keeps the progress: the same for the same place."""
@@ -42,7 +45,9 @@ class Sink(Protocol):
     def write(self, items: Sequence[Item]) -> bytes:
         """Make the items durable behind the mark; returns the new mark, which is never empty.
 
-        When it raises, the target is as it was.
+        When it raises, the target is as it was (or, where ``exact`` is False, a part of the batch may be there).
+        SinkAwayError: the server is away; the same batch comes again. BadItemsError: these items can never be
+        written, and the batch comes again without them. Any other SinkError ends the delivery.
         """
         ...
 
