@@ -1,4 +1,4 @@
-"""Reads mutated pages as a worker does: ``python page_eater.py SEED FROM TO``. Says the number of each before it begins.
+"""Reads mutated pages as a worker does: ``python page_eater.py SEED FROM TO``. Says each number before it begins.
 
 A page that takes five seconds of the processor ends the process, in whatever library it is.
 """

@@ -11,11 +11,11 @@ lexbor's tables of names add one more. Measured:
   take 0.8 s; ``<body a><body b>...`` adds them all to one element too;
 - very many different names: 100,000 take 1.4 s.
 
-``defused`` looks at half a kilobyte in 64, which costs 1 to 2 % of the parse, and reads the whole page
-(``extract.outline``) only where the windows look wrong or where the page is large; then it cuts the page where the harm begins. Where the
-windows lie is a matter of chance, and inside them only an end tag that closes what was opened last counts as one: harm
-must be large to be harm, and what is large does not slip between them. What still gets past this is ended by the
-limits of its process: ``max_worker_bytes`` and ``callback_seconds``.
+``defused`` looks at half a kilobyte in 64, which costs 1 to 3 % of the parse, and reads the whole page
+(``extract.outline``) only where the windows look wrong or where the page is large; then it cuts the page where the
+harm begins. Where the windows lie is a matter of chance, and inside them an end tag counts only if it closes what was
+opened last: harm must be large to be harm, and what is large does not slip between them. What still gets past this is
+ended by the limits of its process: ``max_worker_bytes`` and ``callback_seconds``.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
     """Adds what a window leaves open to ``opened``; how many of its tags are not where they belong."""
     stack: list[bytes] = []
     crossed = 0
-    for end_tag, name, attributes in tags:
+    for end_tag, written, attributes in tags:
+        name = written.lower()
         if not name:
             continue
-        name = name.lower()
         if not end_tag:
             if name in outline.MERGED:
                 crossed += 1

@@ -24,6 +24,7 @@ from skitter.extract.kind import kind_of
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import Links, Request
+from skitter.model.secrets import shown_url
 from skitter.model.url import Joiner, Joins, absolute
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
@@ -64,11 +65,12 @@ class Response:
         self._parsel: Any = None
 
     def __repr__(self) -> str:
-        return f"<Response {self.page.status} {self.page.url}>"
+        return f"<Response {self.page.status} {self.url}>"
 
     @property
     def url(self) -> str:
-        return self.page.url
+        """As it may be shown and stored: without user and password, which ``request.url`` still has."""
+        return shown_url(self.page.url)
 
     @property
     def status(self) -> int:

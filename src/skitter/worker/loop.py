@@ -21,6 +21,7 @@ import msgspec
 from skitter.errors import FrontierError, LateError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
+from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
@@ -90,7 +91,11 @@ class Worker:
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
         rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=known)
-        callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
+        callbacks = Callbacks(
+            callback_seconds=settings.limits.callback_seconds,
+            commit_part=self._commit_part,
+            secrets=secrets.of_arguments(job.spec.arguments),
+        )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)

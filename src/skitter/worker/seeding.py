@@ -10,7 +10,7 @@ from typing import Any
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.worker.callbacks import Callbacks, described, is_of_the_callback
+from skitter.worker.callbacks import Callbacks, is_of_the_callback
 from skitter.worker.harvest import Harvest, Rules
 
 FIRST_PART = 64
@@ -66,7 +66,7 @@ class Seeder:
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
-            return "start() failed:\n" + described(error)
+            return "start() failed:\n" + self._callbacks.described(error)
         return ""
 
 

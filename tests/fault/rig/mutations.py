@@ -11,7 +11,11 @@ from skitter.testing.web_pages import page
 from skitter.testing.web_render import render
 
 MAX_BYTES = 1_500_000
-_CHARSETS = "utf-8 windows-1252 utf-16 utf-16le utf-16be utf-7 shift_jis gb18030 iso-2022-jp big5 x-user-defined no \0".split(" ")
+_CHARSETS = (
+    "utf-8 windows-1252 utf-16 utf-16le utf-16be utf-7 shift_jis gb18030 iso-2022-jp big5 x-user-defined no \0".split(
+        " "
+    )
+)
 _TYPES = ("text/html", "application/xhtml+xml", "text/xml", "image/svg+xml", "", "text/plain", "x", "TEXT/HTML ;;")
 _NAMES = (
     b"div p span a b i font table tr td th tbody caption col colgroup select option optgroup svg math g mi mtext "
@@ -20,11 +24,53 @@ _NAMES = (
     b"image isindex br hr img input x custom-element details summary dialog area"
 ).split()
 _NASTY = (
-    *(b"<!--", b"-->", b"<!-->", b"<!--->", b"--!>", b"<![CDATA[", b"]]>", b"<?", b"<!DOCTYPE ", b"<!doctype html SYSTEM '"),
-    *(b"&", b"&#", b"&#x", b"&#0;", b"&#xD800;", b"&#x110000;", b"&#99999999999999999999;", b"&amp", b"&notin;", b"&lt"),
-    *(b"<", b">", b"</", b"/>", b'"', b"'", b"=", b"\0", b"\r", b"\x0c", b"\x1b]52;c;x\x07", b"\xff\xfe", b"\xef\xbb\xbf"),
+    *(
+        b"<!--",
+        b"-->",
+        b"<!-->",
+        b"<!--->",
+        b"--!>",
+        b"<![CDATA[",
+        b"]]>",
+        b"<?",
+        b"<!DOCTYPE ",
+        b"<!doctype html SYSTEM '",
+    ),
+    *(
+        b"&",
+        b"&#",
+        b"&#x",
+        b"&#0;",
+        b"&#xD800;",
+        b"&#x110000;",
+        b"&#99999999999999999999;",
+        b"&amp",
+        b"&notin;",
+        b"&lt",
+    ),
+    *(
+        b"<",
+        b">",
+        b"</",
+        b"/>",
+        b'"',
+        b"'",
+        b"=",
+        b"\0",
+        b"\r",
+        b"\x0c",
+        b"\x1b]52;c;x\x07",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+    ),
     *(b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe2\x80\xae", b"\x80", b"\xf0\x9f"),
-    *(b"<a href='http://[::1'>", b"<a href='http://a b/'>", b"<a href=\x00>", b"<a href='//'>", b"<a href='http://%00/'>"),
+    *(
+        b"<a href='http://[::1'>",
+        b"<a href='http://a b/'>",
+        b"<a href=\x00>",
+        b"<a href='//'>",
+        b"<a href='http://%00/'>",
+    ),
     *(b"<a href='http://xn--\xff/'>", b"<a href='javascript:'>", b"<base href='http://['>", b"<base href='data:,'>"),
     *(b"<svg><a xlink:href=x>", b"<meta charset=utf-16>", b"<meta http-equiv=content-type content='x; charset='>"),
     *(b"<table><a href=1><tr><a href=2>", b"</p></br></body></html>", b"<script><!--<script>", b"<math><mi><table>"),
@@ -47,7 +93,9 @@ def corpus() -> list[bytes]:
             one = page(spec, host, index)
             if one.location is None:
                 pages.append(render(spec, one, bases, compressed=False).bytes)
-    pages.append(b"<!doctype html><html><head><title>x</title><body>" + b"".join(b"<%s>x</%s>" % (n, n) for n in _NAMES))
+    pages.append(
+        b"<!doctype html><html><head><title>x</title><body>" + b"".join(b"<%s>x</%s>" % (n, n) for n in _NAMES)
+    )
     pages.append(b"<table>" + b"<tr><td><a href=/%d>x</a>" * 50)
     pages.append(b"<svg viewBox='0 0 1 1'><g><path d='M0 0'/><a href=/x><title>t</title></a></g></svg>" * 20)
     pages.append(b"<?xml version='1.0' encoding='utf-8'?><rss><item><link>http://x.test/</link></item></rss>")
@@ -109,7 +157,8 @@ def _insert(chance: random.Random, body: bytes) -> bytes:
 def _tags(chance: random.Random, body: bytes) -> bytes:
     before, piece, after = _cut(chance, body)
     written = b"".join(
-        b"<%s%s%s>" % (chance.choice((b"", b"", b"/")), chance.choice(_NAMES), chance.choice((b"", b" x=%d" % place, b" /")))
+        b"<%s%s%s>"
+        % (chance.choice((b"", b"", b"/")), chance.choice(_NAMES), chance.choice((b"", b" x=%d" % place, b" /")))
         for place in range(chance.choice((1, 5, 40)))
     )
     return before + written + piece + after
@@ -121,13 +170,17 @@ def _recode(chance: random.Random, body: bytes) -> bytes:
 
 
 def _swap(chance: random.Random, body: bytes) -> bytes:
-    return body.replace(*chance.choice(((b">", b""), (b'"', b"'"), (b"</", b"<"), (b" ", b"\0"), (b"<", b"<<"), (b"/", b""))))
+    return body.replace(
+        *chance.choice(((b">", b""), (b'"', b"'"), (b"</", b"<"), (b" ", b"\0"), (b"<", b"<<"), (b"/", b"")))
+    )
 
 
 def _bomb(chance: random.Random, body: bytes) -> bytes:
     """One piece of markup, very often; perhaps with what pretends to close it, perhaps each one different."""
     names = [chance.choice(_NAMES) for _ in range(chance.choice((1, 1, 2, 3)))]
-    piece = b"".join(b"<" + name + chance.choice((b"", b" a=%d", b" a%d", b" a='>' b='<p></p>'")) + b">" for name in names)
+    piece = b"".join(
+        b"<" + name + chance.choice((b"", b" a=%d", b" a%d", b" a='>' b='<p></p>'")) + b">" for name in names
+    )
     piece += chance.choice((b"", b"", b"x", b"</x>", b"<!--</%s>-->" % names[0], b"<object></%s></object>" % names[0]))
     piece += chance.choice((b"", b"", b"</%s>" % names[-1], chance.choice(_NASTY).replace(b"%", b"")))
     times = chance.choice((1_000, 5_000, 20_000, 100_000))
