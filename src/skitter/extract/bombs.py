@@ -94,25 +94,26 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
     crossed = 0
     for end_tag, written, attributes in tags:
         name = written.lower()
-        if not name:
+        if not name or name in outline.FLAT or name in outline.SHAPES:
             continue
-        if not end_tag:
-            if name in outline.MERGED:
-                crossed += 1
-            elif name not in outline.FLAT and name not in outline.SHAPES:
-                if attributes.count(b'"') % 2 or attributes.count(b"'") % 2:
-                    # It does not end where it seems to: what follows may be in a value.
-                    opened[name] += 1
-                else:
-                    stack.append(name)
-        elif name in outline.FLAT or name in outline.MERGED or name in outline.SHAPES:
-            pass
-        elif not stack:
-            opened[name] -= 1
-        elif stack[-1] == name:
+        last = stack[-1] if stack else b""
+        closes_twin = (name in outline.TWINS_IN and name != last) if end_tag else name in outline.TWINS
+        if closes_twin and last in outline.TWINS:
             stack.pop()
-        else:
+            last = stack[-1] if stack else b""
+        if name in outline.MERGED:
+            crossed += not end_tag
+        elif not end_tag and (attributes.count(b'"') % 2 or attributes.count(b"'") % 2):
+            # It does not end where it seems to: what follows may be in a value.
+            opened[name] += 1
+        elif not end_tag:
+            stack.append(name)
+        elif last == name:
+            stack.pop()
+        elif last:
             crossed += 1
+        else:
+            opened[name] -= 1
     opened.update(stack)
     return crossed
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-MAX_DEPTH = 4000
+MAX_DEPTH = 1000
 """Browsers stop at 512."""
 MAX_ACTIVE = 1000
 """Formatting that is open at once, equal ones counted three times at most."""
@@ -26,12 +26,16 @@ MERGED = frozenset((b"html", b"body"))
 SHAPES = frozenset(b"path rect circle line polygon polyline ellipse use stop".split())
 """In a drawing they close themselves."""
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-_SIBLINGS = frozenset(b"head p li dt dd option optgroup tr td th tbody thead tfoot colgroup rp rt".split())
+_SIBLINGS = frozenset(b"head p li dt dd tr td th tbody thead tfoot colgroup".split())
 """Closed by the next of their kind, with all formatting inside."""
 FLAT = _VOID | _SIBLINGS
 """These do not nest by themselves."""
+TWINS = frozenset((b"option", b"optgroup", b"rp", b"rt"))
+"""Closed by the next of their kind only if nothing was opened in them."""
+TWINS_IN = frozenset((b"select", b"datalist", b"optgroup", b"ruby"))
 _FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
 _RAW = frozenset(b"script style xmp iframe noembed noframes textarea title".split())
+_RAW_END = {name: re.compile(rb"</%s(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in _RAW}
 _WALLS = frozenset(b"object marquee applet template table".split())
 _CELLS = frozenset((b"td", b"th", b"caption"))
 
@@ -52,15 +56,21 @@ _TOKEN = re.compile(
 def harmless_length(body: bytes) -> int:
     """How much of a page can be parsed in reasonable time and memory: all of it, or up to where the harm begins."""
     outline = _Outline()
-    tags = 0
-    for match in _TOKEN.finditer(body):
+    tags = position = 0
+    while match := _TOKEN.search(body, position):
+        position = match.end()
         end_tag, name, attributes = match.groups()
         if name is None:
             continue
         tags += 1
-        outline.take(bool(end_tag), name.lower(), attributes)
+        raw = outline.take(bool(end_tag), name.lower(), attributes)
         if outline.is_harmful or tags > MAX_TAGS:
             return match.start()
+        if raw:
+            end = _RAW_END[raw].search(body, position)
+            if end is None:
+                break
+            position = end.start()
     return len(body)
 
 
@@ -84,32 +94,32 @@ class _Room:
 class _Outline:
     def __init__(self) -> None:
         self._rooms = [_Room(b"", 0)]
-        self._raw = b""
         self._depth = self._copies = self._active = self._merged = 0
         self._run = 0
         """Formatting that lies in the innermost element."""
         self._element_names: set[bytes] = set()
         self._attribute_names: set[bytes] = set()
         self._drawings = 0
+        self._selects = False
+        """In a list of options, and after a broken one, a browser does not know titles and styles."""
         self._over = False
 
     @property
     def is_harmful(self) -> bool:
         return self._over or self._depth + self._run > MAX_DEPTH or self._copies > MAX_COPIES
 
-    def take(self, end_tag: bool, name: bytes, attributes: bytes) -> None:
-        """The next tag."""
-        if self._raw:
-            # A script, to most parsers; in a drawing it is not, and what it opens counts. What it closes does not.
-            if end_tag and name == self._raw:
-                self._raw = b""
-                self._close(name)
-                return
-            if end_tag or not self._drawings:
-                return
+    def take(self, end_tag: bool, name: bytes, attributes: bytes) -> bytes:
+        """The next tag. A name: up to its end nothing is markup."""
         if end_tag:
             self._close(name)
-            return
+            return b""
+        if name in _RAW and not self._drawings and (name == b"script" or not self._selects):
+            self._element_names.add(name)
+            return name
+        self._start(name, attributes)
+        return b""
+
+    def _start(self, name: bytes, attributes: bytes) -> None:
         self._element_names.add(name)
         if attributes:
             self._count(name, attributes)
@@ -124,9 +134,23 @@ class _Outline:
             if name in _SIBLINGS:
                 self._run = 0
             return
+        if name in TWINS:
+            self._end_twin(name)
         if name in SHAPES and self._drawings and attributes.endswith(b"/"):
             return
         self._open(name)
+
+    def _end_twin(self, name: bytes) -> None:
+        """What the start of ``name`` closes: nothing, if anything was opened since."""
+        room = self._rooms[-1]
+        while room.stack and not self._run:
+            last = room.stack[-1][0]
+            is_option = last == b"option" and name in (b"option", b"optgroup")
+            is_group = last == name == b"optgroup" and room.names[b"select"]
+            is_ruby = last in (b"rp", b"rt") and name in (b"rp", b"rt") and room.names[b"ruby"]
+            if not (is_option or is_group or is_ruby):
+                break
+            self._close(last)
 
     def _count(self, name: bytes, attributes: bytes) -> None:
         found = ATTRIBUTE.findall(attributes)
@@ -142,7 +166,7 @@ class _Outline:
         self._run = 0
         self._over |= len(self._element_names) > MAX_NAMES
         self._drawings += name in (b"svg", b"math")
-        self._raw = self._raw or (name if name in _RAW else b"")
+        self._selects |= name == b"select"
         if name in _WALLS:
             self._rooms.append(_Room(name, deep))
         else:

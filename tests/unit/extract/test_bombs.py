@@ -35,6 +35,8 @@ BOMBS = {
     "ends of formatting": b"".join(b"<b x=%d>" % n for n in range(2000)) + b"<div>" * 200 + b"</b>" * 100_000,
     "foreign": b"<svg><foreignObject>" * 100_000,
     "templates": b"<template>" * 200_000,
+    "options with something in them": b"<optgroup><i a='>'>" * 50_000,
+    "annotations without their base": b"<rt><i x=1>" * 100_000,
 }
 
 
@@ -60,6 +62,8 @@ HONEST = {
     "balanced": b"<div><p><b>x</b></p></div>" * 20_000,
     "a large attribute": b"<div data-state='" + b'{"a": [1, 2, 3], "b": "c d"} ' * 20_000 + b"'>x</div>",
     "a large script": b"<script>" + b"var a = 1; if (a) { b = c; } " * 20_000 + b"</script>",
+    "options": b"<select>" + b"<option value=1>one\n" * 20_000 + b"</select>",
+    "groups of options": (b"<select>" + b"<optgroup><option>a<option>b" * 20 + b"</select>") * 500,
     "text": b"nothing but words " * 20_000,
     "nested as deep as allowed": b"<div>" * (MAX_DEPTH - 1),
 }
