@@ -121,7 +121,7 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
 def _is_in_long_tag(body: bytes, position: int) -> bool:
     # What began before the last window was judged there.
     begin = body.rfind(b"<", max(0, position - _STRIDE), position)
-    if begin == -1 or not body[begin + 1 : begin + 2].isalpha():
+    if begin == -1 or not body[begin + 1 : begin + 3].removeprefix(b"/")[:1].isalpha():
         return False
     end = body.find(b">", begin, begin + _LONG_TAG)
     return end == -1

@@ -110,19 +110,19 @@ class _Outline:
 
     def take(self, end_tag: bool, name: bytes, attributes: bytes) -> bytes:
         """The next tag. A name: up to its end nothing is markup."""
+        self._element_names.add(name)
+        if attributes:
+            # Also those of an end tag: they go to nobody, but are read.
+            self._count(name, attributes)
         if end_tag:
             self._close(name)
             return b""
         if name in _RAW and not self._drawings and (name == b"script" or not self._selects):
-            self._element_names.add(name)
             return name
         self._start(name, attributes)
         return b""
 
     def _start(self, name: bytes, attributes: bytes) -> None:
-        self._element_names.add(name)
-        if attributes:
-            self._count(name, attributes)
         if name in _FORMATTING:
             self._format(name, attributes)
             return

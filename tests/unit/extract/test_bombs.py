@@ -30,6 +30,8 @@ BOMBS = {
     "among honest markup": b"<p>some <a href=/y>text</a> and more</p><div>" * 50_000,
     "attributes that look like tags": b"<p " + b"".join(b'a%d="<p></p>" ' % n for n in range(200_000)),
     "attributes of one body": b"".join(b"<body a%d>" % n for n in range(100_000)),
+    "attributes of an end tag": b"</p " + b" ".join(b"a%d" % n for n in range(200_000)),
+    "attributes of a script": b"<script " + b" ".join(b"a%d" % n for n in range(200_000)),
     "names": b"".join(b"<t%d></t%d>" % (n, n) for n in range(200_000)),
     "names of attributes": b"".join(b"<p a%d>" % n for n in range(200_000)),
     "ends of formatting": b"".join(b"<b x=%d>" % n for n in range(2000)) + b"<div>" * 200 + b"</b>" * 100_000,
