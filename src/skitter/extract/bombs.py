@@ -37,7 +37,7 @@ _STRIDE = 65_536
 _WINDOW = 384
 _SUSPICIOUS = 15
 """Tags in windows without their counterparts, beyond one a window: what honest pages show of their nesting."""
-_MANY_NAMES = 300
+_MANY_NAMES = 150
 """Different names of elements and attributes in all windows."""
 _LONG_TAG = 16_384
 _SPREAD = 10
@@ -97,7 +97,7 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
         if not name or name in outline.FLAT or name in outline.SHAPES:
             continue
         last = stack[-1] if stack else b""
-        closes_twin = (name in outline.TWINS_IN and name != last) if end_tag else name in outline.TWINS
+        closes_twin = (name in outline.TWINS_IN and name != last) if end_tag else name in outline.OPTIONS
         if closes_twin and last in outline.TWINS:
             stack.pop()
             last = stack[-1] if stack else b""

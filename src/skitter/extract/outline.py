@@ -30,7 +30,8 @@ _SIBLINGS = frozenset(b"head p li dt dd tr td th tbody thead tfoot colgroup".spl
 """Closed by the next of their kind, with all formatting inside."""
 FLAT = _VOID | _SIBLINGS
 """These do not nest by themselves."""
-TWINS = frozenset((b"option", b"optgroup", b"rp", b"rt"))
+OPTIONS = frozenset((b"option", b"optgroup"))
+TWINS = OPTIONS | {b"rp", b"rt"}
 """Closed by the next of their kind only if nothing was opened in them."""
 TWINS_IN = frozenset((b"select", b"datalist", b"optgroup", b"ruby"))
 _FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
@@ -145,7 +146,7 @@ class _Outline:
         room = self._rooms[-1]
         while room.stack and not self._run:
             last = room.stack[-1][0]
-            is_option = last == b"option" and name in (b"option", b"optgroup")
+            is_option = last == b"option" and name in OPTIONS
             is_group = last == name == b"optgroup" and room.names[b"select"]
             is_ruby = last in (b"rp", b"rt") and name in (b"rp", b"rt") and room.names[b"ruby"]
             if not (is_option or is_group or is_ruby):
