@@ -91,7 +91,8 @@ class UrlError(SkitterError):
 
 
 class FetchError(SkitterError):
-    """``kind`` is the class of the failure: dns, connect, tls, timeout, too_large, redirect, protocol, guard."""
+    """``kind`` is the class of the failure (docs/reference/errors.md): dns, connect, proxy, tls, timeout, truncated,
+    protocol, memory, too_large, bomb, redirect or guard."""
 
     def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, sent_as
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-DEFAULT_USER_AGENT = "skitter/0.1 (web crawler)"
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,8 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
+    contact: str = ""
+    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
     timeout_seconds: Positive = 30.0
     """From the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
@@ -34,7 +36,10 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     min_bytes_per_second: NotNegative = 100.0
     """A body slower than this for ten seconds is given up as a timeout; 0 allows any rate."""
     max_body_bytes: Count = 33_554_432
-    """Of the decoded body: also the limit for decompression bombs."""
+    """Of the decoded body."""
+    max_ratio: Positive | None = 200.0
+    """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
+    megabyte, is given up as a bomb."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
     """Hops of one chain."""
     allow_private: bool = False
@@ -46,6 +51,16 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     cookies: bool = True
     """Keep a cookie jar per worker."""
 
+    def __post_init__(self) -> None:
+        objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)
+        if objection:
+            raise ValueError(objection)
+
+    @property
+    def agent(self) -> str:
+        """The user agent as it is sent, and as robots.txt is asked about it."""
+        return sent_as(self.user_agent, self.contact)
+
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """What every worker of a job together owes a host."""
@@ -54,12 +69,18 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Between the starts of two requests to one host key."""
     per_host: Count = 8
     """Requests in flight per host key, whole cluster."""
+    per_ip: Count | None = None
+    """Requests in flight per IP address, over all host keys last seen there, whole cluster; in shards, per shard."""
     obey_robots: bool = True
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    target_concurrency: Positive | None = None
+    """Requests that shall be in flight per host key on average: its delay is its latency over this. None: it is not."""
+    max_delay_seconds: Positive = 60.0
+    """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +97,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_pages: Count | None = None
     """Pages (requests that end done) of the whole job."""
+    max_pages_per_host: Count | None = None
+    """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """Links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
@@ -88,13 +111,34 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """URLs a worker remembers so that a link it has already handed in costs nothing."""
 
 
+class Traps(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
+
+    traps: Literal["off", "normal", "strict"] = "normal"
+    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
+    max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
+    """Characters of a link, beyond which it is not followed (trap_length)."""
+    max_path_segments: Count = 64
+    """Segments of a link's path (trap_segments)."""
+    max_path_repeats: Count = 10
+    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
+    endless_depth: Count = 10_000
+    """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
+    trap_pages: Count = 500
+    """strict: the budget of a host whose pages look like those of a trap."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """This node's share of the work; not stored with the job."""
 
     workers: Count = 1
     """Worker processes."""
     concurrency: Count = 64
-    """Requests in flight per worker."""
+    """Requests in flight per worker; what takes ten times as long as most stands aside, up to seven times as many."""
+    proxy: str = ""
+    """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    max_buffered_bytes: Count = 16_777_216
+    """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
     max_worker_bytes: Count | None = 4_294_967_296
@@ -119,6 +163,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    traps: Traps = msgspec.field(default_factory=Traps)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -153,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -163,6 +208,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "traps": Traps,
     "run": Run,
     "logging": Logging,
 }

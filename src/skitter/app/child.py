@@ -97,7 +97,9 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
-        fetcher = CurlFetcher(settings.fetch)
+        fetcher = CurlFetcher(
+            settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
+        )
         spider = make_spider(job, config.spider)
         worker = make_worker(frontier, fetcher, spider, job, settings, stay=config.stay, url_table=config.url_table)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)

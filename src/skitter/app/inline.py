@@ -24,7 +24,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     """One worker, until it has ended."""
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
-    fetcher = CurlFetcher(settings.fetch)
+    fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
     worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
     await join(worker, frontier)
     running = asyncio.create_task(worker.run())

@@ -189,6 +189,14 @@ def _workers(report: Report, now: float, limit: int | None) -> list[str]:
     return ["", *lines]
 
 
+def _trouble(host: HostSeen) -> str:
+    from skitter.cli.text import clean, count
+
+    if host.stopped_by:
+        return f"stopped after {count(host.pages, 'page')} ({host.stopped_by})"
+    return f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-"
+
+
 def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str]:
     from skitter.cli.text import clean, duration, number, shorten, table
 
@@ -201,8 +209,8 @@ def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str
             duration(host.latency_seconds) if host.latency_seconds else "-",
             number(host.in_flight),
             number(host.queued),
-            duration(host.due_seconds) if host.due_seconds else "-",
-            f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-",
+            duration(host.due_seconds) if host.due_seconds else "address" if host.address_full else "-",
+            _trouble(host),
         )
         for host in hosts
     ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Report, Trace
     from skitter.model.outcome import RobotsRecord
+    from skitter.settings import Settings
 
 UNSEEN = "unseen"
 RULES = {
@@ -70,7 +71,7 @@ async def _look(frontier: Frontier, url: str) -> Known:
 
     report = await frontier.report(0)
     key = host_key(url)
-    trace = await frontier.trace(Fingerprinter(report.job.secret).fingerprint("GET", url), key)
+    trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", url), key)
     return Known(report, trace, (await frontier.robots([key])).get(key))
 
 
@@ -118,9 +119,13 @@ def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
         if host.blocked_seconds:
             trouble = f" after {host.error_class}" if host.error_class else ""
             reasons.append(f"its host is left alone for {duration(host.blocked_seconds)}{trouble}")
+        if host.stopped_by:
+            reasons.append(f"its host has had its {count(host.pages, 'page')} ({host.stopped_by}): it will be excluded")
         reasons.append(f"its host has {count(host.queued, 'request')} queued and {host.in_flight} in flight")
     if trace.ready_in_seconds:
         return [*reasons, f"not before {duration(trace.ready_in_seconds)} from now"]
+    if host is not None and host.address_full:
+        return [*reasons, f"it waits for its address: {host.address} has as many in flight as per_ip allows"]
     return [*reasons, "it may be fetched now, when its turn comes"]
 
 
@@ -181,9 +186,10 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
                 " nor, as far as these tell, one that a seed was redirected to"
             )
     if settings.politeness.obey_robots and known.robots is not None:
-        robots = Robots.parse(known.robots.text, settings.fetch.user_agent)
+        robots = Robots.parse(known.robots.text, settings.fetch.agent)
         if not robots.allows(url):
             reasons.append("robots.txt of its host forbids it (--ignore-robots)")
+    reasons += _of_traps(url, settings)
     if reasons:
         return reasons
     reasons.append("no link to it was found so far, or the spider did not follow it")
@@ -194,3 +200,19 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
     elif job.reason:
         reasons.append(f"the job is {job.state} by {job.reason}, after {duration(job.ended_at - job.started_at)}")
     return reasons
+
+
+def _of_traps(url: str, settings: Settings) -> list[str]:
+    """How far from a seed it was found is not known; a rule may only be against it there."""
+    import time
+
+    from skitter.policy.traps import RULES, TrapRules
+
+    if settings.traps.traps == "off":
+        return []
+    rules = TrapRules(settings.traps, time.gmtime().tm_year)
+    if rule := rules.rule_against(url, 0):
+        return [f"rule {rule}: {RULES[rule]}"]
+    if rule := rules.rule_against(url, settings.traps.endless_depth):
+        return [f"rule {rule}, if it was found far from a seed: {RULES[rule]}"]
+    return []

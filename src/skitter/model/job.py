@@ -117,6 +117,14 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     strikes: int
     """Blocks and failed connections in a row."""
     error_class: str
+    address: str = ""
+    """The IP address that last answered for it."""
+    address_full: bool = False
+    """As many requests are in flight to its address as ``per_ip`` allows: it waits for one of them to end."""
+    pages: int = 0
+    """Done in this run."""
+    stopped_by: str = ""
+    """The setting whose budget is spent: max_pages_per_host or trap_pages."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):

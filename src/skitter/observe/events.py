@@ -277,6 +277,16 @@ HOST_GIVEN_UP = _kind(
     error_class="why",
     strikes="how often in a row",
 )
+HOST_STOPPED = _kind(
+    "host.stopped",
+    Level.INFO,
+    "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
+    "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
+    worker="who brought the last page",
+    host="the host key",
+    rule="the setting that the budget comes from: max_pages_per_host or trap_pages",
+    pages="what it was spent on",
+)
 ROBOTS_READ = _kind(
     "robots.read",
     Level.DEBUG,

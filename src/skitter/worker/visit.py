@@ -6,7 +6,8 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-import time
+
+import msgspec
 
 from skitter.errors import FetchError
 from skitter.extract.response import Response
@@ -18,10 +19,11 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.url import Joins
 from skitter.policy import retry
-from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.signs import Signs
 
 
 class Failure:
@@ -50,6 +52,7 @@ class Visitor:
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
+        self._signs = Signs() if settings.traps.traps == "strict" else None
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
@@ -90,11 +93,20 @@ class Visitor:
             return outcome, []
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
-        return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
+        outcome = self._outcome(lease, page, Ending.DONE)
+        if self._signs is not None and outcome.news is not None:
+            outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
+        return self._harvested(outcome, harvest)
 
     async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
         try:
-            following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
+            following, filtered = continuation(
+                request,
+                page.status,
+                location,
+                self._settings.fetch.max_redirects,
+                self._rules.fingerprinter.identity,
+            )
         except FetchError as error:
             return await self._fail(lease, request, page, error.kind, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
@@ -102,14 +114,15 @@ class Visitor:
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
-            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+            trusts = lease.trusted and stays(page, following)
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
         return outcome, []
 
     async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
-        pause = retry.retry_after_seconds(page.header("retry-after"), time.time())
+        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
         if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
             outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
@@ -124,6 +137,10 @@ class Visitor:
         kind, message = error.kind, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if kind == "proxy":
+            # Neither the page's fault nor its host's: it waits, and spends no attempt.
+            news = HostNews(blocked=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
             if request.errback is None or not self._is_last(lease):

@@ -220,6 +220,7 @@ def test_an_added_url_permits_its_host(skitter, job) -> None:
         (SEED + "private/2", ["never seen", "robots.txt of its host forbids it"]),
         ("https://other.example/", ["never seen", "outside the scope: https://other.example is not among"]),
         (SEED + "elsewhere", ["never seen", "no link to it was found so far", "may still be found"]),
+        (SEED + "a/" * 11, ["never seen", "rule trap_repeats: one segment stands in its path again and again"]),
         ("ftp://a.example/", ["never seen", "can never be crawled: not a URL to crawl (scheme)"]),
     ],
 )
