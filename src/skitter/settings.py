@@ -149,6 +149,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
+    max_worker_bytes: Count | None = 4_294_967_296
+    """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):

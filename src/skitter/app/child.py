@@ -25,11 +25,12 @@ from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
 from skitter.observe import events
-from skitter.settings import Settings
+from skitter.settings import Run, Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.identity import card_of, worker_id
+from skitter.worker.limits import limit_memory
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
@@ -156,6 +157,7 @@ def main() -> int:
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildConfig)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     events.logger.setLevel(config.event_level)
+    limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))
     try:

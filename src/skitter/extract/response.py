@@ -14,11 +14,11 @@ from typing import Any
 
 import can_ada
 import msgspec
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
-from skitter.errors import UrlError, UsageError
+from skitter.errors import ParseError, UrlError, UsageError
 from skitter.extract import links, xpath
-from skitter.extract.bombs import defused
+from skitter.extract.bombs import SAFE_BYTES, defused
 from skitter.extract.directives import DEFAULT_PRODUCT, Directives, read_directives
 from skitter.extract.encoding import decode, find_encoding, unmarked
 from skitter.extract.headers import Headers
@@ -26,6 +26,7 @@ from skitter.extract.kind import kind_of
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import Links, Request
+from skitter.model.secrets import shown_url
 from skitter.model.url import Joiner, Joins, absolute
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
@@ -79,11 +80,12 @@ class Response:
         self._parsel: Any = None
 
     def __repr__(self) -> str:
-        return f"<Response {self.page.status} {self.page.url}>"
+        return f"<Response {self.page.status} {self.url}>"
 
     @property
     def url(self) -> str:
-        return self.page.url
+        """As it may be shown and stored: without user and password, which ``request.url`` still has."""
+        return shown_url(self.page.url)
 
     @property
     def status(self) -> int:
@@ -184,7 +186,7 @@ class Response:
         if self.kind == "other":
             return xpath.nothing()
         if self._parsel is None:
-            self._parsel = xpath.of_page(self.text, xml=self.kind == "xml")
+            self._parsel = xpath.of_page(self._safe_text(), xml=self.kind == "xml")
         return xpath.evaluate(self._parsel, query, variables)
 
     @property
@@ -262,10 +264,21 @@ class Response:
             # The parser takes UTF-8 as it is, sound or not, and replaces what is wrong when it is read.
             utf8 = self.encoding == "utf-8"
             source = unmarked(self.page.body) if utf8 else self.text.encode("utf-8", "replace")
-            root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+            try:
+                root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+            except (SelectolaxError, MemoryError) as error:
+                raise ParseError("the page takes more memory than there is", hint="max_worker_bytes") from error
             assert root is not None, "a parsed document always has its <html>"
             self._root = root
         return self._root
+
+    def _safe_text(self) -> str:
+        """The text, as much of it as any parser can take."""
+        if len(self.page.body) < SAFE_BYTES:
+            return self.text
+        source = self.text.encode("utf-8", "replace")
+        safe = defused(source)
+        return self.text if len(safe) == len(source) else safe.decode("utf-8", "replace")
 
     def _find_links(self) -> list[str]:
         hrefs, base = links.hrefs_and_base(self._tree())

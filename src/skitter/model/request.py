@@ -10,6 +10,7 @@ import msgspec
 from skitter.errors import FormatError, ItemError
 from skitter.model.carried import carried, read_extension
 from skitter.model.job import Job
+from skitter.model.secrets import shown_url
 from skitter.model.sessions import without_session
 from skitter.model.url import canonical, host_key
 
@@ -48,6 +49,10 @@ class Request(msgspec.Struct, omit_defaults=True):
     """The URLs that redirected here, first one first. Set by the worker."""
     seed: bool = False
     """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
+
+    def __repr__(self) -> str:
+        # It ends up in tracebacks and logs: no headers, no cookies, no password.
+        return f"<Request {self.method} {shown_url(self.url)}>"
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""

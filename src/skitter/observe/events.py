@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.secrets import without_secrets
+
 logger = logging.getLogger("skitter.events")
 
 
@@ -61,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """In words."""
-        return self.kind.sentence.format_map(_Fields(self.fields))
+        return without_secrets(self.kind.sentence.format_map(_Fields(self.fields)))
 
     @property
     def worker(self) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skitter.model.request import Links
+from skitter.model.secrets import shown_url
 from skitter.spiders.base import Spider
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class SiteSpider(Spider):
             "title": response.title,
             "content_type": page.header("content-type"),
             "bytes": len(page.body),
-            "referrer": request.referrer,
+            "referrer": shown_url(request.referrer) if request.referrer else None,
             "fetched_at": datetime.fromtimestamp(page.started_at, UTC).isoformat(timespec="milliseconds"),
         }
         # What the owner asks for, where they ask for something.

@@ -11,6 +11,7 @@ from skitter.extract.items import encode_item, is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request
+from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
@@ -137,7 +138,7 @@ class Harvest:
             self.tally["duplicates"] += len(urls) - len(new)
             # Each counts as one place, known or not (see ``_take_request``).
             self._place += len(urls) - len(new)
-        origin = self._origin.url if self._origin else None
+        origin = shown_url(self._origin.url) if self._origin else None
         for url in new:
             # As ``_take_request`` does it, without asking what cannot be: they are plain, absolute and unknown.
             self._place += 1
@@ -183,7 +184,7 @@ class Harvest:
             errback=rules.name_of(request.errback),
             body=_as_bytes(request.body),
             depth=self._depth,
-            referrer=origin.url if origin else None,
+            referrer=shown_url(origin.url) if origin else None,
             chain=(),
             seed=self._is_seeding,
         )

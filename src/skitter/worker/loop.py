@@ -21,6 +21,7 @@ import msgspec
 from skitter.errors import FrontierError, LateError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
+from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
@@ -101,7 +102,11 @@ class Worker:
             traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
         )
         rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
-        callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
+        callbacks = Callbacks(
+            callback_seconds=settings.limits.callback_seconds,
+            commit_part=self._commit_part,
+            secrets=secrets.of_arguments(job.spec.arguments),
+        )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)

@@ -11,7 +11,7 @@ from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.spiders.sitemaps import sitemap_requests
-from skitter.worker.callbacks import Callbacks, described, is_of_the_callback
+from skitter.worker.callbacks import Callbacks, is_of_the_callback
 from skitter.worker.harvest import Harvest, Rules
 
 FIRST_PART = 64
@@ -70,7 +70,7 @@ class Seeder:
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
-            return "start() failed:\n" + described(error)
+            return "start() failed:\n" + self._callbacks.described(error)
         return ""
 
 

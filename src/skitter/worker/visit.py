@@ -14,6 +14,7 @@ from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model import secrets
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
@@ -37,6 +38,12 @@ class Failure:
         self.error_class = error_class
         self.message = message
         self.response = response
+
+
+def _concealed(error: str, request: Request, page: Page | None) -> str:
+    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+    known = secrets.of_request(request.url, request.headers, request.cookies)
+    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
 
 
 class Visitor:
@@ -101,6 +108,7 @@ class Visitor:
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
+            problem = _concealed(problem, request, page)
             outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
         if wishes is not None and (original := wishes.original) is not None:
@@ -148,7 +156,7 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.kind, str(error)
+        kind, message = error.kind, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if kind == "proxy":
@@ -173,6 +181,7 @@ class Visitor:
         self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
     ) -> tuple[Outcome, list[str]]:
         """Dead for good: the errback, if there is one, has the last word."""
+        message = _concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
         if request.errback is None:
             return outcome, []
@@ -186,7 +195,7 @@ class Visitor:
         else:
             problem = await self._callbacks.call(lease, harvest, errback, failure, {})
         if problem:
-            outcome.error = f"{message}\nand its errback failed:\n{problem}"
+            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
             return outcome, []
         return self._harvested(outcome, harvest)
 
