@@ -21,7 +21,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 def key_of(item: Item, record: Mapping[str, Any], fields: Sequence[str]) -> str:
     """The item's key: of its page, or made of these fields. ItemError, with the reason, where one of them is missing.
 
-    One field that is text is the key as it is; anything else is a JSON text, so that ("a,b", "c") and ("a", "b,c") differ.
+    One field that is text is the key as it is. Anything else is JSON, so that ("a,b", "c") and ("a", "b,c") differ.
     """
     if not fields:
         return item.key

@@ -24,7 +24,7 @@ from skitter.sinks.contract import Sink
 
 ENTRY_POINTS = "skitter.sinks"
 """The group in which other packages name their sinks: the scheme, and what makes one."""
-PASSWORD_FILE = "password_file"
+PASSWORD_FILE = "password_file"  # noqa: S105  the name of an option
 
 SCHEMES = {
     "sqlite": "skitter.sinks.databases:sqlite_sink",
@@ -120,9 +120,8 @@ def parse_target(
         fields = tuple(filter(None, given.pop("key", "").split(","))) or fields
         name = parts.named(given | ({"key": ",".join(fields)} if fields else {}))
         file = given.pop(PASSWORD_FILE, None)
-        known = (
-            unquote(parts.password) or (_read_password(file) if file else None) or (password if parts.user else None)
-        )
+        written = given.pop("password", "") or unquote(parts.password) or (_read_password(file) if file else "")
+        known = written or (password if parts.user else None)
     return Target(text=text, name=name, overwrite=overwrite, job=job, key_fields=fields, options=given, password=known)
 
 
@@ -173,10 +172,8 @@ class _Parts(NamedTuple):
         """The URL without secrets, with these options."""
         kept = sorted((option, value) for option, value in options.items() if not _is_secret(option))
         query = urlencode(kept, safe=",/:{}", quote_via=quote)
-        user = f"{self.user}@" if self.user else ""
-        return (
-            f"{self.scheme}{user}{self.hosts}{self.path}{query and '?' + query}{self.fragment and '#' + self.fragment}"
-        )
+        place = f"{self.user}@{self.hosts}{self.path}" if self.user else f"{self.hosts}{self.path}"
+        return f"{self.scheme}{place}{query and '?' + query}{self.fragment and '#' + self.fragment}"
 
 
 def _split(text: str) -> _Parts:
@@ -222,9 +219,9 @@ def _is_secret(option: str) -> bool:
     return _SECRET_OPTION.search(option) is not None and not option.endswith("_file")
 
 
-def _read_password(file: str) -> str | None:
+def _read_password(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8").strip() or None
+        return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise UsageError(
