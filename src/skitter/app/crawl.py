@@ -14,11 +14,10 @@ import msgspec
 
 from skitter._version import __version__
 from skitter.app.backends import is_shared, open_frontier
-from skitter.app.child import job_settings
-from skitter.app.plan import CrawlPlan, Output, Summary
+from skitter.app.plan import CrawlPlan, Output, Summary, job_settings
 from skitter.app.stop import Stop
+from skitter.app.supervised import work_supervised
 from skitter.app.watching import Watching
-from skitter.app.working import work_inline, work_supervised
 from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
@@ -79,6 +78,8 @@ async def run_crawl(
                 await delivery.open()
                 async with _reporting(frontier, on_report, on_event) as watching:
                     if inline:
+                        from skitter.app.inline import work_inline
+
                         working = work_inline(plan, frontier, spider, stop)
                     else:
                         working = work_supervised(plan, frontier, stop, on_event)

@@ -1,10 +1,12 @@
-"""What a crawl is told, and what it tells at its end."""
+"""What a crawl and its worker processes are told, and what it tells at its end."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from skitter.model.job import JobSpec
+from skitter.model.job import Job, JobSpec
 from skitter.observe.events import Level
 from skitter.settings import Settings
 
@@ -28,6 +30,21 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
     verbosity: int = 0
     event_level: int = Level.INFO
     """Events that matter less are not even told to this process."""
+
+
+class ChildConfig(msgspec.Struct, kw_only=True):
+    """What a supervisor tells its children."""
+
+    frontier: str
+    job: str
+    spider: str = ""
+    run: dict[str, Any]
+    """The group ``run`` of the settings: this node's own."""
+    stay: bool = False
+    verbosity: int = 0
+    event_level: int = Level.INFO
+    url_table: int = -1
+    """A file descriptor of what this node's workers know together."""
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -55,3 +72,8 @@ class Summary(msgspec.Struct, kw_only=True):
     reason: str
     begun: str
     """new, resumed, rerun or joined."""
+
+
+def job_settings(job: Job, run: dict[str, Any]) -> Settings:
+    """Job-wide settings from the job, this node's own from its command line."""
+    return Settings.from_layers([("the job", job.spec.settings), ("the command line", run)])

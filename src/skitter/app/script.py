@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from skitter._version import __version__
 from skitter.app.backends import default_frontier
-from skitter.app.child import new_loop
 from skitter.app.crawl import run_crawl
+from skitter.app.event_loop import new_loop
 from skitter.app.plan import CrawlPlan, Output, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report

@@ -213,7 +213,7 @@ class Item(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """The same for the same item of the same page, however often the page is fetched."""
-        return f"{self.request_id:016x}-{self.place}"
+        return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

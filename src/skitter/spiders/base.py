@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from skitter.extract.response import Response
 from skitter.model.request import Request
+
+if TYPE_CHECKING:
+    # Not loaded where a spider's settings are only read: a process without pages needs no parser.
+    from skitter.extract.response import Response
 
 
 class Spider:

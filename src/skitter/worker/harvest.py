@@ -118,8 +118,15 @@ class Harvest:
             self.tally["duplicates"] += len(urls) - len(new)
             # Each counts as one place, known or not (see ``_take_request``).
             self._place += len(urls) - len(new)
+        origin = self._origin.url if self._origin else None
         for url in new:
-            self._take_request(Request(url))
+            # As ``_take_request`` does it, without asking what cannot be: they are plain, absolute and unknown.
+            self._place += 1
+            if url in self._here:
+                self.tally["duplicates"] += 1
+            elif not self._is_outside(url):
+                request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
+                self._add(request, plain=True)
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -142,9 +149,7 @@ class Harvest:
         if plain and (url in self._here or url in rules.known):
             self.tally["duplicates"] += 1
             return
-        rule = None if self._is_seeding else rules.scope.rule_against(url, self._depth)
-        if rule is not None:
-            self.tally[f"outside:{rule}"] += 1
+        if self._is_outside(url):
             return
         found = request.replace(
             url=url,
@@ -157,11 +162,21 @@ class Harvest:
             chain=(),
             seed=self._is_seeding,
         )
-        self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
+        self._add(found, plain=plain)
+
+    def _is_outside(self, url: str) -> bool:
+        rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None:
+            return False
+        self.tally[f"outside:{rule}"] += 1
+        return True
+
+    def _add(self, request: Request, *, plain: bool) -> None:
+        self.links.append(self._rules.fingerprinter.entry(request, self._parent, self._place))
         self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
-            self._here.add(url)
-            self.urls.append(url)
+            self._here.add(request.url)
+            self.urls.append(request.url)
 
 
 def _as_bytes(body: object) -> bytes:
