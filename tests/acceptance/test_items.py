@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from textwrap import dedent, indent
 from typing import Any
@@ -330,6 +331,28 @@ def test_a_target_that_fails_does_not_cost_the_others_their_items(skitter, shop)
     assert status["python:mysink:Broken"] == len(skitter.lines("out.jsonl")) > 0
 
 
+def test_a_worker_writes_to_a_target_whose_crawl_was_killed(skitter, site, until) -> None:
+    """Not to its files, which belong to the process's node: those wait."""
+    skitter.write("mysink.py", SINK)
+    spider(skitter, PARSE)
+    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(40)))
+    for n in range(40):
+        site.page(f"/{n}", f"<h1>Book {n}</h1>")
+    base = ("-a", f"base={site.base}", "--delay", 0.05)
+    process = skitter.start("crawl", "shop.py", *base, "-o", "python:mysink:Writer", "-o", "file.jsonl")
+    with process:
+        until(lambda: len(site.paths()) > 8, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    skitter.run("worker", "--job", "shop")
+    assert {record["title"] for record in skitter.lines("sunk.jsonl")} == {f"Book {n}" for n in range(40)}
+    status = {sink["target"]: sink for sink in skitter.json("status", "--job", "shop")["sinks"]}
+    assert status["python:mysink:Writer"]["undelivered"] == 0
+    assert status["file.jsonl"]["undelivered"] > 0
+    skitter.run("drain", "--job", "shop", "-o", "file.jsonl")
+    assert sorted(record["title"] for record in skitter.lines("file.jsonl")) == sorted(f"Book {n}" for n in range(40))
+
+
 def test_the_environment_gives_the_password_of_a_named_user(skitter, shop, monkeypatch) -> None:
     skitter.write(
         "mysink.py", SINK.replace("def open(self):", "def open(self):\n            assert self.password == 'hush'")
@@ -338,16 +361,10 @@ def test_the_environment_gives_the_password_of_a_named_user(skitter, shop, monke
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[skitter.sinks]\nown = mysink:Writer\n")
-    monkeypatch.setenv("PYTHONPATH", f"{skitter.folder}:{_path()}")
+    monkeypatch.setenv("PYTHONPATH", f"{skitter.folder}:{os.environ.get('PYTHONPATH', '')}")
     spider(skitter, PARSE)
     base = ("crawl", "shop.py", "-a", f"base={shop.base}", "-o", "own://ann@host/x")
     skitter.run(*base, code=3)
     monkeypatch.setenv("SKITTER_SINK_PASSWORD", "hush")
     skitter.run(*base)
     assert len(skitter.lines("sunk.jsonl")) == 3
-
-
-def _path() -> str:
-    import os
-
-    return os.environ.get("PYTHONPATH", "")
