@@ -5,15 +5,27 @@ A reject may be a line twice, with the same key; whatever is written is there on
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import test_sink_kill
-from test_sink_kill import committed, deliver, read
+from test_sink_kill import committed, deliver
 
 from skitter.extract.rejects import decode_reject, encode_reject, is_reject
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file, strict=True))
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in data.decode().split("\n")[:-1]]
 
 
 def _items(chance: random.Random) -> list[bytes]:
