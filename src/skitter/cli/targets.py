@@ -30,6 +30,9 @@ class Target(NamedTuple):
     """The default name of the job."""
     settings: Mapping[str, Any]
     """The spider's own."""
+    sinks: Sequence[Any] = ()
+    """Where the spider would have its results, if nobody says otherwise."""
+    item_key: Any = ()
 
 
 def find_target(
@@ -70,7 +73,9 @@ def find_target(
     name = job_name_of(spider.name or kind.__name__)
     if ROBOTS in sitemaps and not spider.start_urls:
         raise _robots_of_whom()
-    return Target(full_reference(reference, kind, folder), [], sitemaps, name, kind.custom_settings)
+    settings = dict(kind.custom_settings)
+    sinks = settings.pop("sinks", spider.sinks)
+    return Target(full_reference(reference, kind, folder), [], sitemaps, name, settings, sinks, spider.item_key)
 
 
 def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:

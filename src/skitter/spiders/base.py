@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.model.request import Request
@@ -31,6 +31,13 @@ class Spider:
     custom_settings: ClassVar[Mapping[str, Any]] = {}
     handle_statuses: Sequence[int] = ()
     """Statuses besides 2xx whose pages the callback wants to see."""
+    item_functions: Sequence[Callable[..., Any] | str] = ()
+    """What every item passes, in this order: functions, names of methods, or ``module:function``. Each gets the item,
+    and the response if it takes two; it returns the item, or raises DropItem or RejectItem. It may be async."""
+    item_key: str | Sequence[str] = ()
+    """Fields that name an item in targets that keep one record for each name, such as databases."""
+    sinks: Sequence[str | Mapping[str, Any]] = ()
+    """Targets for when neither ``-o`` nor the project names any; a table has ``target`` and options."""
 
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():

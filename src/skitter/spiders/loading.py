@@ -18,8 +18,10 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.model.reference import resolve
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
@@ -37,6 +39,16 @@ def load_spider(reference: str, folder: Path) -> type[Spider]:
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
     return _pick(_module(folder / place, place, folder), place, class_name)
+
+
+def load_function(reference: str) -> Any:
+    """What ``module:name`` stands for; modules of the current folder are found too."""
+    try:
+        return resolve(reference, str(Path.cwd()))
+    except Exception as error:
+        raise SpiderError(
+            f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
+        ) from error
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:

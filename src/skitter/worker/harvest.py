@@ -6,8 +6,9 @@ import logging
 from collections import Counter
 from typing import Any
 
-from skitter.errors import UrlError
+from skitter.errors import ItemError, UrlError
 from skitter.extract.items import encode_item, is_item
+from skitter.extract.rejects import encode_reject
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request
@@ -23,16 +24,28 @@ log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
 PART_ITEMS = 2_000
 """A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
+DROP_REASONS = 50
+DROP_REASON_CHARS = 100
+"""Of reasons that items are dropped for, a worker counts so many apart: a reason with a price in it is none."""
 
 
 class Rules:
-    """What a worker knows that decides on a link."""
+    """What a worker knows that decides on a link or an item."""
 
     def __init__(self, *, spider: Spider, fingerprinter: Fingerprinter, scope: Scope, known: KnownUrls) -> None:
         self.spider = spider
         self.fingerprinter = fingerprinter
         self.scope = scope
         self.known = known
+        self._drop_reasons: set[str] = set()
+
+    def drop_reason(self, text: str) -> str:
+        """The reason as it is counted."""
+        reason = " ".join(text.split())[:DROP_REASON_CHARS]
+        if reason not in self._drop_reasons and len(self._drop_reasons) >= DROP_REASONS:
+            return "other reasons"
+        self._drop_reasons.add(reason)
+        return reason
 
     def name_of(self, callback: Any) -> str | None:
         """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
@@ -127,10 +140,25 @@ class Harvest:
             if self._wishes is not None and (rule := self._wishes.against_items) is not None:
                 self.tally[f"withheld:{rule}"] += 1
                 return
-            self.items.append(encode_item(output))
-            self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
+            try:
+                self._add_item(encode_item(output))
+            except ItemError as error:
+                self.reject(output, f"{error} ({error.hint})")
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def reject(self, item: Any, reason: str) -> None:
+        """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
+        self._add_item(encode_reject(item, reason, shown_url(self._origin.url) if self._origin else ""))
+        self.tally["rejected"] += 1
+
+    def drop(self, reason: str) -> None:
+        """An item function has left it out."""
+        self.tally[f"dropped:{self._rules.drop_reason(reason)}"] += 1
+
+    def _add_item(self, stored: bytes) -> None:
+        self.items.append(stored)
+        self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
 
     def _take_links(self, urls: Links) -> None:
         new = self._rules.known.unknown(urls)

@@ -38,6 +38,7 @@ from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
+from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
 from skitter.worker.shared_urls import SharedUrls
@@ -102,10 +103,13 @@ class Worker:
             traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
         )
         rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
+        callback_seconds = settings.limits.callback_seconds
+        self._item_functions = item_functions_of(spider, settings.items.item_functions, callback_seconds)
         callbacks = Callbacks(
-            callback_seconds=settings.limits.callback_seconds,
+            callback_seconds=callback_seconds,
             commit_part=self._commit_part,
             secrets=secrets.of_arguments(job.spec.arguments),
+            item_functions=self._item_functions,
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
@@ -177,6 +181,7 @@ class Worker:
     async def run(self) -> State:
         """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
         ticking = asyncio.create_task(self.watch.tick())
+        self._item_functions.open()
         try:
             while not self._is_over():
                 await self._turn()
@@ -188,6 +193,7 @@ class Worker:
             raise
         finally:
             ticking.cancel()
+            self._item_functions.close()
 
     def _is_over(self) -> bool:
         ended = self._state in _ENDED and not self._stay and not self.held
