@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,12 +9,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from read_back import records
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.files import file_sink
 
-FORMATS = pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+FORMATS = pytest.mark.parametrize(
+    "name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst", "out.json", "out.csv", "out.csv.gz", "out.parquet"]
+)
 SIZE_BYTES = 256 * 1024
 
 _LIMITED = """
@@ -94,8 +96,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk, name):
         ballast.unlink()
     again.finish()
     again.close(complete=True)
-    if name == "out.json":
-        assert [record["n"] for record in json.loads(target.read_bytes())] == list(range(1, progress.position + 11))
+    assert [int(record["n"]) for record in records(target)] == list(range(1, progress.position + 11))
     assert [path.name for path in small_disk.iterdir()] == [name]
 
 

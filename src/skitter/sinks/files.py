@@ -9,20 +9,16 @@ from skitter.errors import UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.csv_table import CsvTable
 from skitter.sinks.json_array import JsonArray
-from skitter.sinks.lines import Gzip, LinesSink, Packing, Plain
+from skitter.sinks.lines import LinesSink
+from skitter.sinks.packing import PACKINGS, Plain
+from skitter.sinks.parquet import ParquetTable
 from skitter.sinks.rendered import Form, RenderedSink
 from skitter.sinks.stdout import StdoutSink
 
-_LINES: dict[str, Callable[[], Packing]] = {
-    ".jsonl": Plain,
-    ".ndjson": Plain,
-    ".jl": Plain,
-    ".jsonl.gz": Gzip,
-    ".ndjson.gz": Gzip,
-    ".jl.gz": Gzip,
-}
+_LINES = (".jsonl", ".ndjson", ".jl")
 _RENDERED: dict[str, Callable[[], Form]] = {".json": JsonArray, ".csv": CsvTable}
-SUFFIXES = (*_LINES, *_RENDERED)
+FORMATS = (*_LINES, *_RENDERED, ".parquet")
+SUFFIXES = (*(format_ + packing for format_ in (*_LINES, *_RENDERED) for packing in PACKINGS), ".parquet")
 
 
 def file_sink(target: str, *, overwrite: bool, job: str = "") -> Sink:
@@ -35,13 +31,20 @@ def file_sink(target: str, *, overwrite: bool, job: str = "") -> Sink:
     # Not made absolute: a folder with its crawl and its results may be moved as a whole.
     path = os.path.normpath(target)
     name = target.rpartition("/")[2].lower()
-    for suffix, packing in _LINES.items():
-        if name.endswith(suffix):
+    if name.endswith(".parquet"):
+        # It packs its columns itself.
+        return RenderedSink(path, ParquetTable(), Plain(), overwrite=overwrite, job=job)
+    for ending, packing in PACKINGS.items():
+        if not name.endswith(ending):
+            continue
+        plain = name.removesuffix(ending)
+        if plain.endswith(_LINES):
             return LinesSink(path, packing(), overwrite=overwrite)
-    for suffix, form in _RENDERED.items():
-        if name.endswith(suffix):
-            return RenderedSink(path, form(), overwrite=overwrite, job=job)
+        for suffix, form in _RENDERED.items():
+            if plain.endswith(suffix):
+                return RenderedSink(path, form(), packing(), overwrite=overwrite, job=job)
     raise UsageError(
         f"no format for this file of results: {target or '(empty)'}",
-        hint=f"its name ends with one of {' '.join(SUFFIXES)}; or it is - for standard output",
+        hint=f"its name ends with one of {' '.join(FORMATS)}, all but the last with .gz or .zst behind it if you like;"
+        " or it is - for standard output",
     )

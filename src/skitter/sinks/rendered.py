@@ -18,6 +18,7 @@ import msgspec
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.disk import AppendFile, in_place, mapped, replace
+from skitter.sinks.packing import Packing, unpacked
 from skitter.sinks.records import json_lines
 
 _BATCH_BYTES = 1 << 20
@@ -26,8 +27,11 @@ _BATCH_BYTES = 1 << 20
 class Form(Protocol):
     """What the target looks like."""
 
-    def read(self, path: Path) -> Iterator[bytes]:
-        """The rows of an existing target as lines for the spool; ValueError when it is something else."""
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        """The rows of an existing target as lines for the spool; ValueError when it is something else.
+
+        A file that is packed can only be read from front to back.
+        """
         ...
 
     def render(self, lines: Callable[[], Iterator[bytes]], out: BinaryIO) -> None:
@@ -55,9 +59,10 @@ class RenderedSink:
 
     exact = True
 
-    def __init__(self, target: str, form: Form, *, overwrite: bool, job: str) -> None:
+    def __init__(self, target: str, form: Form, packing: Packing, *, overwrite: bool, job: str) -> None:
         self.target = target
         self._form = form
+        self._packing = packing
         self._overwrite = overwrite
         self._job = job
         self._path = Path()
@@ -110,13 +115,17 @@ class RenderedSink:
             return
         with mapped(self.target):
             try:
-                for batch in _batches(self._form.read(self._path)):
+                for batch in _batches(self._rows()):
                     spool.append(batch)
             except ValueError as error:
                 raise SinkError(
                     f"cannot add to the results that are there: {self.target}: {error}",
                     hint="-O overwrites them; or give another file with -o",
                 ) from error
+
+    def _rows(self) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            yield from self._form.read(unpacked(file, self._packing) if self._packing.suffix else file)
 
     @staticmethod
     def _header(spool: AppendFile) -> _Header | None:
@@ -141,7 +150,11 @@ class RenderedSink:
                 next(file)  # the header
                 yield from file
 
-        replace(self._path, self.target, lambda out: self._form.render(lines, out))
+        def render(out: BinaryIO) -> None:
+            with self._packing.packed(out) as file:
+                self._form.render(lines, file)
+
+        replace(self._path, self.target, render)
 
     def close(self, *, complete: bool = False) -> None:
         # If the spool stays because the process dies before, it is rebuilt from the target the next time,
