@@ -74,7 +74,7 @@ class SinkAwayError(SinkError):
 
 
 class BadItemsError(SinkError):
-    """``reasons`` has, for the position of each bad item, why the target will not take it."""
+    """``reasons`` has, for the ``position`` of each bad item, why the target will not take it."""
 
     def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from skitter._version import __version__
-from skitter.app.backends import is_shared, open_frontier, open_sink
+from skitter.app.backends import is_shared, open_frontier
 from skitter.app.child import job_settings
 from skitter.app.plan import CrawlPlan, Output, Summary
 from skitter.app.stop import Stop
@@ -25,6 +25,7 @@ from skitter.model.job import Begun, Job, Report, State
 from skitter.observe import events
 from skitter.settings import Settings
 from skitter.sinks.contract import Sink
+from skitter.sinks.targets import parse_target, sink_of
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import code_of
 from skitter.worker.delivery import Delivery
@@ -53,7 +54,9 @@ async def run_crawl(
             hint="use --frontier sqlite:PATH, or --workers 1",
         )
     # Before anything is made: a target without a format is a mistake of typing.
-    named = [open_sink(output.target, overwrite=output.overwrite, job=plan.spec.name) for output in plan.outputs]
+    named = [
+        sink_of(parse_target(output.target, overwrite=output.overwrite, job=plan.spec.name)) for output in plan.outputs
+    ]
     began = time.monotonic()
     stop = Stop(on_event)
     async with _opened(plan.frontier, plan.spec.name, create=True) as frontier:
@@ -139,7 +142,7 @@ async def run_drain(*, frontier: str, job: str, outputs: list[Output], rest: boo
 
     ``rest``: what was written before is lost, and the targets begin anew with what is left.
     """
-    sinks = [open_sink(output.target, overwrite=False, job=job) for output in outputs]
+    sinks = [sink_of(parse_target(output.target, job=job)) for output in outputs]
     async with _opened(frontier, job, create=False) as opened:
         await _release_the_dead(opened, lambda _: None)
         kept = [sink.target for sink in (await opened.report()).sinks]
@@ -253,7 +256,7 @@ async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, named: Sequence[S
                 await frontier.open_sink(seen.target, worker_id())
                 await frontier.close_sink(seen.target, worker_id(), forget=True)
             else:
-                sinks[seen.target] = open_sink(seen.target, overwrite=False, job=plan.spec.name)
+                sinks[seen.target] = sink_of(parse_target(seen.target, job=plan.spec.name))
     return list(sinks.values())
 
 

@@ -127,6 +127,10 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     blocking: bool
     """The outbox is full because of it."""
+    rejected: int = 0
+    """Items of this run that the target would not take."""
+    trouble: str = ""
+    """What its owner waits for, as long as it does."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,3 +225,7 @@ class SinkProgress(msgspec.Struct, frozen=True):
     """The sink's own: a file's length, for example."""
     closed: bool = False
     """The target is complete for this run (a rendered file, for example)."""
+    rejected: int = 0
+    """Items up to here that the target would not take: they are in the rejects file."""
+    trouble: str = ""
+    """For people: why nothing is written at the moment."""
