@@ -25,6 +25,7 @@ from skitter.settings import Settings
 
 WRITER = Path(__file__).with_name("sink_writer.py")
 BATCH = 5
+PARTS = ["{part}.jsonl.gz?part_bytes=3000", "{part}.parquet?part_bytes=3000"]
 FORMATS = ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst", "out.json", "out.csv", "out.csv.gz", "out.parquet"]
 
 
@@ -62,7 +63,7 @@ def _items(chance: random.Random) -> list[bytes]:
     ]
 
 
-def deliver(frontier: Path, target: Path, kill_after: str = "", delay_seconds: float = 0.0) -> str:
+def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seconds: float = 0.0) -> str:
     """Run the writer, and kill it that long after it has said those letters. What it had said until then."""
     command = [sys.executable, str(WRITER), str(frontier), str(target), str(BATCH)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as writer:
@@ -110,3 +111,26 @@ async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp
     else:
         assert deliver(frontier, target).endswith("d")
     assert records(target) == expected
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.soak)])
+async def test_a_killed_writer_of_parts_doubles_and_loses_nothing(tmp_path, name, kills):
+    chance = random.Random(f"{name} {kills}")
+    frontier, folder = tmp_path / "x.db", tmp_path / "parts"
+    target = f"{folder}/{name}"
+    expected = await committed(frontier, target, kills * 40, chance)
+    for _ in range(kills):
+        deliver(frontier, target, "o" + "." * chance.randrange(6), chance.random() * 0.01)
+        # Whoever reads meanwhile finds whole parts, from the first item on.
+        there = [record for path in visible(folder) for record in records(path)]
+        assert there == expected[: len(there)]
+    assert deliver(frontier, target).endswith("d")
+    parts = visible(folder)
+    assert [record for path in parts for record in records(path)] == expected
+    assert len(parts) > kills // 10
+    assert len(list(folder.iterdir())) == len(parts), "no spool and no lock is left"
+
+
+def visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []

@@ -59,6 +59,14 @@ def in_place(target: str) -> Path:
         return path
 
 
+def made_folder(folder: Path, target: str) -> Path:
+    """Where a folder really is, links followed; made if there is none."""
+    with mapped(target):
+        path = Path(os.path.realpath(folder))
+        _make_folder(path)
+        return path
+
+
 def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)

@@ -1,50 +1,131 @@
-"""Which sink a target is: the suffix picks the format, ``-`` is standard output."""
+"""Which sink a target without a scheme is: the suffix picks the format, ``-`` is standard output.
+
+A name with ``{part}`` in it is a folder of parts (``parts``), and so is a name that ends with ``/`` and says
+``?format=``. Only these have options behind a ``?``, which any other file may have in its name.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 from skitter.errors import UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.csv_table import CsvTable
 from skitter.sinks.json_array import JsonArray
-from skitter.sinks.lines import LinesSink
-from skitter.sinks.packing import PACKINGS, Plain
+from skitter.sinks.lines import JsonLines, LinesSink
+from skitter.sinks.packing import PACKINGS, Packing
 from skitter.sinks.parquet import ParquetTable
+from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
 from skitter.sinks.rendered import Form, RenderedSink
 from skitter.sinks.stdout import StdoutSink
 
 _LINES = (".jsonl", ".ndjson", ".jl")
-_RENDERED: dict[str, Callable[[], Form]] = {".json": JsonArray, ".csv": CsvTable}
-FORMATS = (*_LINES, *_RENDERED, ".parquet")
-SUFFIXES = (*(format_ + packing for format_ in (*_LINES, *_RENDERED) for packing in PACKINGS), ".parquet")
+_FORMS: dict[str, Callable[[], Form]] = {
+    **dict.fromkeys(_LINES, JsonLines),
+    ".json": JsonArray,
+    ".csv": CsvTable,
+    ".parquet": ParquetTable,
+}
+_PACK_THEMSELVES = (".parquet",)
+SUFFIXES = tuple(
+    suffix + packing for suffix in _FORMS for packing in PACKINGS if not (packing and suffix in _PACK_THEMSELVES)
+)
+_OPTIONS = ("format", "part_bytes", "part_seconds")
+_DEFAULT_PATTERN = "{job}-{part}"
 
 
-def file_sink(target: str, *, overwrite: bool, job: str = "") -> Sink:
-    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``open``.
+def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
+    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``take``.
 
     ``job`` is written into spools, so that two unfinished jobs do not take each other's for their own.
     """
     if target == "-":
         return StdoutSink()
-    # Not made absolute: a folder with its crawl and its results may be moved as a whole.
-    path = os.path.normpath(target)
-    name = target.rpartition("/")[2].lower()
-    if name.endswith(".parquet"):
-        # It packs its columns itself.
-        return RenderedSink(path, ParquetTable(), Plain(), overwrite=overwrite, job=job)
-    for ending, packing in PACKINGS.items():
-        if not name.endswith(ending):
-            continue
-        plain = name.removesuffix(ending)
-        if plain.endswith(_LINES):
-            return LinesSink(path, packing(), overwrite=overwrite)
-        for suffix, form in _RENDERED.items():
-            if plain.endswith(suffix):
-                return RenderedSink(path, form(), packing(), overwrite=overwrite, job=job)
+    name, given = file_name(target, options or {})
+    if unknown := [option for option in given if option not in _OPTIONS]:
+        raise UsageError(f"no such option of this target: {unknown[0]}", hint=f"a folder has {', '.join(_OPTIONS)}")
+    if is_parts(name):
+        return _parts_sink(name, given, overwrite=overwrite, job=job)
+    if given:
+        raise UsageError(
+            f"only a folder of parts has this option: {next(iter(given))}: {target}",
+            hint="its name has {part} in it, or ends with /",
+        )
+    suffix, form, packing = _format(name, target)
+    if suffix in _LINES:
+        return LinesSink(name, packing, overwrite=overwrite)
+    return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
+
+
+def is_parts(name: str) -> bool:
+    """Whether a name means a folder of parts."""
+    path = name.partition("?")[0]
+    return path.endswith("/") or "{part}" in path
+
+
+def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """What the frontier keeps of a target, the same for the same place; and its options.
+
+    Not made absolute: a folder with its crawl and its results may be moved as a whole.
+    """
+    if not is_parts(text):
+        return os.path.normpath(text) if text else "", dict(options)
+    path, _, query = text.partition("?")
+    try:
+        given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
+    except ValueError as error:
+        raise UsageError(f"not a target: {text}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE") from error
+    if path.endswith("/") and given.get("format"):
+        path += f"{_DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
+    shown = urlencode(sorted(given.items()))
+    return os.path.normpath(path) + ("/" if path.endswith("/") else "") + (shown and f"?{shown}"), given
+
+
+def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str) -> PartsSink:
+    path = name.partition("?")[0]
+    folder, _, pattern = path.rpartition("/")
+    if "{" in folder:
+        raise UsageError(f"only the name of the file has placeholders, not its folder: {name}", hint="FOLDER/{part}…")
+    if "format" in options or not pattern:
+        raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
+    _, form, packing = _format(pattern, name)
+    return PartsSink(
+        name,
+        Path(folder),
+        PartNames(pattern, job=job, node=socket.gethostname()),
+        form,
+        packing,
+        part_bytes=int(_number(options, "part_bytes", PART_BYTES)),
+        part_seconds=_number(options, "part_seconds", 0.0),
+        overwrite=overwrite,
+        job=job,
+    )
+
+
+def _number(options: dict[str, str], name: str, default: float) -> float:
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf") or (name in options and value == 0):
+        raise UsageError(f"not a number above 0: {name}={options[name]}", hint=f"for example {name}=3600")
+    return value
+
+
+def _format(name: str, target: str) -> tuple[str, Form, Packing]:
+    """By the end of its name: the suffix, the form, the packing."""
+    lower = name.rpartition("/")[2].lower()
+    for ending, packing in reversed(PACKINGS.items()):
+        plain = lower.removesuffix(ending)
+        for suffix, form in _FORMS.items():
+            if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
+                return suffix, form(), packing()
     raise UsageError(
         f"no format for this file of results: {target or '(empty)'}",
-        hint=f"its name ends with one of {' '.join(FORMATS)}, all but the last with .gz or .zst behind it if you like;"
+        hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
         " or it is - for standard output",
     )

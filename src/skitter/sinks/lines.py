@@ -7,8 +7,9 @@ apart when the next batch comes, because a batch of ours comes again; only that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import BinaryIO
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
@@ -54,6 +55,16 @@ def _chunks(file: AppendFile, start: int) -> Iterator[bytes]:
     while data := file.read(start, _CHUNK):
         start += len(data)
         yield data
+
+
+class JsonLines:
+    """The form of a part of JSON lines."""
+
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        yield from file
+
+    def render(self, lines: Callable[[], Iterator[bytes]], out: BinaryIO) -> None:
+        out.writelines(lines())
 
 
 class LinesSink:

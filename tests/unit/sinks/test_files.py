@@ -13,7 +13,6 @@ import pytest
 
 from skitter.errors import SinkError, UsageError
 from skitter.sinks.contract import Sink
-from skitter.sinks.files import FORMATS as FORMAT_SUFFIXES
 from skitter.sinks.files import SUFFIXES, file_sink
 
 NAMES = [
@@ -54,12 +53,12 @@ except SinkError as error:
 
 
 @pytest.mark.parametrize(
-    "target", ["out.xml", "out", "", "out.gz", "out.csv.bz2", "out.parquet.gz", "out.jsonl/", "s3://bucket/x", "jsonl"]
+    "target", ["out.xml", "out", "", "out.gz", "out.csv.bz2", "out.parquet.gz", "s3://bucket/x", "jsonl"]
 )
 def test_an_unknown_suffix_is_a_usage_error_that_lists_the_known(target):
     with pytest.raises(UsageError) as raised:
         file_sink(target, overwrite=False)
-    assert all(suffix in raised.value.hint for suffix in (*FORMAT_SUFFIXES, ".gz", ".zst"))
+    assert all(part in raised.value.hint for suffix in SUFFIXES for part in suffix.split(".")[1:])
 
 
 def test_every_suffix_has_a_sink_that_says_whether_it_is_exact():
