@@ -64,12 +64,15 @@ class Gzip:
 
     suffix = ".gz"
 
+    def __init__(self, level: int = 6) -> None:
+        self._level = level
+
     def pack(self, data: bytes) -> bytes:
-        packer = zlib.compressobj(level=6, wbits=_GZIP)
+        packer = zlib.compressobj(level=self._level, wbits=_GZIP)
         return packer.compress(data) + packer.flush()
 
     def packed(self, out: BinaryIO) -> AbstractContextManager[BinaryIO]:
-        packer = zlib.compressobj(level=6, wbits=_GZIP)
+        packer = zlib.compressobj(level=self._level, wbits=_GZIP)
         return _through(out, packer.compress, packer.flush)
 
     def unpack(self, chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -80,18 +80,20 @@ class PartsSink:
         form: Form,
         packing: Packing,
         *,
+        encode: Callable[[Sequence[Item]], bytes] = json_lines,
         part_bytes: int = PART_BYTES,
         part_seconds: float = 0.0,
         overwrite: bool,
         job: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """A part is closed when its rows, as JSON lines, have that many bytes, or it is that old (0: never)."""
+        """A part is closed when its rows, as they are encoded, have that many bytes, or it is that old (0: never)."""
         self.target = target
         self._folder = folder
         self._names = names
         self._form = form
         self._packing = packing
+        self._encode = encode
         self._part_bytes = part_bytes
         self._part_seconds = part_seconds
         self._overwrite = overwrite
@@ -156,13 +158,14 @@ class PartsSink:
 
     def write(self, items: Sequence[Item]) -> bytes:
         self._let_go_of_the_part_before()
-        if items:
+        rows = self._encode(items) if items else b""
+        if rows:
             if self._is_full():
                 self._roll()
             if not self._file:
                 self._begun_at = self._clock()
                 self._file = self._names.name(self._number, self._begun_at)
-            self._opened().append(json_lines(items))
+            self._opened().append(rows)
         return self._mark()
 
     def _is_full(self) -> bool:
