@@ -27,6 +27,7 @@ COMMANDS = {
     "why": "what became of one URL, and why",
     "jobs": "which jobs there are, and how they stand",
     "drop": "remove a job and everything of it",
+    "plan": "how many workers, shards and machines a crawl needs",
 }
 MODULES = {"jobs": "jobs_command"}
 """Where a command's module is not called as the command is."""

@@ -158,6 +158,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
 
+    @property
+    def items(self) -> int:
+        """Records that pages yielded; what could not be stored is not among them."""
+        return self.tally.get("items", 0) - self.tally.get("rejected", 0)
+
+    @property
+    def rejected(self) -> int:
+        """Items that could not be stored, and those that a target would not take."""
+        return self.tally.get("rejected", 0) + sum(sink.rejected for sink in self.sinks)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Items that item functions have dropped, by reason."""
+        return {name.partition(":")[2]: n for name, n in self.tally.items() if name.startswith("dropped:") and n}
+
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of one request."""
@@ -213,7 +228,7 @@ class Item(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """The same for the same item of the same page, however often the page is fetched."""
-        return f"{self.request_id:016x}-{self.place}"
+        return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

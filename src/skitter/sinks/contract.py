@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from skitter.model.job import Item, SinkProgress
 from skitter.model.page import Page
@@ -89,3 +91,23 @@ class Archive(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that a target will never hold: one line of a rejects file."""
+
+    reason: str
+    target: str
+    key: str
+    """Of the item: a line that is there twice after a crash has it twice."""
+    url: str = ""
+    """Of its page, where it is known."""
+    record: Any
+
+
+class Rejects(Protocol):
+    """Where rejected items go. Called from the thread of their sink."""
+
+    def add(self, rejected: Sequence[Rejected]) -> None:
+        """Durable when it returns; raises SinkError."""
+        ...
