@@ -28,6 +28,7 @@ from skitter.model.worker import Doing, WorkerCard
 from skitter.observe import events
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
@@ -68,11 +69,12 @@ class Worker:
         stay: bool = False,
         card: WorkerCard | None = None,
         url_table: int = -1,
+        archive: Archive | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
-        this node know together (``shared_urls``).
+        this node know together (``shared_urls``). ``archive``: where its pages are written before they are committed.
         """
         self.id = worker_id
         self.watch = Watch()
@@ -84,7 +86,7 @@ class Worker:
         self._run = job.run
         shared = SharedUrls(url_table, job.secret, job.run) if url_table >= 0 else None
         known = KnownUrls(settings.limits.max_known_urls, shared)
-        self._handover = Handover(worker_id, source, known)
+        self._handover = Handover(worker_id, source, known, archive)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
@@ -95,7 +97,7 @@ class Worker:
             callback_seconds=callback_seconds, commit_part=self._commit_part, item_functions=self._item_functions
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
+        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
         self._wake = asyncio.Event()
