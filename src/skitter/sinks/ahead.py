@@ -33,16 +33,19 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.end = 0
-        """With what is on its way."""
         self.waiting: list[bytes] = []
         self.epochs: set[int] = set()
         """Of the leases whose pages are here and may still be committed."""
+        self._is_kept = False
         self._file = AppendFile(path, str(path))
+        # Not 0: a process may work for a job twice, and both times under the same name.
+        self.end = self._file.end
+        """With what is on its way."""
 
     def flush(self, data: bytes) -> None:
-        if not self._file.end:
+        if not self._is_kept:
             self._file.keep()
+            self._is_kept = True
         self._file.append(data)
 
     def close(self) -> None:
