@@ -17,6 +17,7 @@ from skitter.app.archiving import archives_here
 from skitter.app.backends import is_shared, open_frontier
 from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
 from skitter.app.plan import CrawlPlan, Summary, job_settings
+from skitter.app.relief import relieving
 from skitter.app.stop import Stop
 from skitter.app.supervised import work_supervised
 from skitter.app.watching import Watching
@@ -110,6 +111,7 @@ async def run_worker(
     on_event: OnEvent,
     verbosity: int = 0,
     event_level: int = events.Level.INFO,
+    sink_password: str | None = None,
 ) -> Summary:
     """Join a job that exists until it is finished; with ``stay``, wait for it and for more."""
     if not is_shared(frontier):
@@ -134,7 +136,10 @@ async def run_worker(
                 verbosity=verbosity,
                 event_level=event_level,
             )
-            async with _reporting(store, on_report, on_event) as watching:
+            async with (
+                _reporting(store, on_report, on_event) as watching,
+                relieving(store, job, sink_password, stop, on_event),
+            ):
                 working = work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
                 await _work_with_archive(working, store, job, stop, on_event)
             report = await store.report()

@@ -345,6 +345,21 @@ SINK_ELSEWHERE = _kind(
     owner="who serves it",
 )
 
+SINK_TAKEN_OVER = _kind(
+    "sink.taken_over",
+    Level.NOTICE,
+    "nobody wrote to {target} any more: this node does now",
+    "The process that served a target is gone, and a node that works for the job goes on in its place.",
+    target="of the sink",
+)
+SINK_LEFT = _kind(
+    "sink.left",
+    Level.WARNING,
+    "nobody writes to {target}, and this node cannot: {reason}",
+    "A target is served by nobody, and this node lacks what it takes (its password, its driver).",
+    target="of the sink",
+    reason="what happened",
+)
 SINK_AWAY = _kind(
     "sink.away",
     Level.WARNING,

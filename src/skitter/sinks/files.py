@@ -61,7 +61,7 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
         return _archive_sink(name, *archive, given, overwrite=overwrite, job=job)
     if is_parts(name):
         return _parts_sink(name, given, overwrite=overwrite, job=job)
-    suffix, form, packing = _format(name, target)
+    suffix, form, packing = format_of(name, target)
     if suffix in _LINES:
         return LinesSink(name, packing, overwrite=overwrite)
     return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
@@ -143,7 +143,7 @@ def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str
     folder, pattern = _split(name)
     if "format" in options or not pattern:
         raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
-    _, form, packing = _format(pattern, name)
+    _, form, packing = format_of(pattern, name)
     return PartsSink(
         name,
         Path(folder),
@@ -167,7 +167,7 @@ def _number(options: dict[str, str], name: str, default: float) -> float:
     return value
 
 
-def _format(name: str, target: str) -> tuple[str, Form, Packing]:
+def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
     """By the end of its name: the suffix, the form, the packing."""
     lower = name.rpartition("/")[2].lower()
     for ending, packing in reversed(PACKINGS.items()):
@@ -176,7 +176,7 @@ def _format(name: str, target: str) -> tuple[str, Form, Packing]:
             if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
                 return suffix, form(), packing()
     raise UsageError(
-        f"no format for this file of results: {target or '(empty)'}",
+        f"no format for this file of results: {target or name or '(empty)'}",
         hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
         " with .warc or .warc.gz; or it is - for standard output",
     )

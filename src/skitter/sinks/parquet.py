@@ -44,7 +44,8 @@ class ParquetTable:
         encoder = msgspec.json.Encoder(enc_hook=str)
         try:
             for batch in pq.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS):
-                yield encoder.encode_lines(batch.to_pylist())
+                for row in batch.to_pylist():
+                    yield encoder.encode(row) + b"\n"
         except pa.ArrowException as error:
             raise ValueError(f"it is not a Parquet file: {error}") from error
 

@@ -39,6 +39,15 @@ LONGEST_AWAY_SECONDS = 30.0
 """Between two tries of a target that is away: doubling from the first to the second, with jitter."""
 
 
+STALE_SECONDS = 15.0
+"""Before a batch is written, the ownership was renewed at most this long ago: a process that stood still meanwhile asks
+again, because another one may have the target now. Half of its time."""
+
+
+class _StaleError(Exception):
+    """Too long since the ownership was renewed."""
+
+
 class _Batch:
     """Items on their way to the target. Kept until they are recorded: whoever waits for them may be cancelled, and a
     target that was away gets the same ones again."""
@@ -88,6 +97,8 @@ class Feed:
         self._progress = SinkProgress()
         self._thread: ThreadPoolExecutor | None = None
         self._owns = False
+        self._kept_at = 0.0
+        """When the ownership was certain for the last time, by this process's clock."""
         # Two batches at a time would be written out of order.
         self._turn = asyncio.Lock()
         self._batch: _Batch | None = None
@@ -104,13 +115,14 @@ class Feed:
         if self._thread is None:
             await self.take()
         # After the target: the ownership may be this machine's, and so another process's that is at work.
+        asked_at = time.monotonic()
         progress = await self._outbox.open_sink(self._sink.target, self._owner)
         if progress is None:
             raise SinkError(
                 f"another process delivers to this target: {self._sink.target}",
                 hint="wait until it ends (30 seconds if it was killed), or give another target with -o",
             )
-        self._owns = True
+        self._owns, self._kept_at = True, asked_at
         opened = SinkProgress(progress.position) if anew else progress
         mark = await self._in_thread(lambda: self._sink.open(opened))
         # Recorded before the first write: what a crash leaves behind this mark is known to be ours.
@@ -141,6 +153,10 @@ class Feed:
                 batch.writing = self._submit(lambda: self._write(batch))
             try:
                 mark = await self._result(batch.writing)
+            except _StaleError:
+                batch.writing = None
+                await self._items(0)
+                return 0
             except SinkAwayError as error:
                 batch.writing = None
                 await self._goes_away(error)
@@ -159,9 +175,7 @@ class Feed:
             return batch.size
 
     async def _next(self) -> _Batch | None:
-        items = await self._outbox.items(self._sink.target, self._owner, self._size)
-        if items is None:
-            raise self._lost()
+        items = await self._items(self._size)
         if not items:
             return None
         lacking = self._repeats.without(items, self._progress.position)
@@ -174,6 +188,8 @@ class Feed:
             self._reject(batch, [self._never_stored(item) for item in batch.unstored])
             batch.unstored = []
         while batch.items:
+            if time.monotonic() - self._kept_at > STALE_SECONDS:
+                raise _StaleError
             try:
                 return self._sink.write(batch.items)
             except BadItemsError as error:
@@ -213,7 +229,7 @@ class Feed:
         )
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        while await self.deliver() or self._away is not None:
+        while await self.deliver() or self._away is not None or self._batch is not None:
             if self._away is not None:
                 await self._wait_for_target(hurry)
 
@@ -279,8 +295,8 @@ class Feed:
                 self.nudged.clear()
                 if hurry is None:
                     return
-            elif await self._outbox.items(self._sink.target, self._owner, 0) is None:
-                raise self._lost()
+            else:
+                await self._items(0)
 
     # ---- small change
 
@@ -291,10 +307,20 @@ class Feed:
                 await self.nudged.wait()
         return self.nudged.is_set()
 
+    async def _items(self, limit: int) -> list[Item]:
+        """The next ones; it keeps the ownership, or finds it lost."""
+        asked_at = time.monotonic()
+        items = await self._outbox.items(self._sink.target, self._owner, limit)
+        if items is None:
+            raise self._lost()
+        self._kept_at = asked_at
+        return items
+
     async def _record(self, progress: SinkProgress) -> None:
+        asked_at = time.monotonic()
         if not await self._outbox.items_done(self._sink.target, self._owner, progress):
             raise self._lost()
-        self._progress = progress
+        self._progress, self._kept_at = progress, asked_at
 
     def _lost(self) -> SinkError:
         return SinkError(
@@ -315,4 +341,6 @@ class Feed:
             done, _ = await asyncio.wait({working}, timeout=KEEP_SECONDS)
             if done:
                 return working.result()
-            await self._outbox.items(self._sink.target, self._owner, 0)
+            asked_at = time.monotonic()
+            if await self._outbox.items(self._sink.target, self._owner, 0) is not None:
+                self._kept_at = asked_at
