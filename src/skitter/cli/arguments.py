@@ -126,7 +126,7 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
         "--output",
         action=_OutputAction,
         metavar="FILE",
-        help='results: .jsonl, .jsonl.gz, .json or .csv; "-" is JSON lines on stdout; may be repeated',
+        help='results: .jsonl, .json, .csv, .parquet …; .warc.gz: pages; "-" is JSON lines on stdout; may be repeated',
     )
     if overwrite:
         parser.add_argument(

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError, LateError
+from skitter.errors import FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model.job import Job, State
@@ -332,8 +332,8 @@ class Worker:
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
             self._handover.drop(lease)
-        elif isinstance(error, FrontierError):
-            # The store's fault, not the page's: it will be fetched again.
+        elif isinstance(error, FrontierError | SinkError):
+            # The store's fault or the archive's, not the page's: it will be fetched again.
             self.fail(error)
         else:
             text = "".join(traceback.format_exception(error))

@@ -19,7 +19,7 @@ from skitter.model.archive import Archived, archived, is_archived
 from skitter.model.job import Item, SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.sinks import archive
+from skitter.sinks import pages as pages_module
 from skitter.sinks.ahead import WrittenAhead
 from skitter.sinks.contract import PageSink
 from skitter.sinks.files import file_sink
@@ -173,7 +173,7 @@ async def test_a_payload_that_is_there_already_becomes_a_revisit(tmp_path, name)
 
 
 async def test_payloads_are_remembered_up_to_a_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "REMEMBERED", 2)
+    monkeypatch.setattr(pages_module, "REMEMBERED", 2)
     job = Job(tmp_path / "pages.warc").open()
     for number, body in enumerate([b"a", b"b", b"c", b"a", b"c"]):
         job.write(await job.add(page(number, body)))
