@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -34,6 +35,8 @@ def ended(process: subprocess.Popen[str]) -> None:
 
 def pages(path: Path) -> Counter[str]:
     kinds = WarcRecordType.response | WarcRecordType.revisit
+    if not path.exists():
+        return Counter()
     with path.open("rb") as stream:
         records = ArchiveIterator(stream, record_types=kinds, verify_digests=True)
         return Counter(canonical(record.headers["WARC-Target-URI"]) for record in records)
@@ -71,3 +74,24 @@ def test_two_machines_have_an_archive_each(skitter, tmp_path, killed):
     assert second
     assert first + second == Counter(expected.done)
     assert len((one / "out.jsonl").read_text().splitlines()) == len(expected.done)
+
+
+def test_a_machine_that_stays_completes_its_archive_with_each_run(skitter, tmp_path):
+    place = ("--frontier", f"sqlite:{tmp_path}/x.db", "--job", "two")
+    one, other = tmp_path / "one", tmp_path / "other"
+    few = ("--concurrency", 2, "-q")
+    with served(SPEC) as web:
+        worker = machine(skitter, other, "worker", *place, "--stay", *few)
+        try:
+            for run in (1, 2):
+                begun = 0
+                while begun != run:  # the other machine may have to complete the run before
+                    crawl = machine(skitter, one, "crawl", *web.urls, "-o", "pages.warc.gz", *place, *few, "--json")
+                    begun = json.loads(crawl.communicate(timeout=100)[0])["run"]
+                while skitter.json("status", *place)["undelivered"]:
+                    time.sleep(0.1)
+                both = pages(one / "pages.warc.gz") + pages(other / "pages.warc.gz")
+                assert both == Counter(dict.fromkeys(web.expected().done, run))
+        finally:
+            os.killpg(worker.pid, signal.SIGKILL)
+            worker.communicate()

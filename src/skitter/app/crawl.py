@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from skitter._version import __version__
-from skitter.app.archiving import archives_here
 from skitter.app.backends import is_shared, open_frontier
 from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
+from skitter.app.own_archive import archiving
 from skitter.app.plan import CrawlPlan, Summary, job_settings
 from skitter.app.relief import relieving
 from skitter.app.stop import Stop
@@ -26,7 +26,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
 from skitter.observe import events
 from skitter.settings import Settings
-from skitter.sinks.targets import parse_target, sink_of
+from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import code_of
 from skitter.worker.identity import is_dead
@@ -139,9 +139,9 @@ async def run_worker(
             async with (
                 _reporting(store, on_report, on_event) as watching,
                 relieving(store, job, sink_password, stop, on_event),
+                archiving(store, job, stop, on_event),
             ):
-                working = work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
-                await _work_with_archive(working, store, job, stop, on_event)
+                await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
             report = await store.report()
             watching.look(report)
             on_report(report)
@@ -149,39 +149,6 @@ async def run_worker(
 
 
 # ---- the parts
-
-
-async def _work_with_archive(
-    working: Coroutine[Any, Any, None], frontier: Frontier, job: str, stop: Stop, on_event: OnEvent
-) -> None:
-    """What this machine archives nobody else can deliver; all other targets are the business of ``crawl``."""
-    report = await frontier.report()
-    served = [seen.target for seen in report.sinks if seen.owner]
-    sinks = [sink_of(parse_target(name, job=job)) for name in archives_here(report) if name not in served]
-    if not sinks:
-        await working
-        return
-    delivery = delivery_of(frontier, sinks, job, on_event)
-    try:
-        with _closed_on_error(working):
-            await delivery.take()
-            await delivery.open()
-        await work_and_deliver(working, delivery, stop, on_event)
-        if not stop.forced:
-            state = (await frontier.report()).job.state
-            await finish_delivery(delivery, stop, complete=state is State.FINISHED)
-    finally:
-        await delivery.close()
-
-
-@contextlib.contextmanager
-def _closed_on_error(working: Coroutine[Any, Any, None]) -> Iterator[None]:
-    """Work that was not begun is said so, or Python warns of it."""
-    try:
-        yield
-    except BaseException:
-        working.close()
-        raise
 
 
 @asynccontextmanager
