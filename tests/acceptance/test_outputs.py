@@ -78,6 +78,23 @@ def answered(path: Path) -> list[tuple[str, int]]:
         ]
 
 
+@pytest.fixture(params=["sqlite", "redis", "memory"])
+def frontier(request, services, tmp_path) -> str:
+    """Where a job of its own is kept."""
+    if request.param == "redis":
+        return services.need("redis")["url"]
+    return f"sqlite:{tmp_path}/x.db" if request.param == "sqlite" else "memory:"
+
+
+def test_an_archive_and_items_are_told_apart_on_every_frontier(skitter, frontier, tmp_path) -> None:
+    with served(WebSpec.plain(hosts=2, pages_per_host=30)) as web:
+        place = ("--frontier", frontier, "--job", tmp_path.name)
+        summary = skitter.json("crawl", *web.urls, "-o", "pages.warc.gz", "-o", "out.jsonl", *place)
+    assert summary["items"] == len(skitter.lines("out.jsonl")) == 60
+    check(skitter.folder / "pages.warc.gz")
+    assert len(answered(skitter.folder / "pages.warc.gz")) == 60
+
+
 @pytest.mark.parametrize("target", ["pages.warc.gz", "pages.warc", "pages/{job}-{part}.warc.gz?part_bytes=20000"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_answer_is_in_the_archive_once(skitter, target, workers) -> None:

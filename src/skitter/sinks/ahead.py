@@ -18,7 +18,7 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.sinks.disk import AppendFile, made_folder
 from skitter.sinks.packing import Gzip
-from skitter.sinks.warc import date_of, new_id, request_record, response_record, sha1
+from skitter.sinks.warc import date_of, new_id, request_record, response_record, sha1, target_uri
 
 FILE_BYTES = 64 << 20
 _LARGE = 200_000
@@ -86,7 +86,7 @@ class WrittenAhead:
             offset=file.end,
             request_bytes=len(asked),
             response_bytes=len(answered),
-            url=page.url,
+            url=target_uri(page),
             date=date,
             record_id=response_id,
             payload_digest=sha1(page.body) if page.body else b"",

@@ -47,10 +47,10 @@ def warcinfo() -> bytes:
 
 def request_record(request: Request, page: Page, sent: Mapping[str, str], *, date: str, response_id: str) -> bytes:
     """What libcurl was asked to send; ``sent`` are headers that every request has."""
-    parts = urlsplit(page.url)
+    parts = urlsplit(target_uri(page))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     given = {name.lower() for name in request.headers}
-    headers = [("Host", parts.netloc.rpartition("@")[2])]
+    headers = [("Host", parts.netloc)]
     headers += [(name, value) for name, value in sent.items() if name.lower() not in given]
     headers += [(name, value) for name, value in request.headers.items() if name.lower() not in _PRIVATE]
     if request.body:
@@ -59,7 +59,7 @@ def request_record(request: Request, page: Page, sent: Mapping[str, str], *, dat
     head = [
         ("WARC-Record-ID", new_id()),
         ("WARC-Date", date),
-        ("WARC-Target-URI", page.url),
+        ("WARC-Target-URI", target_uri(page)),
         ("WARC-Concurrent-To", response_id),
         *_address(page),
         ("Content-Type", "application/http; msgtype=request"),
@@ -73,7 +73,7 @@ def response_record(page: Page, *, date: str, response_id: str) -> bytes:
     head = [
         ("WARC-Record-ID", response_id),
         ("WARC-Date", date),
-        ("WARC-Target-URI", page.url),
+        ("WARC-Target-URI", target_uri(page)),
         *_address(page),
         ("WARC-Payload-Digest", digest(page.body)),
         ("Content-Type", "application/http; msgtype=response"),
@@ -100,6 +100,13 @@ def revisit_record(response: bytes, original_url: str, original_date: str, origi
         ("WARC-Refers-To-Date", original_date),
     ]
     return record("revisit", head, http_head)
+
+
+def target_uri(page: Page) -> str:
+    """Its URL, without a user and a password."""
+    scheme, slashes, rest = page.url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return scheme + slashes + authority.rpartition("@")[2] + slash + path
 
 
 def new_id() -> str:

@@ -136,6 +136,14 @@ async def test_a_page_is_a_request_and_a_response_that_name_each_other(tmp_path,
     assert answered[2] == b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nContent-Length: 6\r\n\r\npage 7"
 
 
+async def test_a_password_in_a_url_is_left_out(tmp_path):
+    path = tmp_path / "pages.warc"
+    job = Job(path).open()
+    job.write(await job.add(page(1, url="http://me:secret@a.example/@1"), page(2, b"page 1"))).finish()
+    assert answers(path) == ["http://a.example/@1", "http://a.example/2"]
+    assert b"secret" not in path.read_bytes()
+
+
 async def test_what_is_no_longer_so_has_another_name(tmp_path):
     path = tmp_path / "pages.warc.gz"
     job = Job(path).open()
