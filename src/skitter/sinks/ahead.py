@@ -1,13 +1,13 @@
 """Pages written ahead, in the worker: records go to a file of the worker's own, and the commit refers to them.
 
-Files are numbered, and the worker begins file n + 2 only when every page of file n was committed or given up. So the
-sink knows: once it has written a page of file n + 2, nobody will ask for file n.
+When a file is large the next one begins. Once it is known of each page of a file whether it was committed, their
+number is written beside it (``.total``), and the sink removes both when it has written that many. So nothing depends on
+the order in which a frontier hands references out. Files of a worker that died stay until the run is complete.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Container, Mapping
 from contextlib import suppress
@@ -16,14 +16,13 @@ from pathlib import Path
 from skitter.model.archive import Archived
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.sinks.disk import AppendFile, made_folder
+from skitter.sinks.disk import AppendFile, made_folder, mapped
 from skitter.sinks.packing import Gzip
 from skitter.sinks.warc import date_of, new_id, request_record, response_record, sha1, target_uri
 
 FILE_BYTES = 64 << 20
 _LARGE = 200_000
 """A body of this size is packed beside the loop: it takes some milliseconds."""
-_NAME = re.compile(r"(.+)-(\d{6,})\.warc\.gz")
 _PACKING = Gzip(level=4)
 """Two thirds of the time of level 6 and 3 % more bytes, for pages of 30 KB."""
 
@@ -34,10 +33,12 @@ class _File:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.waiting: list[bytes] = []
-        self.epochs: set[int] = set()
-        """Of the leases whose pages are here and may still be committed."""
+        self.open: set[int] = set()
+        """The epochs of the leases whose pages are here and may still be committed."""
+        self.committed = 0
         self._is_kept = False
         self._file = AppendFile(path, str(path))
+        self._was_there = self._file.was_there
         # Not 0: a process may work for a job twice, and both times under the same name.
         self.end = self._file.end
         """With what is on its way."""
@@ -47,6 +48,14 @@ class _File:
             self._file.keep()
             self._is_kept = True
         self._file.append(data)
+
+    def tell_total(self) -> None:
+        """Nothing more will be committed."""
+        if not self._was_there:
+            with mapped(str(self.path)):
+                unfinished = self.path.with_suffix(".new")
+                unfinished.write_text(str(self.committed))
+                unfinished.replace(total_of(self.path))
 
     def close(self) -> None:
         self._file.close()
@@ -66,7 +75,7 @@ class WrittenAhead:
         self._file_bytes = file_bytes
         self._number = 0
         self._files: list[_File] = []
-        """The one that grows is the last, and there is at most one before it."""
+        """The one that grows is the last."""
         self._turn = asyncio.Lock()
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
@@ -93,27 +102,36 @@ class WrittenAhead:
         )
         file.waiting += [asked, answered]
         file.end += len(asked) + len(answered)
-        file.epochs.add(epoch)
+        file.open.add(epoch)
         return reference.encoded()
 
     def _growing(self) -> _File:
-        files = self._files
-        if not files or (files[-1].end >= self._file_bytes and (len(files) == 1 or not files[0].epochs)):
+        if not self._files or self._files[-1].end >= self._file_bytes:
             self._number += 1
-            files.append(_File(self._folder / f"{self._worker}-{self._number:06}.warc.gz"))
-            while len(files) > 2:
-                files.pop(0).close()
-        return files[-1]
+            self._files.append(_File(self._folder / f"{self._worker}-{self._number:06}.warc.gz"))
+        return self._files[-1]
 
     async def sync(self, held: Container[int]) -> None:
         """Make everything durable that was added. ``held``: the leases that may still be committed."""
         async with self._turn:
             for file in self._files.copy():
+                # Before the rest is awaited: what is added meanwhile is of leases that are held.
+                file.open = {epoch for epoch in file.open if epoch in held}
                 if file.waiting:
                     data, file.waiting = b"".join(file.waiting), []
                     await asyncio.to_thread(file.flush, data)
-            for file in self._files:
-                file.epochs = {epoch for epoch in file.epochs if epoch in held}
+            for file in self._files[:-1]:
+                if not file.open and not file.waiting:
+                    file.tell_total()
+                    file.close()
+                    self._files.remove(file)
+
+    def committed(self, epoch: int) -> None:
+        """The page of this lease is in the frontier."""
+        for file in self._files:
+            if epoch in file.open:
+                file.open.remove(epoch)
+                file.committed += 1
 
     def close(self) -> None:
         """Let the files go; they stay."""
@@ -121,16 +139,16 @@ class WrittenAhead:
             self._files.pop().close()
 
 
-def used_up(file: str) -> list[Path]:
-    """The files that nobody will ask for, now that a page of this one is in the archive."""
-    path = Path(file)
-    found = _NAME.fullmatch(path.name)
-    if found is None:
-        return []
-    earlier = []
-    with suppress(OSError):
-        for name in os.listdir(path.parent):  # noqa: PTH208  names are all that is wanted
-            other = _NAME.fullmatch(name)
-            if other and other[1] == found[1] and int(other[2]) + 2 <= int(found[2]):
-                earlier.append(path.with_name(name))
-    return earlier
+def total_of(file: Path) -> Path:
+    """Where it is written how many pages of a file were committed."""
+    return file.with_suffix(".total")
+
+
+def remove_if_used_up(file: Path, pages: int) -> bool:
+    """Remove a file of which so many pages are in the archive, if there are no more; whether it is gone."""
+    with suppress(OSError, ValueError):
+        if int(total_of(file).read_text()) <= pages:
+            file.unlink(missing_ok=True)
+            total_of(file).unlink(missing_ok=True)
+            return True
+    return False

@@ -98,7 +98,11 @@ class WarcSink:
                 self._to_the_end(file)
             self._tail = False
         if records := self._records.of(items):
-            file.append(records)
+            try:
+                file.append(records)
+            except SinkError:
+                self._records.forget_last()
+                raise
         return self._mark(file)
 
     def finish(self) -> None:
@@ -168,7 +172,11 @@ class WarcPartsSink(PartsSink):
 
     def write(self, items: Sequence[Item]) -> bytes:
         self._records.let_go()  # the batch before is recorded
-        return super().write(items)
+        try:
+            return super().write(items)
+        except SinkError:
+            self._records.forget_last()
+            raise
 
     def close(self, *, complete: bool = False) -> None:
         super().close(complete=complete)

@@ -90,6 +90,10 @@ class Archive(Protocol):
         """
         ...
 
+    def committed(self, epoch: int) -> None:
+        """The commit of this lease was accepted: from now on its page may be asked for."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,7 +13,7 @@ import msgspec
 from skitter.errors import BadItemsError, SinkError
 from skitter.model.archive import Archived, archived
 from skitter.model.job import Item
-from skitter.sinks.ahead import used_up
+from skitter.sinks.ahead import remove_if_used_up
 from skitter.sinks.disk import mapped
 from skitter.sinks.packing import Gzip, Packing
 from skitter.sinks.warc import revisit_record, warcinfo
@@ -34,7 +34,10 @@ class Records:
         self._node = node
         self._originals: dict[bytes, tuple[str, Archived]] = {}
         """By payload digest: the key of the item, and the page."""
-        self._used: set[str] = set()
+        self._taken: dict[str, set[int]] = {}
+        """By file: the offsets of the pages that the archive holds."""
+        self._taking: list[tuple[str, int]] = []
+        """Of the last batch, which may not be recorded."""
 
     def info(self) -> bytes:
         """What stands before them."""
@@ -51,6 +54,7 @@ class Records:
     def of(self, items: Sequence[Item]) -> bytes:
         """Request and response, or request and revisit, of each page of this machine."""
         records: list[bytes] = []
+        taking: list[tuple[str, int]] = []
         with ExitStack() as open_files, mapped(self._target):
             files: dict[str, BinaryIO] = {}
             for item, page in self._ours(items):
@@ -62,7 +66,8 @@ class Records:
                 if len(answered) < page.response_bytes:
                     raise _gone(self._target, page.file)
                 records += [self._repacked(asked), self._answer(item, page, answered)]
-            self._used |= files.keys()
+                taking.append((page.file, page.offset))
+        self._taking = taking
         return b"".join(records)
 
     def _answer(self, item: Item, page: Archived, answered: bytes) -> bytes:
@@ -97,12 +102,16 @@ class Records:
         return iter(pages)
 
     def let_go(self) -> None:
-        """Everything that was asked for is recorded: what no other page can be in is removed."""
-        for file in self._used:
-            for path in used_up(file):
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
-        self._used.clear()
+        """The last batch is recorded: files whose pages are all in the archive are removed."""
+        for file, offset in self._taking:
+            self._taken.setdefault(file, set()).add(offset)
+        self._taking = []
+        for file in [file for file, pages in self._taken.items() if remove_if_used_up(Path(file), len(pages))]:
+            del self._taken[file]
+
+    def forget_last(self) -> None:
+        """The last batch could not be written."""
+        self._taking = []
 
 
 def _opened(page: Archived, target: str) -> BinaryIO:

@@ -79,6 +79,8 @@ class Handover:
             if not accepted:
                 log.warning("a commit came too late and was refused: %s", name_of(outcome.lease))
                 continue
+            if self._archive is not None:
+                self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)
             if outcome.error_class == "callback":
                 self._tell_failure(outcome)

@@ -34,6 +34,7 @@ class Kept:
     def __init__(self, failing: str = "") -> None:
         self.added: list[str] = []
         self.durable = 0
+        self.committed_epochs: list[int] = []
         self._failing = failing
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
@@ -46,6 +47,9 @@ class Kept:
         if self._failing == "sync":
             raise SinkError("the disk is full")
         self.durable = len(self.added)
+
+    def committed(self, epoch: int) -> None:
+        self.committed_epochs.append(epoch)
 
     def close(self) -> None:
         pass
@@ -95,6 +99,8 @@ async def test_a_page_is_durable_before_its_commit_refers_to_it(crawl: Any) -> N
     }
     assert await crawl.run(crawl.worker(source=Watched(), archive=archive)) is State.FINISHED
     assert len(archive.added) == 42
+    references = [archived(record) for record in await outbox(crawl) if is_archived(record)]
+    assert {int(each.file) for each in references} <= set(archive.committed_epochs)
 
 
 @pytest.mark.parametrize("failing", ["add", "sync"])
