@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Container
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from skitter.errors import SinkError
 from skitter.model.archive import Archived, archived, is_archived
 from skitter.model.job import State
 from skitter.model.page import Page
 from skitter.model.request import Request
+from skitter.sinks.ahead import WrittenAhead
+from skitter.sinks.archive import WarcSink
+from skitter.sinks.files import file_sink, here
 from skitter.spiders.base import Spider
+from skitter.worker.delivery import Delivery
 
 BASE = "http://a.example"
 
@@ -115,3 +122,30 @@ async def test_an_archive_that_cannot_be_written_ends_the_work_and_costs_no_page
     assert await crawl.run(crawl.worker("w2", archive=Kept())) is State.FINISHED
     pages = [archived(record).url for record in await outbox(crawl) if is_archived(record)]
     assert sorted(pages) == [BASE + "/0", BASE + "/x"]
+
+
+async def test_what_was_written_ahead_goes_while_the_crawl_goes_on(crawl: Any, tmp_path: Path) -> None:
+    sink = file_sink(f"{tmp_path}/pages.warc", overwrite=False, job="job")
+    assert isinstance(sink, WarcSink)
+    await crawl.begin(Pages())
+    await crawl.frontier.close_sink("out.jsonl", "", forget=True)
+    crawl.fetcher.answers |= {f"/{n}": (200, {}, f"<a href=/{n + 1}>{n}</a>".encode()) for n in range(200)}
+    delivery = Delivery(crawl.frontier, [sink], "test", batch=10)
+    await delivery.open()
+    ahead = WrittenAhead(sink.ahead, "w1", node=here(), sent={}, file_bytes=2000)
+    running, most = crawl.start(crawl.worker(archive=ahead)), 0
+    while not running.done() or await delivery.step():
+        await asyncio.sleep(0.001)
+        most = max(most, len(list(sink.ahead.glob("*.warc.gz"))))
+        await delivery.step()
+    assert running.result() is State.FINISHED
+    left = sorted(path.name for path in sink.ahead.iterdir())
+    assert len(left) < most <= 40
+    assert left[-1] > "w1-000040"
+    await delivery.finish()
+    ahead.close()
+    assert not sink.ahead.exists()
+    with (tmp_path / "pages.warc").open("rb") as file:
+        kinds = WarcRecordType.response | WarcRecordType.revisit
+        found = [record.headers["WARC-Target-URI"] for record in ArchiveIterator(file, record_types=kinds)]
+    assert found == [f"{BASE}/{n}" for n in range(201)]
