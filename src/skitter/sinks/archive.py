@@ -97,12 +97,11 @@ class WarcSink:
             else:
                 self._to_the_end(file)
             self._tail = False
-        if records := self._records.of(items):
-            try:
-                file.append(records)
-            except SinkError:
-                self._records.forget_last()
-                raise
+        try:
+            file.append(self._records.of(items))
+        except SinkError:
+            self._records.forget_last()
+            raise
         return self._mark(file)
 
     def finish(self) -> None:

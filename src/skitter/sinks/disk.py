@@ -10,7 +10,7 @@ import fcntl
 import os
 import select
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -149,19 +149,22 @@ class AppendFile:
             os.ftruncate(self._fd, end)
         self.end = end
 
-    def append(self, data: bytes) -> None:
-        """Durable when it returns; when it raises, the file ends where it did."""
+    def append(self, data: bytes | Iterable[bytes]) -> None:
+        """Durable when it returns; when it raises, the file ends where it did. What is large comes in pieces."""
+        size = 0
         with mapped(self._target):
             try:
                 os.lseek(self._fd, self.end, os.SEEK_SET)
-                write_all(self._fd, data)
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(self._fd, piece)
+                    size += len(piece)
                 os.fsync(self._fd)
-            except OSError:
+            except BaseException:
                 # If this fails too, the next open finds the tail and cuts it off.
                 with suppress(OSError):
                     os.ftruncate(self._fd, self.end)
                 raise
-        self.end += len(data)
+        self.end += size
 
     def keep(self) -> None:
         """Make the file's length and its name durable. Until then, a file that was made here goes when it is closed."""

@@ -51,10 +51,9 @@ class Records:
                 return self._repacked(file.read(page.request_bytes))
         return b""
 
-    def of(self, items: Sequence[Item]) -> bytes:
-        """Request and response, or request and revisit, of each page of this machine."""
-        records: list[bytes] = []
-        taking: list[tuple[str, int]] = []
+    def of(self, items: Sequence[Item]) -> Iterator[bytes]:
+        """Request and response, or request and revisit, of each page of this machine; one at a time is in memory."""
+        self._taking = []
         with ExitStack() as open_files, mapped(self._target):
             files: dict[str, BinaryIO] = {}
             for item, page in self._ours(items):
@@ -65,10 +64,9 @@ class Records:
                 asked, answered = file.read(page.request_bytes), file.read(page.response_bytes)
                 if len(answered) < page.response_bytes:
                     raise _gone(self._target, page.file)
-                records += [self._repacked(asked), self._answer(item, page, answered)]
-                taking.append((page.file, page.offset))
-        self._taking = taking
-        return b"".join(records)
+                yield self._repacked(asked)
+                yield self._answer(item, page, answered)
+                self._taking.append((page.file, page.offset))
 
     def _answer(self, item: Item, page: Archived, answered: bytes) -> bytes:
         known = self._originals.get(page.payload_digest) if page.payload_digest else None

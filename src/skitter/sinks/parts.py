@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -80,7 +81,7 @@ class PartsSink:
         form: Form,
         packing: Packing,
         *,
-        encode: Callable[[Sequence[Item]], bytes] = json_lines,
+        encode: Callable[[Sequence[Item]], Iterator[bytes]] = lambda items: iter((json_lines(items),)),
         part_bytes: int = PART_BYTES,
         part_seconds: float = 0.0,
         overwrite: bool,
@@ -158,14 +159,15 @@ class PartsSink:
 
     def write(self, items: Sequence[Item]) -> bytes:
         self._let_go_of_the_part_before()
-        rows = self._encode(items) if items else b""
-        if rows:
+        rows = self._encode(items) if items else iter(())
+        # There may be none for this target, and what is wrong with an item is said before anything is done.
+        if first := next(rows, b""):
             if self._is_full():
                 self._roll()
             if not self._file:
                 self._begun_at = self._clock()
                 self._file = self._names.name(self._number, self._begun_at)
-            self._opened().append(rows)
+            self._opened().append(chain((first,), rows))
         return self._mark()
 
     def _is_full(self) -> bool:

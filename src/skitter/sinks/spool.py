@@ -73,7 +73,7 @@ class Spool:
         self._start = len(msgspec.json.encode(header)) + 1
         self._file.cut(length)
 
-    def append(self, rows: bytes) -> None:
+    def append(self, rows: bytes | Iterable[bytes]) -> None:
         """Durable when it returns; when it raises, the spool ends where it did."""
         self._file.append(rows)
 

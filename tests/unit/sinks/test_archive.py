@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import socket
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -238,7 +240,8 @@ async def test_a_batch_that_could_not_be_written_is_written_in_full_the_next_tim
     job = Job(tmp_path / name).open()
     items = await job.add(page(1, b"same"), page(2, b"same"))
 
-    def fail(data):
+    def fail(pieces):
+        list(pieces)
         raise SinkError("the disk is full")
 
     with monkeypatch.context() as patch:
@@ -257,11 +260,28 @@ async def test_pages_of_other_machines_are_theirs(tmp_path):
     assert answers(tmp_path / "pages.warc.gz") == urls(1)
 
 
-async def test_what_is_no_page_is_a_bad_item(tmp_path):
-    job = Job(tmp_path / "pages.warc.gz").open()
+@pytest.mark.parametrize("name", ["pages.warc.gz", "{part}.warc.gz"])
+async def test_what_is_no_page_is_a_bad_item_and_nothing_is_written(tmp_path, name):
+    job = Job(tmp_path / name).open()
+    good = await job.add(page(1))
     with pytest.raises(BadItemsError) as raised:
-        job.sink.write([Item(5, 5, 0, b"\x91\x01")])
+        job.sink.write([*good, Item(5, 5, 0, b"\x91\x01")])
     assert list(raised.value.reasons) == [5]
+    job.write(good).finish()
+    assert answers(next(tmp_path.glob("*.warc.gz"))) == urls(1)
+
+
+@pytest.mark.parametrize("name", ["pages.warc.gz", "{part}.warc.gz"])
+async def test_a_batch_of_large_pages_is_not_held_in_memory(tmp_path, name):
+    job = Job(tmp_path / name).open()
+    items = [item for n in range(20) for item in await job.add(page(n, random.Random(n).randbytes(1 << 20)))]
+    tracemalloc.start()
+    job.write(items)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    job.finish()
+    assert most < 6 << 20
+    assert answers(next(tmp_path.glob("*.warc.gz"))) == urls(*range(20))
 
 
 async def test_a_process_that_works_for_a_job_twice_goes_on_in_its_file(tmp_path):
