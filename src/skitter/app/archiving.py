@@ -50,6 +50,6 @@ async def open_archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
         from skitter.fetch.headers import DEFAULT_HEADERS
         from skitter.sinks.ahead import WrittenAhead
 
-        sent = {"User-Agent": fetch.user_agent, **DEFAULT_HEADERS}
+        sent = {"User-Agent": fetch.agent, **DEFAULT_HEADERS}
         return WrittenAhead(sink.ahead, worker_id(), node=here(), sent=sent)
     return None
