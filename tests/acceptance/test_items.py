@@ -353,6 +353,38 @@ def test_a_worker_writes_to_a_target_whose_crawl_was_killed(skitter, site, until
     assert sorted(record["title"] for record in skitter.lines("file.jsonl")) == sorted(f"Book {n}" for n in range(40))
 
 
+def test_of_two_crawls_with_one_target_the_other_goes_on_when_the_first_is_killed(skitter, site, until) -> None:
+    skitter.write("mysink.py", LOCKED_SINK)
+    spider(skitter, PARSE)
+    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(60)))
+    for n in range(60):
+        site.page(f"/{n}", f"<h1>Book {n}</h1>")
+    command = (
+        "crawl",
+        "shop.py",
+        "-a",
+        f"base={site.base}",
+        "--delay",
+        0.05,
+        "-o",
+        "python:mysink:Writer?password=hush",
+    )
+    first = skitter.start(*command)
+    with first:
+        until(lambda: len(site.paths()) > 5, first)
+        second = skitter.start(*command)
+        with second:
+            until(lambda: skitter.json("status", "--job", "shop")["workers"] == 2, second)
+            os.killpg(first.pid, signal.SIGKILL)
+            first.communicate()
+            _, error = second.communicate(timeout=60)
+    assert second.returncode == 0, error
+    assert '"event":"sink.elsewhere"' in error
+    assert '"event":"sink.taken_over"' in error
+    assert {record["title"] for record in skitter.lines("sunk.jsonl")} == {f"Book {n}" for n in range(60)}
+    assert skitter.json("status", "--job", "shop")["undelivered"] == 0
+
+
 def test_a_process_of_its_own_delivers_until_the_job_is_over(skitter, site, until) -> None:
     spider(skitter, PARSE)
     site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(30)))

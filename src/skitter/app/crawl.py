@@ -17,7 +17,7 @@ from skitter.app.backends import is_shared, open_frontier
 from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
 from skitter.app.own_archive import archiving
 from skitter.app.plan import CrawlPlan, Summary, job_settings
-from skitter.app.relief import relieving
+from skitter.app.relief import Relief, relieving
 from skitter.app.stop import Stop
 from skitter.app.supervised import work_supervised
 from skitter.app.watching import Watching
@@ -88,7 +88,12 @@ async def run_crawl(
                         working = work_inline(plan, frontier, spider, stop)
                     else:
                         working = work_supervised(plan, frontier, stop, on_event)
-                    await work_and_deliver(working, delivery, stop, on_event)
+                    served = [sink.target for sink in sinks]
+                    others = Relief(
+                        frontier, plan.spec.name, plan.sink_password, on_event, named=plan.outputs, but_not=served
+                    )
+                    async with relieving(others, stop):
+                        await work_and_deliver(working, delivery, stop, on_event)
                     report = await frontier.report()
                     if not stop.forced:
                         await finish_delivery(delivery, stop, complete=report.job.state is State.FINISHED)
@@ -138,7 +143,7 @@ async def run_worker(
             )
             async with (
                 _reporting(store, on_report, on_event) as watching,
-                relieving(store, job, sink_password, stop, on_event),
+                relieving(Relief(store, job, sink_password, on_event), stop),
                 archiving(store, job, stop, on_event),
             ):
                 await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)

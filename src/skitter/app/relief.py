@@ -1,8 +1,8 @@
 """Any worker delivers: targets that nobody serves any more are served by a node that works for the job.
 
 A file belongs to the node that began with it, and standard output to its process. A database, an object store or a
-stream is the same from everywhere: when the process that started the crawl is gone, a node with ``skitter worker``
-takes its place, with the password that its own environment has.
+stream is the same from everywhere: when the process that serves it is gone, another node of the job takes its place.
+One that was given the same target knows its password; a ``skitter worker`` has the one of its environment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from skitter.app.delivering import OnEvent, delivery_of
 from skitter.app.stop import Stop
@@ -18,7 +18,7 @@ from skitter.errors import FrontierError, JobError, SinkError, SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import SinkSeen, State
 from skitter.observe import events
-from skitter.sinks.targets import parse_target, sink_of
+from skitter.sinks.targets import Target, parse_target, sink_of
 from skitter.worker.delivery import Delivery
 
 LOOK_SECONDS = 5.0
@@ -29,11 +29,23 @@ ALONE_SECONDS = 15.0
 class Relief:
     """Watches a job's targets, and serves those that were left."""
 
-    def __init__(self, frontier: Frontier, job: str, password: str | None, on_event: OnEvent) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        job: str,
+        password: str | None,
+        on_event: OnEvent,
+        *,
+        named: Sequence[Target] = (),
+        but_not: Collection[str] = (),
+    ) -> None:
+        """``named``: targets that are known here with all that belongs to them. ``but_not``: served already."""
         self._frontier = frontier
         self._job = job
         self._password = password
         self._on_event = on_event
+        self._named = {target.name: target for target in named}
+        self._but_not = frozenset(but_not)
         self._alone_since: dict[str, float] = {}
         self._given_up: set[str] = set()
         self._serving: dict[str, tuple[Delivery, asyncio.Task[None]]] = {}
@@ -73,8 +85,9 @@ class Relief:
         self._serving.clear()
 
     def _is_ours(self, sink: SinkSeen) -> bool:
-        """Whether it could be served from here."""
-        return sink.target not in self._given_up and parse_target(sink.target).scheme != ""
+        """Whether it could be served from here. Files, and databases that are files, are where they were begun."""
+        apart = sink.target in self._given_up or sink.target in self._but_not
+        return not apart and parse_target(sink.target).scheme not in ("", "sqlite")
 
     def _is_left(self, sink: SinkSeen) -> bool:
         if sink.owner or not self._is_ours(sink):
@@ -90,7 +103,8 @@ class Relief:
             await asyncio.wait([task])
             await delivery.close()
         try:
-            sink = sink_of(parse_target(name, job=self._job, password=self._password))
+            target = self._named.get(name) or parse_target(name, job=self._job, password=self._password)
+            sink = sink_of(target)
             delivery = delivery_of(self._frontier, [sink], self._job, self._on_event)
             await delivery.open()
         except (FrontierError, JobError):
@@ -105,11 +119,8 @@ class Relief:
 
 
 @contextlib.asynccontextmanager
-async def relieving(
-    frontier: Frontier, job: str, password: str | None, stop: Stop, on_event: OnEvent
-) -> AsyncIterator[None]:
+async def relieving(relief: Relief, stop: Stop) -> AsyncIterator[None]:
     """While the body works for the job; what is served then is written to its end, unless it is forced to leave."""
-    relief = Relief(frontier, job, password, on_event)
     watching = asyncio.create_task(relief.watch())
     try:
         yield
