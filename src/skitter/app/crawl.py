@@ -15,6 +15,7 @@ import msgspec
 from skitter._version import __version__
 from skitter.app.backends import is_shared, open_frontier
 from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
+from skitter.app.own_archive import archiving
 from skitter.app.plan import CrawlPlan, Summary, job_settings
 from skitter.app.relief import Relief, relieving
 from skitter.app.stop import Stop
@@ -143,6 +144,7 @@ async def run_worker(
             async with (
                 _reporting(store, on_report, on_event) as watching,
                 relieving(Relief(store, job, sink_password, on_event), stop),
+                archiving(store, job, stop, on_event),
             ):
                 await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
             report = await store.report()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.app.archiving import archives_here, is_elsewhere, only_one_archive
 from skitter.app.stop import Stop
 from skitter.errors import JobError, SinkError
 from skitter.frontier.contract import Frontier
@@ -36,12 +37,16 @@ async def sinks_to_serve(
     try:
         report = await frontier.report()
     except JobError:
-        return [sink_of(target) for target in named]
+        return only_one_archive(sink_of(target) for target in named)
     goes_on = not fresh and (report.job.state is not State.FINISHED or report.undelivered > 0)
     kept = [seen.target for seen in report.sinks] if goes_on else []
     # By the name that the frontier has, which for a file may be made of the target's pattern.
     sinks = {sink.target: sink for sink in (sink_of(as_kept(target, kept)) for target in named)}
+    for archive in archives_here(report) if goes_on else ():
+        sinks.setdefault(archive, sink_of(parse_target(archive, job=job)))
     for seen in report.sinks:
+        if is_elsewhere(seen.target):
+            continue
         if seen.owner:
             if sinks.pop(seen.target, None):
                 on_event(events.SINK_ELSEWHERE(target=seen.target, owner=seen.owner))
@@ -51,8 +56,9 @@ async def sinks_to_serve(
                 await frontier.open_sink(seen.target, worker_id())
                 await frontier.close_sink(seen.target, worker_id(), forget=True)
             else:
-                sinks[seen.target] = _Remembered(sink_of(parse_target(seen.target, job=job, password=password)))
-    return list(sinks.values())
+                target = parse_target(seen.target, job=job, password=password)
+                sinks[seen.target] = _Remembered(sink_of(target)) if target.scheme else sink_of(target)
+    return only_one_archive(sinks.values())
 
 
 def as_kept(target: Target, kept: Sequence[str]) -> Target:

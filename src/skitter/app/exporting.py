@@ -14,9 +14,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from skitter.app.crawl import opened
 from skitter.app.delivering import OnEvent, finish_delivery
 from skitter.app.stop import Stop
+from skitter.errors import UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Item, SinkProgress
+from skitter.sinks.contract import PageSink
 from skitter.sinks.reading import records_of
 from skitter.sinks.rejects import rejects_of
 from skitter.sinks.targets import Target, sink_of
@@ -43,9 +45,12 @@ async def _write(source: Source, outputs: Sequence[Target], on_event: OnEvent) -
     # One after the other, each from the beginning: nothing has to be kept for the slower ones.
     for target in outputs:
         stop = Stop(on_event)
+        sink = sink_of(target)
+        if isinstance(sink, PageSink):
+            raise UsageError(f"an archive holds pages, not items: {target.name}", hint="give another format")
         delivery = Delivery(
             _Outbox(source()),
-            [sink_of(target)],
+            [sink],
             "export",
             rejects=lambda sink: rejects_of(sink, "export"),
             on_event=on_event,

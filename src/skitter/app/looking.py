@@ -9,6 +9,7 @@ from skitter.app.crawl import opened
 from skitter.app.exporting import of_outbox
 from skitter.extract.items import decode_item
 from skitter.extract.rejects import is_reject
+from skitter.model.archive import is_archived
 from skitter.sinks.reading import is_readable, records_of
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -86,7 +87,7 @@ async def look_at_job(frontier: str, job: str, *, sample: int, most: int) -> Loo
             look = Look("outbox", sample, most)
             async for items in of_outbox(store, most):
                 for item in items:
-                    if not is_reject(item.record):
+                    if not (is_reject(item.record) or is_archived(item.record)):
                         look.at(decode_item(item.record))
         look.undelivered = report.undelivered
         return look

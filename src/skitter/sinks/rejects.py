@@ -25,7 +25,7 @@ _ENCODER = msgspec.json.Encoder()
 def rejects_of(sink: Sink, job: str) -> RejectsFile:
     """The file for the rejects of this sink; it is made with its first line."""
     target = parse_target(sink.target)
-    is_file = not target.scheme and sink.target != StdoutSink.target
+    is_file = not target.scheme and sink.target != StdoutSink.target and "{part}" not in sink.target
     return RejectsFile(target.name.rstrip("/") + SUFFIX if is_file else f".skitter/{job}{SUFFIX}")
 
 

@@ -8,7 +8,6 @@ table, the options) is part of the name, and a password is not: it is given agai
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -114,8 +113,12 @@ def parse_target(
     """
     given = dict(options or {})
     fields = tuple(key_fields)
-    name, known = _file_name(text), None
-    if _scheme(text):
+    known = None
+    if not _scheme(text):
+        from skitter.sinks.files import file_name
+
+        name, given = file_name(text, given)
+    else:
         parts = _split(text)
         given |= parts.options
         fields = tuple(filter(None, given.pop("key", "").split(","))) or fields
@@ -132,7 +135,7 @@ def sink_of(target: Target) -> Sink:
     if not scheme:
         from skitter.sinks.files import file_sink
 
-        return file_sink(target.text, overwrite=target.overwrite, job=target.job)
+        return file_sink(target.name, overwrite=target.overwrite, job=target.job, options=target.options)
     if scheme in SCHEMES:
         return _imported(SCHEMES[scheme], target)(target)
     if (found := entry_point(scheme)) is not None:
@@ -210,11 +213,6 @@ def _scheme(text: str) -> str:
 def entry_point(scheme: str) -> EntryPoint | None:
     """What another package has for this scheme."""
     return next(iter(entry_points(group=ENTRY_POINTS, name=scheme)), None)
-
-
-def _file_name(text: str) -> str:
-    """The same for the same file, and not absolute: a folder with its crawl and its results may be moved as a whole."""
-    return os.path.normpath(text) + ("/" if text.endswith("/") else "") if text else ""
 
 
 def _is_secret(option: str) -> bool:

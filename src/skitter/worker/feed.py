@@ -19,9 +19,10 @@ from skitter.errors import BadItemsError, FormatError, FrontierError, SinkAwayEr
 from skitter.extract.items import decode_item
 from skitter.extract.rejects import decode_reject, is_reject
 from skitter.frontier.contract import Outbox
+from skitter.model.archive import is_archived
 from skitter.model.job import Item, SinkProgress
 from skitter.observe import events
-from skitter.sinks.contract import Rejected, Rejects, Sink
+from skitter.sinks.contract import PageSink, Rejected, Rejects, Sink
 from skitter.worker.repeats import Repeats
 
 T = TypeVar("T")
@@ -51,11 +52,14 @@ class _Batch:
     """Items on their way to the target. Kept until they are recorded: whoever waits for them may be cancelled, and a
     target that was away gets the same ones again."""
 
-    def __init__(self, items: Sequence[Item], lacking: Sequence[Item]) -> None:
-        """``lacking``: those that the target has not had yet."""
+    def __init__(self, items: Sequence[Item], lacking: Sequence[Item], *, pages: bool) -> None:
+        """``lacking``: those that the target has not had yet. ``pages``: it is an archive, and others are not."""
         self.position = items[-1].position
         self.size = len(items)
-        self.items = [item for item in lacking if not is_reject(item.record)]
+        stored = [item for item in items if not is_reject(item.record)]
+        self.foreign = sum(is_archived(item.record) != pages for item in stored)
+        """What is not for this target."""
+        self.items = [item for item in lacking if is_archived(item.record) == pages and not is_reject(item.record)]
         self.unstored = [item for item in lacking if is_reject(item.record)]
         """Rejected by a worker already, and not yet in the rejects file."""
         self.rejected = 0
@@ -163,7 +167,7 @@ class Feed:
             self._comes_back()
             await self._record(SinkProgress(batch.position, mark, rejected=self._progress.rejected + batch.refused))
             self._batch = None
-            self.delivered += batch.size - batch.rejected
+            self.delivered += batch.size - batch.foreign - batch.rejected
             self.rejected += batch.rejected
             if batch.rejected:
                 told = {"target": self._sink.target, "items": batch.rejected, "reason": batch.reason}
@@ -176,7 +180,7 @@ class Feed:
             return None
         lacking = self._repeats.without(items, self._progress.position)
         self._repeats.wrote(lacking)
-        return _Batch(items, lacking)
+        return _Batch(items, lacking, pages=isinstance(self._sink, PageSink))
 
     def _write(self, batch: _Batch) -> bytes:
         """In the sink's thread. What cannot be written goes to the rejects first, so that it is never nowhere."""

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError, LateError
+from skitter.errors import FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model import secrets
@@ -32,6 +32,7 @@ from skitter.policy.asking import pause_seconds
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
 from skitter.spiders.sitemaps import is_robots
 from skitter.worker.callbacks import Callbacks, LeaseLostError
@@ -76,11 +77,12 @@ class Worker:
         stay: bool = False,
         card: WorkerCard | None = None,
         url_table: int = -1,
+        archive: Archive | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
-        this node know together (``shared_urls``).
+        this node know together (``shared_urls``). ``archive``: where its pages are written before they are committed.
         """
         self.id = worker_id
         self.watch = Watch()
@@ -93,7 +95,7 @@ class Worker:
         self._run = job.run
         shared = SharedUrls(url_table, job.secret, job.run) if url_table >= 0 else None
         known = KnownUrls(settings.limits.max_known_urls, shared)
-        self._handover = Handover(worker_id, source, known)
+        self._handover = Handover(worker_id, source, known, archive)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(
@@ -112,7 +114,7 @@ class Worker:
             item_functions=self._item_functions,
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
+        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
         self._slow = 0
@@ -357,8 +359,8 @@ class Worker:
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
             self._handover.drop(lease)
-        elif isinstance(error, FrontierError):
-            # The store's fault, not the page's: it will be fetched again.
+        elif isinstance(error, FrontierError | SinkError):
+            # The store's fault or the archive's, not the page's: it will be fetched again.
             self.fail(error)
         else:
             text = "".join(traceback.format_exception(error))

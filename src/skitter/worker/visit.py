@@ -23,6 +23,7 @@ from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
@@ -49,7 +50,16 @@ def _concealed(error: str, request: Request, page: Page | None) -> str:
 class Visitor:
     """Turns leases of pages into outcomes."""
 
-    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        *,
+        rules: Rules,
+        fetcher: Fetcher,
+        settings: Settings,
+        callbacks: Callbacks,
+        archive: Archive | None = None,
+    ) -> None:
+        self._archive = archive
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
@@ -82,6 +92,14 @@ class Visitor:
             )
         except FetchError as error:
             return await self._unanswered(lease, request, error)
+        outcome, urls = await self._answered(lease, request, page)
+        if self._archive is not None and outcome.ending is not Ending.RETRY:
+            outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
+            # It travels with the items and is none: the frontier's count of items is put right.
+            outcome.tally = outcome.tally | {"items": -1, "archived": 1}
+        return outcome, urls
+
+    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page)
