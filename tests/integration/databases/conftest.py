@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+from own_databases import OwnFerretdb
 from rig.places import PLACES, Place
 
 from skitter.model.job import Item, SinkProgress
@@ -27,8 +28,12 @@ class Run:
     def open(self) -> Run:
         self.sink.close()
         self.sink = sink_of(self.target)
-        self.sink.take()
-        self.progress = SinkProgress(self.progress.position, self.sink.open(self.progress))
+        try:
+            self.sink.take()
+            self.progress = SinkProgress(self.progress.position, self.sink.open(self.progress))
+        except BaseException:
+            self.sink.close()
+            raise
         return self
 
     def items(self, *records: Any, page: int = 7) -> list[Item]:
@@ -64,6 +69,21 @@ def place_of(kind: str, tmp_path: Path, services: Any) -> Place:
 def one_place(tmp_path: Path, services: Any) -> Callable[[str], Place]:
     """Makes a place of one kind."""
     return lambda kind: place_of(kind, tmp_path, services)
+
+
+@pytest.fixture
+def own_mongodb(services: Any) -> Iterator[Callable[[], OwnFerretdb]]:
+    """Makes servers that a test may kill, or have several of."""
+    services.need("mongodb")  # builds it where it is missing
+    made: list[OwnFerretdb] = []
+
+    def make() -> OwnFerretdb:
+        made.append(OwnFerretdb())
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.remove()
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import msgspec
 from bson.errors import InvalidBSON, InvalidDocument
 
 from skitter.errors import ItemError
+from skitter.sinks.databases.kinds import is_small
 
 MOST_BYTES = (16 << 20) - (16 << 10)
 """Of a document, less what a statement adds to it."""
-_BIGGEST = 2**63
 _KEY = "_id"
 
 
@@ -56,7 +56,7 @@ def _value(value: Any) -> Any:
         # As JSON has it: no form for NaN and the infinities.
         return value if math.isfinite(value) else None
     if kind is int:
-        return value if -_BIGGEST <= value < _BIGGEST else str(value)
+        return value if is_small(value) else str(value)
     if kind is bytes:
         return msgspec.json.encode(value)[1:-1].decode()
     return value

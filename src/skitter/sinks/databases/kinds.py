@@ -40,9 +40,14 @@ _BY_TYPE: Mapping[type, Kind] = {
 }
 
 
+def is_small(value: int) -> bool:
+    """Whether it has a place in 64 bits."""
+    return -_BIGGEST <= value < _BIGGEST
+
+
 def kind_of(value: Any) -> Kind | None:
     """None: the value says nothing about its column. An integer of more than 64 bits is kept as text."""
-    if type(value) is int and not -_BIGGEST <= value < _BIGGEST:
+    if type(value) is int and not is_small(value):
         return Kind.TEXT
     if type(value) is float and not math.isfinite(value):
         return None
@@ -67,7 +72,7 @@ def plain(value: Any) -> Any:
     if kind is str or kind is bool or value is None:
         return value
     if kind is int:
-        return value if -_BIGGEST <= value < _BIGGEST else str(value)
+        return value if is_small(value) else str(value)
     if kind is float:
         # As JSON has it: no form for NaN and the infinities.
         return value if math.isfinite(value) else None

@@ -83,9 +83,11 @@ class MongodbSink:
         by_home: defaultdict[MongodbServer, list[tuple[str, bytes]]] = defaultdict(list)
         for key, group in groups.items():
             try:
-                by_home[self._homes.at(key)].append((key, encoded(key, _merged(group))))
+                document = encoded(key, _merged(group))
             except ItemError:
                 doubtful.append(key)
+            else:
+                by_home[self._homes.at(key)].append((key, document))
         for server, batch in by_home.items():
             doubtful += [batch[number][0] for number in server.upsert(batch)]
         return {position: reason for key in doubtful for position, reason in self._one_by_one(key, groups[key])}

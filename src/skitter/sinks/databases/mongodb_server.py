@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +18,8 @@ Document = RawBSONDocument
 
 _DEFAULTS = {"serverSelectionTimeoutMS": 10_000, "connectTimeoutMS": 10_000, "socketTimeoutMS": 300_000}
 _DUPLICATE = 11000
+_UPDATED_AT_ONCE = 50
+"""FerretDB 1 keeps a connection to its store for each update of a statement, and stands still when it has no more."""
 _AUTHENTICATION = {13, 18, 8000}
 _AWAY = {
     # In words: unreachable, timed out, not the primary, stepping down or shutting down, locks and conflicts.
@@ -72,11 +74,22 @@ class MongodbServer:
             self._client = None
 
     def upsert(self, documents: Sequence[tuple[str, bytes]]) -> dict[int, str]:
-        """Set the fields of each document. The numbers of those that were refused, and why; the others are durable."""
+        """Set the fields of each document. The numbers of those that were refused, and why; the others are durable.
+
+        They are inserted, which most need only once and which costs a server least. Of those that are there, the ones
+        that differ are updated: a batch that comes again after a crash is read and not written.
+        """
         try:
-            return self._bulk(
-                [UpdateOne({"_id": key}, {"$set": Document(stored)}, upsert=True) for key, stored in documents]
-            )
+            refused = self._bulk([InsertOne(Document(stored)) for _, stored in documents])
+            there = [number for number, (code, _) in refused.items() if code == _DUPLICATE]
+            reasons = {number: words for number, (code, words) in refused.items() if code != _DUPLICATE}
+            same = {document.raw for document in self.documents([documents[number][0] for number in there])}
+            differ = [number for number in there if documents[number][1] not in same]
+            for first in range(0, len(differ), _UPDATED_AT_ONCE):
+                part = differ[first : first + _UPDATED_AT_ONCE]
+                refused = self._bulk([_update(*documents[number]) for number in part])
+                reasons |= {part[number]: words for number, (_, words) in refused.items()}
+            return reasons
         except KeyError:
             # FerretDB 1 leaves out what the driver counts when it has refused something.
             return self._one_by_one(documents)
@@ -99,17 +112,24 @@ class MongodbServer:
                     yield key
 
     def documents(self, keys: Sequence[str]) -> list[Document]:
+        if not keys:
+            return []
         with self._mapped():
             return list(self._collection().find({"_id": {"$in": list(keys)}}))
 
-    def insert_absent(self, documents: Iterable[Document]) -> None:
+    def insert_absent(self, documents: Sequence[Document]) -> None:
         """A document that is there already is the newer one, or the same."""
-        operations = [InsertOne(document) for document in documents]
-        refused = self._bulk(operations, absent=True) if operations else {}
-        if refused:
+        if not documents:
+            return
+        refused = self._bulk([InsertOne(document) for document in documents])
+        keys = [document["_id"] for document in documents]
+        lacking = len(keys) - len(self.documents(keys))
+        if lacking:
+            # Also a duplicate, of another index: it must stay where it is.
+            _, words = next(iter(refused.values()), (0, "it is not there after it was written"))
             raise SinkError(
-                f"a document cannot be moved: {self._shown()}: {next(iter(refused.values()))}",
-                hint="do all servers have the same indexes and rules? nothing is lost, it is where it was",
+                f"{lacking} documents cannot be moved: {self._shown()}: {words}",
+                hint="do all servers have the same indexes and rules? nothing is lost, they are where they were",
             )
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -128,12 +148,13 @@ class MongodbServer:
 
     # ---- the driver
 
-    def _bulk(self, operations: list[Any], *, absent: bool = False) -> dict[int, str]:
+    def _bulk(self, operations: list[Any]) -> dict[int, tuple[int, str]]:
+        """Code and words for each that was refused."""
         with self._mapped():
             try:
                 self._collection().bulk_write(operations, ordered=False)
             except errors.BulkWriteError as error:
-                return self._refused(error, absent=absent)
+                return self._refused(error)
             return {}
 
     def _one_by_one(self, documents: Sequence[tuple[str, bytes]]) -> dict[int, str]:
@@ -150,18 +171,16 @@ class MongodbServer:
                     refused[number] = _first(told(self._target, error))
         return refused
 
-    def _refused(self, error: errors.BulkWriteError, *, absent: bool) -> dict[int, str]:
+    def _refused(self, error: errors.BulkWriteError) -> dict[int, tuple[int, str]]:
         details: Mapping[str, Any] = error.details or {}
         if concerns := details.get("writeConcernErrors"):
             raise self._away(str(concerns[0].get("errmsg", "not enough members have it"))) from error
-        refused: dict[int, str] = {}
+        refused: dict[int, tuple[int, str]] = {}
         for each in details.get("writeErrors", ()):
             code, words = each.get("code", 0), str(each.get("errmsg", "refused"))
-            if code == _DUPLICATE and absent:
-                continue
-            if code in _AWAY or (code == _DUPLICATE and "_id" in each.get("keyPattern", ())):
+            if code in _AWAY:
                 raise self._away(words) from error
-            refused[each["index"]] = told(self._target, Exception(words))
+            refused[each["index"]] = (code, told(self._target, Exception(words)))
         return refused
 
     def _collection(self) -> Any:
@@ -208,6 +227,10 @@ class MongodbServer:
     def _shown(self) -> str:
         """The target, and which of its servers where it has several."""
         return self._target.name if self.hosts == self._target.hosts else f"{self._target.name} at {self.hosts}"
+
+
+def _update(key: str, stored: bytes) -> UpdateOne:
+    return UpdateOne({"_id": key}, {"$set": Document(stored)}, upsert=True)
 
 
 def _first(text: str) -> str:

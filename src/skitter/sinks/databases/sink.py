@@ -201,7 +201,7 @@ def _merged(rows: Iterable[tuple[str, Row]]) -> list[Row]:
 
 def _groups(rows: Iterable[Row]) -> Iterable[list[Row]]:
     """Rows that have the same columns."""
-    groups: dict[frozenset[str], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(frozenset(row), []).append(row)
+        groups.setdefault(tuple(row), []).append(row)
     return groups.values()

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from skitter.sinks.databases.database import Column, Database, Found, RefusedError
-from skitter.sinks.databases.kinds import Kind, holds, kind_of, meet
+from skitter.sinks.databases.kinds import Kind, holds, is_small, kind_of, meet
 from skitter.sinks.databases.names import KEY, column_of
 
 MOST_COLUMNS = 1000
 """What every database here can have: fields that a page invents end in the rejects, not in a server that is stuck."""
+_MOST_PLANS = 1000
 
 Record = Mapping[str, Any]
 Row = dict[str, Any]
@@ -29,6 +30,7 @@ class Table:
         self._ours = found.ours
         self._rules = msgspec.structs.replace(database.rules, reserved=database.rules.reserved | {KEY} & {*key})
         self._names: dict[str, str] = {}
+        self._plans: dict[tuple[str, ...], list[tuple[str, str]]] = {}
 
     def follow(self, records: Iterable[Record]) -> None:
         """Make the table fit. OtherTableError: look at it again, and come again. RefusedError: it cannot."""
@@ -55,17 +57,25 @@ class Table:
         if new or wider:
             found = self._database.look()
             self.columns = dict(found.columns) if found else {}
+            self._plans.clear()
 
     def row(self, record: Record) -> Row:
         """The record's values by column. Fields that were null in every item have none."""
-        row = {}
-        for field, value in record.items():
-            name = self._name(field, ())
-            if name in self.columns:
-                if name in row:
-                    raise RefusedError(f"two fields would share a column: {name}")
-                row[name] = value
-        return row
+        fields = tuple(record)
+        plan = self._plans.get(fields)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[fields] = self._plan(fields)
+        return {name: record[field] for field, name in plan}
+
+    def _plan(self, fields: tuple[str, ...]) -> list[tuple[str, str]]:
+        """Most items have the same fields, so this is thought about once."""
+        plan = [(field, self._name(field, ())) for field in fields]
+        plan = [(field, name) for field, name in plan if name in self.columns]
+        if len({name for _, name in plan}) < len(plan):
+            raise RefusedError("two fields would share a column")
+        return plan
 
     def _name(self, field: str, coming: Iterable[str]) -> str:
         name = self._names.get(field)
@@ -82,11 +92,11 @@ def _kinds(records: Iterable[Record]) -> list[tuple[str, Kind]]:
     for record in records:
         for field, value in record.items():
             pair = (field, type(value))
-            # Only numbers of one type may be of two kinds.
-            if pair in seen and type(value) not in (int, float):
+            # Only integers of one type may be of two kinds.
+            if pair in seen and (type(value) is not int or is_small(value)):
                 continue
-            seen.add(pair)
             kind = kind_of(value)
             if kind is not None:
+                seen.add(pair)
                 kinds[field, kind] = None
     return list(kinds)
