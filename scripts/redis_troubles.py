@@ -73,21 +73,21 @@ def busy(server: OwnRedis) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def full_of_clients(server: OwnRedis) -> Iterator[None]:
+def _set(server: OwnRedis, name: str, value: str, *, before: str) -> Iterator[None]:
+    """A setting that only those meet who connect anew: so everybody is cut off."""
     with server.session() as say:
-        say("CONFIG", "SET", "maxclients", "1")
+        say("CONFIG", "SET", name, value)
         say("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         yield
-        say("CONFIG", "SET", "maxclients", "100")
+        say("CONFIG", "SET", name, before)
 
 
-@contextlib.contextmanager
-def with_another_password(server: OwnRedis) -> Iterator[None]:
-    with server.session() as say:
-        say("CONFIG", "SET", "requirepass", "other")
-        say("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        yield
-        say("CONFIG", "SET", "requirepass", "")
+def full_of_clients(server: OwnRedis) -> contextlib.AbstractContextManager[None]:
+    return _set(server, "maxclients", "1", before="100")
+
+
+def with_another_password(server: OwnRedis) -> contextlib.AbstractContextManager[None]:
+    return _set(server, "requirepass", "other", before="")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,9 @@ SkitterError                 what happened; ``hint`` says what to do
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
- └── ItemError               an item that cannot be encoded
+ ├── ItemError               an item that cannot be encoded
+ ├── DropItem                raised by an item function: the item is left out, and counted
+ └── RejectItem              raised by an item function: the item goes to the rejects file
 
 Driver errors (sqlite3, pycurl, OSError) are mapped where the driver is called, and stay
 reachable as ``__cause__``.
@@ -113,3 +115,17 @@ class ExtraMissingError(SkitterError):
 
 class ItemError(SkitterError):
     pass
+
+
+class DropItem(SkitterError):  # noqa: N818  the name that hands know from Scrapy
+    """Raised by an item function: the item is left out, and counted by this reason. Keep the reasons few."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "no reason given")
+
+
+class RejectItem(SkitterError):  # noqa: N818  as DropItem
+    """Raised by an item function: the item goes to the rejects file with this reason, for somebody to look at."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "no reason given")

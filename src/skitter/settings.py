@@ -88,6 +88,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """URLs a worker remembers so that a link it has already handed in costs nothing."""
 
 
+class Items(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to items between the spider and the outbox."""
+
+    item_functions: str = ""
+    """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """This node's share of the work; not stored with the job."""
 
@@ -117,6 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -133,7 +141,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 group = _GROUP_OF.get(name)
                 if group is None:
                     raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
-                groups.setdefault(group, {})[name] = None if value in ("none", "None") else value
+                listed = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+                groups.setdefault(group, {})[name] = None if listed in ("none", "None") else listed
                 origin[name] = source
         converted: dict[str, Any] = {}
         for group, values in groups.items():
@@ -151,7 +160,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits"):
+        for group in ("fetch", "politeness", "retry", "limits", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -161,6 +170,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "items": Items,
     "run": Run,
     "logging": Logging,
 }

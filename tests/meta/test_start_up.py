@@ -30,3 +30,9 @@ def test_help_of_the_program_does_without_argparse_and_typing() -> None:
 def test_importing_the_package_imports_nothing_of_it() -> None:
     loaded = _modules("import sys, skitter; print(*sys.modules, file=sys.stderr)")
     assert {name for name in loaded if name.startswith("skitter")} == {"skitter", "skitter._version"}
+
+
+def test_the_process_that_only_watches_workers_loads_nothing_of_theirs() -> None:
+    loaded = _modules("import sys, skitter.app.crawl, skitter.spiders.loading; print(*sys.modules, file=sys.stderr)")
+    assert "skitter.worker.supervisor" in loaded
+    assert loaded.isdisjoint(["pycurl", "selectolax", "protego", "skitter.worker.loop"])

@@ -13,11 +13,12 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from skitter.app.backends import open_frontier
+from skitter.app.event_loop import new_loop
+from skitter.app.plan import ChildConfig, job_settings
 from skitter.app.voice import Voice, VoiceHandler
 from skitter.errors import FrontierError, JobError, SkitterError
 from skitter.fetch.engine import CurlFetcher
@@ -37,21 +38,6 @@ _ORPHAN_SECONDS = 5.0
 log = logging.getLogger("skitter.worker")
 
 
-class ChildConfig(msgspec.Struct, kw_only=True):
-    """What a supervisor tells its children."""
-
-    frontier: str
-    job: str
-    spider: str = ""
-    run: dict[str, Any]
-    """The group ``run`` of the settings: this node's own."""
-    stay: bool = False
-    verbosity: int = 0
-    event_level: int = events.Level.INFO
-    url_table: int = -1
-    """A file descriptor of what this node's workers know together."""
-
-
 def make_spider(job: Job, reference: str = "") -> Spider:
     """The job's spider, with its arguments; the built-in one gets the job's seeds.
 
@@ -61,11 +47,6 @@ def make_spider(job: Job, reference: str = "") -> Spider:
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
     return spider
-
-
-def job_settings(job: Job, run: dict[str, Any]) -> Settings:
-    """Job-wide settings from the job, this node's own from its command line."""
-    return Settings.from_layers([("the job", job.spec.settings), ("the command line", run)])
 
 
 def make_worker(
@@ -184,12 +165,3 @@ def main() -> int:
         return 1
     voice.say_at_last(end=again)
     return 0
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where there is one."""
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        return uvloop.new_event_loop()
-    return asyncio.new_event_loop()

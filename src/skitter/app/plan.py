@@ -1,20 +1,15 @@
-"""What a crawl is told, and what it tells at its end."""
+"""What a crawl and its worker processes are told, and what it tells at its end."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from skitter.model.job import JobSpec
+from skitter.model.job import Job, JobSpec
 from skitter.observe.events import Level
 from skitter.settings import Settings
-
-
-class Output(msgspec.Struct, frozen=True):
-    """One ``-o`` or ``-O``."""
-
-    target: str
-    """A path whose suffix picks the format, or ``-`` for standard output."""
-    overwrite: bool = False
+from skitter.sinks.targets import Target
 
 
 class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +18,29 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: JobSpec
     frontier: str
     settings: Settings
-    outputs: list[Output] = []
+    outputs: list[Target] = []
+    """In the order given; each place once."""
+    sink_password: str | None = None
+    """For targets that the run remembers: a password is not kept with it."""
     fresh: bool = False
     verbosity: int = 0
     event_level: int = Level.INFO
     """Events that matter less are not even told to this process."""
+
+
+class ChildConfig(msgspec.Struct, kw_only=True):
+    """What a supervisor tells its children."""
+
+    frontier: str
+    job: str
+    spider: str = ""
+    run: dict[str, Any]
+    """The group ``run`` of the settings: this node's own."""
+    stay: bool = False
+    verbosity: int = 0
+    event_level: int = Level.INFO
+    url_table: int = -1
+    """A file descriptor of what this node's workers know together."""
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -51,7 +64,16 @@ class Summary(msgspec.Struct, kw_only=True):
     """SIGINT or SIGTERM if that ended it, else 0."""
     blocked_by: str
     undelivered: int
+    rejected: int
+    """Items that could not be stored or written; they are in the rejects files."""
+    dropped: dict[str, int]
+    """Items that item functions have dropped, by reason."""
     errors: dict[str, int]
     reason: str
     begun: str
     """new, resumed, rerun or joined."""
+
+
+def job_settings(job: Job, run: dict[str, Any]) -> Settings:
+    """Job-wide settings from the job, this node's own from its command line."""
+    return Settings.from_layers([("the job", job.spec.settings), ("the command line", run)])

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from skitter._version import __version__
 from skitter.app.backends import default_frontier
-from skitter.app.child import new_loop
 from skitter.app.crawl import run_crawl
-from skitter.app.plan import CrawlPlan, Output, Summary
+from skitter.app.event_loop import new_loop
+from skitter.app.outputs import collect_outputs
+from skitter.app.plan import CrawlPlan, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
@@ -31,7 +32,7 @@ log = logging.getLogger("skitter")
 def crawl(
     target: type[Spider] | str | Sequence[str],
     *,
-    output: str | Path | None = None,
+    output: str | Path | Sequence[str | Path] | None = None,
     overwrite: bool = False,
     job: str | None = None,
     frontier: str | None = None,
@@ -52,13 +53,19 @@ def crawl(
         )
     layers: list[tuple[str, Mapping[str, Any]]] = []
     inline: Spider | None = None
+    sinks: Sequence[Any] = ()
+    item_key: Any = ()
+    outputs = [output] if isinstance(output, (str, Path)) else output or []
     if isinstance(target, type) and issubclass(target, Spider):
         warnings: list[str] = []
-        layers.append(translated("the spider", target.custom_settings, warnings))
+        own = dict(target.custom_settings)
+        sinks = own.pop("sinks", target.sinks)
+        layers.append(translated("the spider", own, warnings))
         for warning in warnings:
             log.warning(warning)
         spider = make_spider(target, arguments or {})
         check_spider(spider)
+        item_key = spider.item_key
         reference, seeds = _reference(target), []
         if reference is None:
             inline = spider
@@ -81,7 +88,12 @@ def crawl(
         ),
         frontier=frontier or default_frontier(name),
         settings=joined,
-        outputs=[Output(str(output), overwrite)] if output is not None else [],
+        outputs=collect_outputs(
+            typed=[(str(each), overwrite) for each in outputs],
+            job=name,
+            spider=("the spider's sinks", sinks),
+            item_key=item_key,
+        ),
         fresh=fresh,
         event_level=logger.getEffectiveLevel(),
     )

@@ -93,8 +93,6 @@ class _OutputAction(argparse.Action):
         self._overwrite = overwrite
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
-        if any(target == values for target, _ in namespace.outputs):
-            raise UsageError(f"the same output twice: {values}", hint="name each output once, by -o or by -O")
         namespace.outputs = [*namespace.outputs, (values, self._overwrite)]
 
 

@@ -57,8 +57,9 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import check_outputs, conclude, run_loop
 
-    prints_items = check_outputs(options)
+    check_outputs(options)
     plan, warnings = make_plan(options)
+    prints_items = any(target.name == "-" for target in plan.outputs)
     if not options.quiet:
         for warning in warnings:
             warn(warning)
@@ -77,7 +78,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     """Everything that was asked for, checked; and what a person should be warned of."""
     from pathlib import Path
 
-    from skitter.app import CrawlPlan, Output, default_frontier
+    from skitter.app import CrawlPlan, collect_outputs, default_frontier
     from skitter.cli import config, targets
     from skitter.cli.jobs import check_job_name
     from skitter.model.job import JobSpec
@@ -101,6 +102,15 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
             f"one process only: --frontier {frontier} with {settings.run.workers} workers",
             hint="leave --frontier away: SQLite takes any number of workers",
         )
+    password = config.sink_password(os.environ)
+    outputs = collect_outputs(
+        typed=options.outputs,
+        tables=project.sinks,
+        spider=(f"the sinks of {target.spider}", target.sinks),
+        item_key=target.item_key,
+        job=job,
+        password=password,
+    )
     plan = CrawlPlan(
         spec=JobSpec(
             name=job,
@@ -113,7 +123,8 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         ),
         frontier=frontier,
         settings=settings,
-        outputs=[Output(target=file, overwrite=overwrite) for file, overwrite in options.outputs],
+        outputs=outputs,
+        sink_password=password,
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )

@@ -23,7 +23,7 @@ FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
-_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
+_SECRET_OPTION = re.compile(r"(\w*(?:passw|passphrase|pwd|secret|token|credential)\w*(?<!_file)=)[^&#]*", re.IGNORECASE)
 
 
 def job_name_of(text: str) -> str:
@@ -38,6 +38,11 @@ def check_job_name(name: str) -> str:
     return name
 
 
+def without_secrets(url: str) -> str:
+    """For commands and messages, which people paste and keep: a frontier or a target without its passwords."""
+    return _SECRET_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1***@", url))
+
+
 class Place(NamedTuple):
     """A frontier and a job in it."""
 
@@ -47,7 +52,7 @@ class Place(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1***@", self.frontier))
+        return without_secrets(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""

@@ -29,7 +29,7 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
     """On the kind of loop that workers have: a memory frontier's worker runs in this very process."""
     import asyncio
 
-    from skitter.app.child import new_loop
+    from skitter.app.event_loop import new_loop
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(work)

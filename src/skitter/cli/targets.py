@@ -28,6 +28,9 @@ class Target(NamedTuple):
     """The default name of the job."""
     settings: Mapping[str, Any]
     """The spider's own."""
+    sinks: Sequence[Any] = ()
+    """Where the spider would have its results, if nobody says otherwise."""
+    item_key: Any = ()
 
 
 def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path, places: Sequence[str]) -> Target:
@@ -54,7 +57,9 @@ def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path
     spider = make_spider(kind, arguments)
     check_spider(spider)
     name = job_name_of(spider.name or kind.__name__)
-    return Target(full_reference(reference, kind, folder), [], name, kind.custom_settings)
+    settings = dict(kind.custom_settings)
+    sinks = settings.pop("sinks", spider.sinks)
+    return Target(full_reference(reference, kind, folder), [], name, settings, sinks, spider.item_key)
 
 
 def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:

@@ -9,7 +9,9 @@ two leaves only what the next ``open`` or ``write`` takes back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from skitter.model.job import Item, SinkProgress
 
@@ -57,4 +59,24 @@ class Sink(Protocol):
 
     def close(self, *, complete: bool = False) -> None:
         """Let the target go. ``complete``: ``closed`` is recorded, and what served the resuming may go too."""
+        ...
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that a target will never hold: one line of a rejects file."""
+
+    reason: str
+    target: str
+    key: str
+    """Of the item: a line that is there twice after a crash has it twice."""
+    url: str = ""
+    """Of its page, where it is known."""
+    record: Any
+
+
+class Rejects(Protocol):
+    """Where rejected items go. Called from the thread of their sink."""
+
+    def add(self, rejected: Sequence[Rejected]) -> None:
+        """Durable when it returns; raises SinkError."""
         ...

@@ -104,3 +104,8 @@ def defused(text: str) -> str:
 def _field(column: str) -> str:
     """The field that was written under this column name."""
     return column[1:] if column[:1] == "'" and defused(column[1:]) == column else column
+
+
+def column_fields(header: list[str]) -> list[str]:
+    """The fields that the columns of a table were written from."""
+    return [_field(column) for column in header]

@@ -41,11 +41,12 @@ SCHEMES = {
     "kafka": "skitter.sinks.streams:kafka_sink",
     "amqp": "skitter.sinks.streams:amqp_sink",
     "amqps": "skitter.sinks.streams:amqp_sink",
+    "python": "skitter.sinks.user:python_sink",
 }
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay
 optional (ExtraMissingError)."""
-_WITHOUT_HOST = ("sqlite",)
-"""Written ``scheme:PATH``, as the frontier of that name is."""
+_WITHOUT_HOST = ("sqlite", "python")
+"""Written ``scheme:PATH``, as the SQLite frontier is."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _SECRET_OPTION = re.compile(r"passw|passphrase|pwd|secret|token|credential", re.IGNORECASE)
@@ -135,6 +136,10 @@ def sink_of(target: Target) -> Sink:
         return file_sink(target.text, overwrite=target.overwrite, job=target.job)
     if scheme in SCHEMES:
         return _imported(SCHEMES[scheme])(target)
+    if (found := entry_point(scheme)) is not None:
+        from skitter.sinks.user import entry_point_sink
+
+        return entry_point_sink(target, found)
     raise UsageError(
         f"no sink for this target: {target.name}",
         hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {ENTRY_POINTS}",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from skitter.extract.response import Response
 from skitter.model.request import Request
+
+if TYPE_CHECKING:
+    # Not loaded where a spider's settings are only read: a process without pages needs no parser.
+    from skitter.extract.response import Response
 
 
 class Spider:
@@ -25,6 +28,13 @@ class Spider:
     custom_settings: ClassVar[Mapping[str, Any]] = {}
     handle_statuses: Sequence[int] = ()
     """Statuses besides 2xx whose pages the callback wants to see."""
+    item_functions: Sequence[Callable[..., Any] | str] = ()
+    """What every item passes, in this order: functions, names of methods, or ``module:function``. Each gets the item,
+    and the response if it takes two; it returns the item, or raises DropItem or RejectItem. It may be async."""
+    item_key: str | Sequence[str] = ()
+    """Fields that name an item in targets that keep one record for each name, such as databases."""
+    sinks: Sequence[str | Mapping[str, Any]] = ()
+    """Targets for when neither ``-o`` nor the project names any; a table has ``target`` and options."""
 
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import difflib
 import hashlib
+import importlib
 import importlib.util
 import sys
 import traceback
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
 from skitter.spiders.base import Spider
@@ -37,6 +39,23 @@ def load_spider(reference: str, folder: Path) -> type[Spider]:
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
     return _pick(_module(folder / place, place, folder), place, class_name)
+
+
+def load_function(reference: str) -> Any:
+    """What ``module:name`` stands for; modules of the current folder are found too."""
+    place, _, name = reference.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(place)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise SpiderError(
+            f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
+        ) from error
+    return found
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:

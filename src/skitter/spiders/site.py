@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skitter.extract.response import Response
 from skitter.model.request import Links
 from skitter.spiders.base import Spider
+
+if TYPE_CHECKING:
+    from skitter.extract.response import Response
 
 
 class SiteSpider(Spider):

@@ -6,8 +6,9 @@ import logging
 from collections import Counter
 from typing import Any
 
-from skitter.errors import UrlError
+from skitter.errors import ItemError, UrlError
 from skitter.extract.items import encode_item, is_item
+from skitter.extract.rejects import encode_reject
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request
@@ -20,16 +21,28 @@ log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
 PART_ITEMS = 2_000
 """A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
+DROP_REASONS = 50
+DROP_REASON_CHARS = 100
+"""Of reasons that items are dropped for, a worker counts so many apart: a reason with a price in it is none."""
 
 
 class Rules:
-    """What a worker knows that decides on a link."""
+    """What a worker knows that decides on a link or an item."""
 
     def __init__(self, *, spider: Spider, fingerprinter: Fingerprinter, scope: Scope, known: KnownUrls) -> None:
         self.spider = spider
         self.fingerprinter = fingerprinter
         self.scope = scope
         self.known = known
+        self._drop_reasons: set[str] = set()
+
+    def drop_reason(self, text: str) -> str:
+        """The reason as it is counted."""
+        reason = " ".join(text.split())[:DROP_REASON_CHARS]
+        if reason not in self._drop_reasons and len(self._drop_reasons) >= DROP_REASONS:
+            return "other reasons"
+        self._drop_reasons.add(reason)
+        return reason
 
     def name_of(self, callback: Any) -> str | None:
         """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
@@ -107,10 +120,25 @@ class Harvest:
         elif isinstance(output, Links):
             self._take_links(output)
         elif is_item(output):
-            self.items.append(encode_item(output))
-            self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
+            try:
+                self._add_item(encode_item(output))
+            except ItemError as error:
+                self.reject(output, f"{error} ({error.hint})")
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def reject(self, item: Any, reason: str) -> None:
+        """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
+        self._add_item(encode_reject(item, reason, self._origin.url if self._origin else ""))
+        self.tally["rejected"] += 1
+
+    def drop(self, reason: str) -> None:
+        """An item function has left it out."""
+        self.tally[f"dropped:{self._rules.drop_reason(reason)}"] += 1
+
+    def _add_item(self, stored: bytes) -> None:
+        self.items.append(stored)
+        self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
 
     def _take_links(self, urls: Links) -> None:
         new = self._rules.known.unknown(urls)
@@ -118,8 +146,15 @@ class Harvest:
             self.tally["duplicates"] += len(urls) - len(new)
             # Each counts as one place, known or not (see ``_take_request``).
             self._place += len(urls) - len(new)
+        origin = self._origin.url if self._origin else None
         for url in new:
-            self._take_request(Request(url))
+            # As ``_take_request`` does it, without asking what cannot be: they are plain, absolute and unknown.
+            self._place += 1
+            if url in self._here:
+                self.tally["duplicates"] += 1
+            elif not self._is_outside(url):
+                request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
+                self._add(request, plain=True)
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -142,9 +177,7 @@ class Harvest:
         if plain and (url in self._here or url in rules.known):
             self.tally["duplicates"] += 1
             return
-        rule = None if self._is_seeding else rules.scope.rule_against(url, self._depth)
-        if rule is not None:
-            self.tally[f"outside:{rule}"] += 1
+        if self._is_outside(url):
             return
         found = request.replace(
             url=url,
@@ -157,11 +190,21 @@ class Harvest:
             chain=(),
             seed=self._is_seeding,
         )
-        self.links.append(rules.fingerprinter.entry(found, self._parent, self._place))
+        self._add(found, plain=plain)
+
+    def _is_outside(self, url: str) -> bool:
+        rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None:
+            return False
+        self.tally[f"outside:{rule}"] += 1
+        return True
+
+    def _add(self, request: Request, *, plain: bool) -> None:
+        self.links.append(self._rules.fingerprinter.entry(request, self._parent, self._place))
         self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
-            self._here.add(url)
-            self.urls.append(url)
+            self._here.add(request.url)
+            self.urls.append(request.url)
 
 
 def _as_bytes(body: object) -> bytes:

@@ -33,6 +33,7 @@ from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
+from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
 from skitter.worker.shared_urls import SharedUrls
@@ -88,7 +89,11 @@ class Worker:
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
         rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=known)
-        callbacks = Callbacks(callback_seconds=settings.limits.callback_seconds, commit_part=self._commit_part)
+        callback_seconds = settings.limits.callback_seconds
+        self._item_functions = item_functions_of(spider, settings.items.item_functions, callback_seconds)
+        callbacks = Callbacks(
+            callback_seconds=callback_seconds, commit_part=self._commit_part, item_functions=self._item_functions
+        )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
@@ -158,6 +163,7 @@ class Worker:
     async def run(self) -> State:
         """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
         ticking = asyncio.create_task(self.watch.tick())
+        self._item_functions.open()
         try:
             while not self._is_over():
                 await self._turn()
@@ -169,6 +175,7 @@ class Worker:
             raise
         finally:
             ticking.cancel()
+            self._item_functions.close()
 
     def _is_over(self) -> bool:
         ended = self._state in _ENDED and not self._stay and not self.held

@@ -64,6 +64,8 @@ def summary(**changes: Any) -> app.Summary:
         "signal": 0,
         "blocked_by": "",
         "undelivered": 0,
+        "rejected": 0,
+        "dropped": {},
         "errors": {},
         "reason": "",
         "begun": "new",
@@ -91,9 +93,10 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         fake.told.append(told)
         return fake.answer
 
-    async def run_drain(**told: Any) -> int:
+    async def run_drain(**told: Any) -> tuple[int, int]:
+        del told["on_event"]
         fake.told.append(told)
-        return 7
+        return 7, 1
 
     monkeypatch.setattr(app, "run_crawl", run_crawl)
     monkeypatch.setattr(app, "run_worker", run_worker)

@@ -1,72 +1,27 @@
-"""The two ways to work for a job: in processes of their own under a supervisor, or in this one."""
+"""Work for a job in this very process: for a frontier that lives in it, or a spider that no other could load."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 
 from skitter.app.backends import is_shared, open_frontier
-from skitter.app.child import ChildConfig, job_settings, join, leave, make_spider, make_worker
-from skitter.app.plan import CrawlPlan
+from skitter.app.child import join, leave, make_spider, make_worker
+from skitter.app.plan import CrawlPlan, job_settings
 from skitter.app.stop import Stop
+from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
-from skitter.observe.events import Event
 from skitter.spiders.base import Spider
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import RenewalThread, renew_while_running
-from skitter.worker.shared_urls import new_table
-from skitter.worker.supervisor import Supervisor
-
-
-async def work_supervised(
-    plan: CrawlPlan,
-    frontier: Frontier,
-    stop: Stop,
-    on_event: Callable[[Event], None],
-    *,
-    stay: bool = False,
-    spider: str = "",
-) -> None:
-    """Worker processes, until each has ended."""
-    workers = plan.settings.run.workers
-    url_table = new_table(plan.settings.limits.max_known_urls) if workers > 1 else -1
-    config = ChildConfig(
-        frontier=plan.frontier,
-        job=plan.spec.name,
-        spider=spider,
-        run=msgspec.to_builtins(plan.settings.run),
-        stay=stay,
-        verbosity=plan.verbosity,
-        event_level=plan.event_level,
-        url_table=url_table,
-    )
-    supervisor = Supervisor(
-        lambda pipe: [sys.executable, "-m", "skitter.app", str(pipe)],
-        workers,
-        frontier=frontier,
-        callback_seconds=plan.settings.limits.callback_seconds,
-        shutdown_seconds=plan.settings.run.shutdown_seconds,
-        on_event=on_event,
-        told=msgspec.json.encode(config),
-        inherits=[url_table] if workers > 1 else [],
-    )
-    stop.aim(supervisor.stop, supervisor.kill)
-    try:
-        await supervisor.run()
-    finally:
-        if workers > 1:
-            os.close(url_table)
 
 
 async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: Stop) -> None:
-    """One worker in this process: for a frontier that lives in it, or a spider that no other could load."""
-    from skitter.fetch.engine import CurlFetcher
-
+    """One worker, until it has ended."""
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     fetcher = CurlFetcher(settings.fetch)

@@ -1,0 +1,175 @@
+"""How large a cluster must be: plain arithmetic on what was measured, and on what a user knows or assumes.
+
+Every constant says where it comes from. Measured ones are of one core of an ordinary server, over plain http
+(docs/benchmarks.md); whoever has other machines measures there and scales.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+CPU_SECONDS_A_PAGE = 0.00024
+CPU_SECONDS_A_BYTE = 1.4e-8
+"""bench/bench_site.py: pages of 7 KB and of 37 KB, one worker, all its processes, start-up left out."""
+WORKER_BYTES = 64_000_000
+"""bench/bench_site.py: resident, flat over the crawl."""
+REDIS_URLS_A_SECOND = 20_000
+"""bench/bench_frontier.py --backend redis: each URL added, leased and committed; flat to ten million queued."""
+SQLITE_URLS_A_SECOND = 10_000
+"""bench/bench_frontier.py."""
+REDIS_SEEN_BYTES = 9.5
+REDIS_QUEUED_BYTES = 14.0
+"""Beyond the URL itself, the seen entry included."""
+REDIS_HOST_BYTES = 490.0
+"""bench/redis_memory.py --queued 10000000 --lonely 1000000."""
+SQLITE_URL_BYTES = 175.0
+"""On disk, beyond the URL. bench/bench_frontier.py."""
+START_WINDOW_SECONDS = 0.05
+"""Between two requests to a host lie its delay and the window in which a worker starts one (docs/guarantees.md)."""
+SCALING_AT_EIGHT = 0.99
+"""bench/bench_scaling.py: of linear, at eight workers."""
+
+TLS_SECONDS_A_PAGE = 0.0003
+"""Assumed: a handshake costs about a millisecond, and several pages share it."""
+BUSY = 0.7
+"""Assumed: how much of a core, a Redis or a line is planned for."""
+QUEUED_SHARE = 0.5
+"""Assumed: of the URLs that were seen, how many wait at the worst moment."""
+RESULT_BYTES = 350.0
+"""Assumed: one record a page, as JSON."""
+ARCHIVE_RATIO = 0.25
+"""Assumed: what gzip leaves of a page."""
+DAY = 86_400.0
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be crawled, and with what manners and machines."""
+
+    pages: float
+    days: float
+    bytes_per_page: float = 60_000.0
+    hosts: float = 1000.0
+    urls_per_page: float = 1.5
+    """Different URLs that are seen for each page that is crawled."""
+    url_bytes: float = 70.0
+    delay_seconds: float = 1.0
+    latency_seconds: float = 0.5
+    concurrency: int = 64
+    """Requests in flight in each worker."""
+    node_cores: int = 8
+    node_bits_per_second: float = 1e9
+    redis_bytes: float = 32e9
+    """Of one Redis."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One figure of the answer."""
+
+    name: str
+    value: float
+    unit: str
+    because: str
+    basis: str
+    """``asked``: from the question alone; ``measured``: from it and the constants; ``assumed``: with an assumption."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    lines: list[Line]
+    bottleneck: str
+    advice: str
+    feasible: bool
+    """False: politeness alone takes longer than there is time."""
+
+
+def plan(question: Question) -> Answer:
+    """What the crawl needs, and what it needs most of."""
+    q = question
+    seconds = q.days * DAY
+    rate = q.pages / seconds
+    seen = q.pages * q.urls_per_page
+    queued = seen * QUEUED_SHARE
+
+    cpu = CPU_SECONDS_A_PAGE + CPU_SECONDS_A_BYTE * q.bytes_per_page + TLS_SECONDS_A_PAGE
+    by_cpu, by_slots = rate * cpu / BUSY, rate * q.latency_seconds / q.concurrency
+    workers = max(1, math.ceil(max(by_cpu, by_slots)))
+
+    urls = rate * max(1.0, q.urls_per_page)
+    memory = seen * REDIS_SEEN_BYTES + queued * (q.url_bytes + REDIS_QUEUED_BYTES) + q.hosts * REDIS_HOST_BYTES
+    by_calls, by_memory = urls / REDIS_URLS_A_SECOND / BUSY, memory / q.redis_bytes / BUSY
+    shards = max(1, math.ceil(max(by_calls, by_memory)))
+
+    bits = rate * q.bytes_per_page * 8
+    by_cores, by_line = workers / q.node_cores, bits / q.node_bits_per_second / BUSY
+    nodes = max(1, math.ceil(max(by_cores, by_line)))
+
+    polite_days = q.pages / q.hosts * (q.delay_seconds + START_WINDOW_SECONDS) / DAY if q.delay_seconds else 0.0
+    sqlite_bytes = seen * (SQLITE_URL_BYTES + q.url_bytes)
+    fits_sqlite = nodes == 1 and urls <= SQLITE_URLS_A_SECOND * BUSY
+
+    lines = [
+        Line("rate", rate, "pages/s", f"{q.pages:,.0f} pages in {q.days:g} days", "asked"),
+        Line(
+            "workers",
+            workers,
+            "processes",
+            f"{by_cpu:.1f} by CPU ({cpu * 1000:.2f} ms a page), {by_slots:.1f} by slots"
+            f" ({q.latency_seconds:g} s an answer, {q.concurrency} at a time)",
+            "assumed",
+        ),
+        Line("worker memory", workers * WORKER_BYTES, "bytes", f"{WORKER_BYTES / 1e6:.0f} MB each", "measured"),
+        Line("nodes", nodes, "machines", f"{by_cores:.1f} by cores, {by_line:.1f} by bandwidth", "assumed"),
+        Line("bandwidth", bits, "bits/s", f"{q.bytes_per_page:,.0f} bytes a page", "asked"),
+        Line("frontier calls", urls, "URLs/s", "each added, leased and committed", "asked"),
+        Line("seen", seen, "URLs", f"{q.urls_per_page:g} for each page", "assumed"),
+        Line("redis memory", memory, "bytes", f"{QUEUED_SHARE:.0%} of what is seen waits at worst", "assumed"),
+        Line("shards", shards, "Redis", f"{by_calls:.2f} by calls, {by_memory:.2f} by memory", "assumed"),
+        Line(
+            "sqlite disk",
+            sqlite_bytes,
+            "bytes",
+            "instead of Redis: one machine is enough" if fits_sqlite else "only if one machine were enough",
+            "measured",
+        ),
+        Line("results", q.pages * RESULT_BYTES, "bytes", f"{RESULT_BYTES:.0f} bytes a record", "assumed"),
+        Line(
+            "archive",
+            q.pages * q.bytes_per_page * ARCHIVE_RATIO,
+            "bytes",
+            f"if bodies are kept, at {ARCHIVE_RATIO:.0%} of their size",
+            "assumed",
+        ),
+        Line(
+            "politeness",
+            polite_days,
+            "days",
+            f"at least, {q.pages / q.hosts:,.0f} pages a host, all hosts alike, {q.delay_seconds:g} s between two",
+            "assumed",
+        ),
+    ]
+    feasible = polite_days <= q.days
+    needs = {
+        "worker CPU": by_cpu / q.node_cores,
+        "slots": by_slots / q.node_cores,
+        "bandwidth": by_line,
+        "frontier calls": by_calls,
+        "frontier memory": by_memory,
+    }
+    bottleneck = max(needs, key=lambda name: needs[name]) if feasible else "politeness"
+    return Answer(lines=lines, bottleneck=bottleneck, advice=_advice(bottleneck, q, polite_days), feasible=feasible)
+
+
+def _advice(bottleneck: str, q: Question, polite_days: float) -> str:
+    if bottleneck == "politeness":
+        return (
+            f"{polite_days / q.days:.1f} times the time there is: take more hosts, more days, or a shorter delay"
+            " where owners allow it; more machines do not help"
+        )
+    return {
+        "worker CPU": "more cores: the crawl grows with them (docs/benchmarks.md)",
+        "slots": "answers are slow: a higher --concurrency costs memory only",
+        "bandwidth": "machines with a faster line, or more of them",
+        "frontier calls": "more shards: redis+cluster:// or ?shards=N",
+        "frontier memory": "more shards, or a Redis with more memory; list-compress-depth 1 halves the queue",
+    }[bottleneck]
