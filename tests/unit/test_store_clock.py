@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skitter.frontier.clock import StoreClock
 from skitter.testing.clock import FakeClock
 
 
@@ -57,3 +58,10 @@ def test_two_processes_never_see_time_go_back_or_stand_still(steps: list[tuple[f
         fake.advance(5)
         assert clock.now(before) - before >= 4.999
         stored = clock.now(before)
+
+
+@given(st.floats(min_value=0, max_value=1e7), st.floats(min_value=1e9, max_value=2e9))
+def test_asked_twice_at_one_instant_it_says_the_same(steady: float, wall: float) -> None:
+    clock = StoreClock(lambda: wall, lambda: steady)
+    first = clock.now()
+    assert [clock.now() for _ in range(5)] == [first] * 5

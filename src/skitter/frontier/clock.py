@@ -23,6 +23,6 @@ class StoreClock:
     def now(self, stored: float = 0.0) -> float:
         """The time, given the newest one that the store has seen."""
         read_at = self._steady()
-        self._time = max(stored, self._wall(), self._time + read_at - self._read_at)
+        self._time = max(stored, self._wall(), self._time + (read_at - self._read_at))
         self._read_at = read_at
         return self._time

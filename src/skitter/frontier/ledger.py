@@ -97,6 +97,7 @@ class Ledger(Books):
             state=self.job.state,
             run=self.job.run,
             ask_again_seconds=granting.ask_again_seconds(),
+            workers=self.tables.number_of_workers(),
             blocked_by=blocked_by,
             recovered=sorted(recovered.items()),
             permitted=self.tables.permitted(permits_known),

@@ -244,6 +244,9 @@ class MemoryTables:
         self._heard.pop(worker, None)
         self._cards.pop(worker, None)
 
+    def number_of_workers(self) -> int:
+        return len(self._heard)
+
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         return [(worker, self._heard[worker], self._cards.get(worker)) for worker in sorted(self._heard)]
 

@@ -57,6 +57,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     ask_again_seconds: float
     """When something may have become ready; another worker's commit may make it sooner."""
+    workers: int = 0
+    """How many are listed as workers of the job: they share what becomes ready, and take turns in asking."""
     blocked_by: str = ""
     """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
     recovered: list[tuple[str, int]] = []

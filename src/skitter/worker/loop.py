@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 import traceback
 from typing import Final
@@ -26,6 +27,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
 from skitter.model.worker import Doing, WorkerCard
 from skitter.observe import events
+from skitter.policy.asking import pause_seconds
 from skitter.policy.scope import Scope
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -194,7 +196,8 @@ class Worker:
         elif want and asked_at >= self._ask_at:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
-            self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + grant.ask_again_seconds
+            pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
+            self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._handover.meet(grant.store)
             self._tell(grant)

@@ -213,7 +213,7 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
 
 
 def read_grant(answer: Sequence[Any], store: str) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered = answer
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
@@ -243,6 +243,7 @@ def read_grant(answer: Sequence[Any], store: str) -> Grant:
         state=State(state.decode()),
         run=run,
         ask_again_seconds=float(ask_again),
+        workers=workers,
         blocked_by=blocked_by.decode(),
         recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],

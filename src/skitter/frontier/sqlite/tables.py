@@ -364,6 +364,9 @@ class SqliteTables:
         for table in ("workers", "cards"):
             self._execute(f"DELETE FROM {table} WHERE job = ? AND worker = ?", (self._job, worker))
 
+    def number_of_workers(self) -> int:
+        return int(self._one("SELECT COUNT(*) FROM workers WHERE job = ?"))
+
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         found = self._execute(
             "SELECT worker, heard_at, card FROM workers LEFT JOIN cards USING (job, worker) WHERE job = ?"

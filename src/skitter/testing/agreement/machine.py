@@ -208,6 +208,12 @@ class FrontiersAgree(RuleBasedStateMachine):
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready)
+        self.ask_everywhere(worker)
+
+    def ask_everywhere(self, worker: str) -> None:
+        """Who has enough has not asked everywhere, and elsewhere what is delayed does not know yet that it is due."""
+        if not self.same_pieces:
+            self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
 
     @rule(
         worker=st.sampled_from(WORKERS),
@@ -271,6 +277,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         grants = [answer.grant for answer in answers]
         if grants[0] is not None and grants[1] is not None:
             self.take((grants[0], grants[1]), want, {})
+            self.ask_everywhere(worker)
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:

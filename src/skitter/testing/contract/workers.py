@@ -55,6 +55,15 @@ class Workers:
         assert silence["w"] < 0.5
         assert silence["seeder"] >= 0.9
 
+    async def test_a_grant_tells_how_many_share_the_work(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.tell("seeder", None)
+        assert (await client.frontier.lease("one", 1)).workers == 1
+        assert (await client.frontier.lease("two", 1)).workers == 2
+        await client.frontier.tell("one", None)
+        assert (await client.frontier.lease("two", 1)).workers == 1
+
     async def test_leaving_touches_no_lease(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")

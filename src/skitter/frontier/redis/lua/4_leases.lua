@@ -392,7 +392,7 @@ local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
-    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered,
+    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'),
   }
 end
 

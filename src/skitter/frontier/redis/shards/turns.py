@@ -31,6 +31,7 @@ class Turns:
         self._one_at_a_time = asyncio.Lock()
         self._visited: set[Shard] = set()
         self._recovered: Counter[str] = Counter()
+        self._workers = 0
         self._permits_known = (0, 0)
         self._lives: dict[int, str] = {}
         self._life = 0
@@ -41,6 +42,7 @@ class Turns:
             await self._split.keep_step()
             self._visited.clear()
             self._recovered.clear()
+            self._workers = 0
             full = self._outbox_is_full()
             if full:
                 # The sinks may have caught up since.
@@ -54,6 +56,7 @@ class Turns:
                 state=self._split.state,
                 run=self._split.run,
                 ask_again_seconds=min([POLL_SECONDS, *(shard.present.due_seconds for shard in self._split.shards)]),
+                workers=self._workers,
                 blocked_by="sink" if full and self._split.state is State.RUNNING else "",
                 recovered=sorted(self._recovered.items()),
                 permitted=await self._permitted(),
@@ -122,6 +125,7 @@ class Turns:
             )
             grant = await split.at(shard, visit)
             self._recovered.update(dict(grant.recovered))
+            self._workers = max(self._workers, grant.workers)
             if shard.present.version >= version:
                 return grant.leases
             await split.keep_step()

@@ -1,0 +1,244 @@
+"""A crawl too large for one machine, simulated: thousands of workers and millions of hosts on a real frontier.
+
+The frontier is the real one, with its own code and its own store; the clock, the workers and the web are made up. A
+worker here does what a worker does: it starts a lease at a random moment of its start window, hands in outcomes in
+batches, asks for as many leases as it has slots, and waits as long as it was told. What is looked at is what nobody can
+see from one worker: gaps between two requests to a host, how many are in flight there, how evenly hosts are served, and
+what a page costs the frontier at the beginning and at the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from skitter.frontier.contract import Frontier
+from skitter.model.job import JobSpec
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.request import Entry, RequestId
+from skitter.policy.asking import pause_seconds
+from skitter.settings import Settings
+from skitter.testing.clock import FakeClock
+
+T = TypeVar("T")
+FLUSH_SECONDS = 0.05
+FLUSH_OUTCOMES = 64
+_ADDED_AT_ONCE = 1000
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated."""
+
+    workers: int = 1000
+    concurrency: int = 16
+    hosts: int = 100_000
+    pages: int = 200_000
+    """The simulation ends after so many."""
+    delay_seconds: float = 1.0
+    per_host: int = 2
+    latency_seconds: float = 0.5
+    """On average; each answer takes a random time around it, and some hosts are always slow."""
+    links_per_page: int = 3
+    """To pages of the same host, all of them new: a host never runs dry."""
+    seed: int = 1
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """What was seen from above."""
+
+    pages: int = 0
+    seconds: float = 0.0
+    """Of simulated time, from the first request to the last answer."""
+    smallest_gap_seconds: float = float("inf")
+    """Between the starts of two requests to one host."""
+    most_in_flight: int = 0
+    """To one host."""
+    fewest_pages: int = 0
+    most_pages: int = 0
+    """Of a host; all of them have work at any moment."""
+    calls: int = 0
+    us_per_page: list[float] = []
+    """Of the frontier, in each tenth of the pages."""
+
+    @property
+    def pages_per_second(self) -> float:
+        return self.pages / self.seconds if self.seconds else 0.0
+
+
+class _Worker:
+    """One worker: how much it has under way, and what it has not handed in."""
+
+    __slots__ = ("ask_at", "ended", "flush_at", "name", "under_way")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.under_way = 0
+        self.ended: list[Outcome] = []
+        self.flush_at = float("inf")
+        self.ask_at = 0.0
+
+
+class Simulation:
+    """One run of a world on a frontier whose clock is ``clock``."""
+
+    def __init__(self, world: World, frontier: Frontier, clock: FakeClock) -> None:
+        self.found = Findings()
+        self._world = world
+        self._frontier = frontier
+        self._clock = clock
+        self._chance = random.Random(world.seed)
+        self._workers = [_Worker(f"w{number}") for number in range(world.workers)]
+        self._now = 0.0
+        self._began = clock()
+        self._order = itertools.count()
+        self._events: list[tuple[float, int, Callable[[], Awaitable[None] | None]]] = []
+        self._next_page: dict[str, int] = {}
+        self._last_start: dict[str, float] = {}
+        self._in_flight: dict[str, int] = {}
+        self._served: dict[str, int] = {}
+        self._granted = 0
+        self._frontier_seconds = 0.0
+        self._tenth_began = 0.0
+
+    async def run(self) -> Findings:
+        world, found = self._world, self.found
+        await self._fill()
+        self._frontier_seconds = 0.0
+        for worker in self._workers:
+            # Not all at the same instant, as no cluster starts.
+            self._at(self._chance.random(), self._asking(worker))
+        while self._events and found.pages < world.pages:
+            self._now, _, happens = heapq.heappop(self._events)
+            self._clock.advance(self._began + self._now - self._clock())
+            awaited = happens()
+            if awaited is not None:
+                await awaited
+        found.seconds = self._now
+        counts = self._served.values()
+        found.most_pages = max(counts, default=0)
+        found.fewest_pages = min(counts, default=0) if len(self._served) == world.hosts else 0
+        return found
+
+    async def _fill(self) -> None:
+        world = self._world
+        settings = Settings.from_layers(
+            [
+                (
+                    "simulation",
+                    {
+                        "obey_robots": False,
+                        "per_host": world.per_host,
+                        "delay_seconds": world.delay_seconds,
+                        "lease_seconds": 3600.0,
+                    },
+                )
+            ]
+        )
+        await self._frontier.begin(JobSpec(name="simulation", spider="", settings=settings.job_wide()))
+        grant = await self._frontier.lease("seeder", 1)
+        for first in range(0, world.hosts, _ADDED_AT_ONCE):
+            keys = [f"http://h{number}.sim" for number in range(first, min(first + _ADDED_AT_ONCE, world.hosts))]
+            # Two each, so that a host has one waiting while its first is under way.
+            await self._frontier.add([self._entry(key) for key in keys for _ in range(2)])
+        seeded = [Outcome(lease=lease, ending=Ending.DONE) for lease in grant.leases if lease.work is Work.SEED]
+        await self._frontier.commit("seeder", seeded)
+
+    def _entry(self, host_key: str) -> Entry:
+        number = self._next_page.get(host_key, 0)
+        self._next_page[host_key] = number + 1
+        url = f"{host_key}/{number}"
+        return Entry(RequestId(self._chance.getrandbits(63)), host_key, 0, url.encode())
+
+    # ---- a worker's life
+
+    def _at(self, when: float, happens: Callable[[], Awaitable[None] | None]) -> None:
+        heapq.heappush(self._events, (when, next(self._order), happens))
+
+    def _asking(self, worker: _Worker) -> Callable[[], Awaitable[None] | None]:
+        def ask() -> Awaitable[None] | None:
+            # Somebody else's answer may have come first, and with it another time to ask.
+            return self._ask(worker) if worker.ask_at <= self._now or worker.flush_at <= self._now else None
+
+        return ask
+
+    async def _ask(self, worker: _Worker) -> None:
+        """Hand in what has ended, and take what may start."""
+        outcomes, worker.ended, worker.flush_at = worker.ended, [], float("inf")
+        want = self._world.concurrency - worker.under_way
+        if outcomes:
+            answer = await self._timed(self._frontier.commit(worker.name, outcomes, want))
+            assert all(answer.accepted), "nobody was lost, so nothing is refused"
+            self._count(len(outcomes))
+            grant = answer.grant
+        else:
+            grant = await self._timed(self._frontier.lease(worker.name, want))
+        if grant is not None:
+            self._take(worker, grant)
+
+    async def _timed(self, call: Awaitable[T]) -> T:
+        began = time.perf_counter()
+        answer = await call
+        self._frontier_seconds += time.perf_counter() - began
+        self.found.calls += 1
+        return answer
+
+    def _count(self, pages: int) -> None:
+        found, tenth = self.found, max(1, self._world.pages // 10)
+        before = found.pages // tenth
+        found.pages += pages
+        if found.pages // tenth > before:
+            found.us_per_page.append((self._frontier_seconds - self._tenth_began) / tenth * 1e6)
+            self._tenth_began = self._frontier_seconds
+
+    def _take(self, worker: _Worker, grant: Grant) -> None:
+        for lease in grant.leases:
+            worker.under_way += 1
+            start = self._now + self._chance.random() * (lease.start_seconds or 0.0)
+            self._at(start, self._starting(worker, lease))
+        if worker.under_way < self._world.concurrency:
+            worker.ask_at = self._now + pause_seconds(grant.ask_again_seconds, grant.workers, self._chance.random())
+            self._at(worker.ask_at, self._asking(worker))
+        else:
+            worker.ask_at = float("inf")
+
+    def _starting(self, worker: _Worker, lease: Lease) -> Callable[[], None]:
+        def start() -> None:
+            key, found = lease.host_key, self.found
+            if key in self._last_start:
+                found.smallest_gap_seconds = min(found.smallest_gap_seconds, self._now - self._last_start[key])
+            self._last_start[key] = self._now
+            self._in_flight[key] = self._in_flight.get(key, 0) + 1
+            found.most_in_flight = max(found.most_in_flight, self._in_flight[key])
+            self._at(self._now + self._latency(key), self._ending(worker, lease))
+
+        return start
+
+    def _latency(self, key: str) -> float:
+        # One host in ten takes four times as long.
+        slow = 4.0 if hash(key) % 10 == 0 else 1.0
+        return self._chance.expovariate(1.0) * self._world.latency_seconds * slow / 1.3
+
+    def _ending(self, worker: _Worker, lease: Lease) -> Callable[[], Awaitable[None] | None]:
+        def end() -> Awaitable[None] | None:
+            key = lease.host_key
+            self._in_flight[key] -= 1
+            self._served[key] = self._served.get(key, 0) + 1
+            worker.under_way -= 1
+            links = [self._entry(key) for _ in range(self._world.links_per_page)]
+            news = HostNews(answered=True, latency_seconds=self._world.latency_seconds)
+            worker.ended.append(Outcome(lease=lease, ending=Ending.DONE, links=links, news=news))
+            if len(worker.ended) >= min(FLUSH_OUTCOMES, max(1, worker.under_way)):
+                return self._ask(worker)
+            if worker.flush_at == float("inf"):
+                worker.flush_at = self._now + FLUSH_SECONDS
+                self._at(worker.flush_at, self._asking(worker))
+            return None
+
+        return end
