@@ -31,7 +31,6 @@ import pymysql
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 from own_databases import KINDS
-
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.targets import parse_target, sink_of
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from own_databases import OwnFerretdb
 from rig.places import PLACES, Place
 
+from own_databases import OwnFerretdb
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.contract import Sink
 from skitter.sinks.targets import parse_target, sink_of

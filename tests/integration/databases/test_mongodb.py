@@ -12,8 +12,8 @@ from collections import Counter
 
 import pymongo
 import pytest
-from own_databases import QUOTED, USER
 
+from own_databases import QUOTED, USER
 from skitter.cluster.ring import Ring
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from functools import partial
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_a_column_that_somebody_adds_is_left_alone(place, run):
 
 # ---- tables of other people
 
-OWN = "CREATE TABLE {table} (sku VARCHAR(20) PRIMARY KEY, price NUMERIC(10, 2) NOT NULL, stock INTEGER CHECK (stock >= 0))"
+OWN = "CREATE TABLE {table} (sku VARCHAR(20) PRIMARY KEY, price NUMERIC(10, 2) NOT NULL, stock INT CHECK (stock >= 0))"
 
 
 @pytest.mark.parametrize("place", TABLES, indirect=True)
@@ -284,7 +285,8 @@ def test_two_writers_that_begin_at_once_share_a_table(place, run):
             begin.wait()
             again(runs[number].open)
             for batch in range(5):
-                again(lambda: runs[number].write({f"f{batch}": number, "n": batch}, page=number * 10 + batch))
+                record, page = {f"f{batch}": number, "n": batch}, number * 10 + batch
+                again(partial(runs[number].write, record, page=page))
             runs[number].sink.close()
         except Exception as error:  # noqa: BLE001  told below, in the thread of the test
             failures.append(error)
