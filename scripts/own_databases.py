@@ -48,7 +48,8 @@ class OwnServer:
     accounts: ClassVar[tuple[str, ...]] = ("nobody",)
     """Whom it runs as when root starts it: the servers of databases refuse root."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
+        """``certificate``: it speaks TLS, with the files of a certificate and its key."""
         # Not in a folder of pytest: that is closed to every other account.
         self.folder = Path(tempfile.mkdtemp(prefix="skitter-database-"))
         self.port = free_port()
@@ -56,6 +57,7 @@ class OwnServer:
         self._account = self._other_account()
         if self._account:
             shutil.chown(self.folder, self._account)
+        self._certificate = [self._own_copy(file) for file in certificate or ()]
         try:
             self.prepare()
             self.start()
@@ -146,6 +148,14 @@ class OwnServer:
                 return pwd.getpwnam(account).pw_name
         return ""
 
+    def _own_copy(self, file: Path) -> Path:
+        """A file that only its account may read."""
+        copy = Path(shutil.copy(file, self.folder))
+        copy.chmod(0o600)
+        if self._account:
+            shutil.chown(copy, self._account)
+        return copy
+
     def _connection(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=2)
 
@@ -162,7 +172,11 @@ class OwnPostgresql(OwnServer):
     def command(self) -> list[str]:
         place = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.folder)]
         # fsync stays on: a kill is survived without it too, but figures would be those of no real server.
-        return [_needed("postgres"), "-D", str(self.folder / "data"), *place, "-c", "max_connections=50"]
+        command = [_needed("postgres"), "-D", str(self.folder / "data"), *place, "-c", "max_connections=50"]
+        if self._certificate:
+            certificate, key = self._certificate
+            command += ["-c", "ssl=on", "-c", f"ssl_cert_file={certificate}", "-c", f"ssl_key_file={key}"]
+        return command
 
     def answers(self) -> bool:
         words = f"user\0{USER}\0database\0postgres\0\0".encode()
@@ -193,7 +207,11 @@ class OwnMariadb(OwnServer):
         place = [f"--datadir={self.folder / 'data'}", f"--socket={self.folder / 'socket'}", f"--port={self.port}"]
         begin = f"--init-file={self.folder / 'begin.sql'}"
         more = ["--bind-address=127.0.0.1", f"--pid-file={self.folder / 'pid'}", "--skip-name-resolve", begin]
-        return [_needed("mariadbd"), "--no-defaults", *place, *more, *self.settings]
+        command = [_needed("mariadbd"), "--no-defaults", *place, *more, *self.settings]
+        if self._certificate:
+            certificate, key = self._certificate
+            command += [f"--ssl-cert={certificate}", f"--ssl-key={key}", "--require-secure-transport=on"]
+        return command
 
     def answers(self) -> bool:
         with self._connection() as connection:

@@ -88,6 +88,23 @@ def test_a_column_that_somebody_adds_is_left_alone(place, run):
     assert {key: (row["n"], row["reviewed"]) for key, row in place.records().items()} == {"x": (2, 1), "y": (2, None)}
 
 
+@pytest.mark.parametrize("place", SERVERS, indirect=True)
+def test_a_row_that_is_too_wide_for_a_page_of_the_server_is_a_bad_item(place, run):
+    each = run(place.target).open().write({"a": 1})
+    reasons = bad(each, {"a": 2}, {f"field{n}": "x" * 100 for n in range(900)}, {"a": 3})
+    assert list(reasons) == [1]
+    assert sorted(row["a"] for row in place.rows()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("place", ["mariadb"], indirect=True)
+def test_an_item_that_mariadb_would_hang_up_on_is_a_bad_item(place, run):
+    each = run(place.target).open()
+    reasons = bad(each, {"text": "small"}, {"text": "x" * (17 << 20)}, {"text": "other"})
+    assert list(reasons) == [1]
+    assert "max_allowed_packet" in reasons[1]
+    assert len(place.rows()) == 2
+
+
 # ---- tables of other people
 
 OWN = "CREATE TABLE {table} (sku VARCHAR(20) PRIMARY KEY, price NUMERIC(10, 2) NOT NULL, stock INT CHECK (stock >= 0))"

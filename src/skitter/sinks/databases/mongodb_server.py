@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import InsertOne, MongoClient, UpdateOne, WriteConcern, errors
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.statements import told
+from skitter.sinks.databases.statements import told, unbelieved
 from skitter.sinks.targets import Target
 
 Document = RawBSONDocument
@@ -207,7 +207,9 @@ class MongodbServer:
         except errors.OperationFailure as error:
             raise self._answer(error) from error
         except errors.PyMongoError as error:
-            raise self._away(_first(told(self._target, error))) from error
+            raise unbelieved(self._target, error, "tlsCAFile") or self._away(
+                _first(told(self._target, error))
+            ) from error
 
     def _answer(self, error: errors.OperationFailure) -> SinkError:
         text = _first(told(self._target, error))

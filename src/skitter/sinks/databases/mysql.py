@@ -19,7 +19,7 @@ from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
 from skitter.sinks.databases.kinds import Kind, as_json, as_text, plain
 from skitter.sinks.databases.names import KEY, Rules
-from skitter.sinks.databases.statements import names, quoted, table_of, told
+from skitter.sinks.databases.statements import names, quoted, table_of, told, unbelieved
 from skitter.sinks.targets import Target
 
 _CONNECT_SECONDS = 15
@@ -150,13 +150,17 @@ class MysqlDatabase:
             )
 
     def add(self, columns: Mapping[str, Kind]) -> None:
+        more = [f"ADD COLUMN {quoted(name, '`')} {_TYPES[kind]}" for name, kind in columns.items()]
         with self._mapped():
-            for name, kind in columns.items():
-                try:
-                    self._run(f"ALTER TABLE {self._table} ADD COLUMN {quoted(name, '`')} {_TYPES[kind]}")
-                except pymysql.err.OperationalError as error:
-                    if error.args[0] != _ADDED:
-                        raise
+            try:
+                self._run(f"ALTER TABLE {self._table} {', '.join(more)}")
+            except pymysql.err.OperationalError as error:
+                if error.args[0] != _ADDED:
+                    raise
+                if len(columns) > 1:
+                    # Somebody else has just added one of them. MySQL cannot leave out what is there.
+                    for name, kind in columns.items():
+                        self.add({name: kind})
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
         wider = ", ".join(f"MODIFY COLUMN {quoted(name, '`')} {_TYPES[kind]}" for name, kind in columns.items())
@@ -236,6 +240,8 @@ class MysqlDatabase:
         text = self._words(error)
         if code in _OTHER_TABLE:
             return OtherTableError(text)
+        if refused := unbelieved(self.target, error, "ssl_ca"):
+            return refused
         if code in _AWAY or isinstance(error, (pymysql.err.InterfaceError, OSError)):
             return SinkAwayError(
                 f"the server takes nothing for now: {self.target.name}: {text}",

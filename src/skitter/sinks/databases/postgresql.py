@@ -20,7 +20,7 @@ from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
 from skitter.sinks.databases.kinds import Kind
 from skitter.sinks.databases.names import KEY, Rules
-from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told
+from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told, unbelieved
 from skitter.sinks.targets import Target
 
 T = TypeVar("T")
@@ -202,7 +202,7 @@ class PostgresqlDatabase:
                 hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…#TABLE",
             ) from error
         except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
-            raise SinkAwayError(
+            raise unbelieved(self.target, error, "sslrootcert") or SinkAwayError(
                 f"PostgreSQL cannot be reached: {self.target.name}: {_reason(error, told(self.target, error))}",
                 hint="is it running? check host, port and network; nothing is lost",
             ) from error

@@ -75,7 +75,7 @@ class SqliteDatabase:
             )
 
     def add(self, columns: Mapping[str, Kind]) -> None:
-        with self._mapped():
+        with self.transaction(keep=True):
             for column in columns:
                 try:
                     self._run(f"ALTER TABLE {self._table} ADD COLUMN {quoted(column)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.errors import UsageError
+from skitter.errors import SinkError, UsageError
 from skitter.sinks.targets import Target
 
 
@@ -34,3 +34,14 @@ def told(target: Target, error: BaseException) -> str:
     """What a driver says, in one line, and without the password wherever a server may have put it."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text.replace(target.password, "…") if target.password else text
+
+
+def unbelieved(target: Target, error: BaseException, option: str) -> SinkError | None:
+    """The error for a certificate that is refused; waiting does not help. None: it is something else."""
+    _, found, reason = told(target, error).partition("certificate verify failed: ")
+    if not found:
+        return None
+    return SinkError(
+        f"the certificate of the server is refused: {target.name}: {reason.partition(' (_ssl')[0]}",
+        hint=f"?{option}=FILE names the certificate authority to believe",
+    )
