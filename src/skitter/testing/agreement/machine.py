@@ -404,6 +404,10 @@ class FrontiersAgree(RuleBasedStateMachine):
     def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
+        if not self.same_pieces:
+            # A shard lists those who have asked it.
+            assert 0 <= others.workers <= rest.workers
+            others = msgspec.structs.replace(others, workers=rest.workers)
         if not self.same_pieces and not oracle.ask_again_seconds:
             # More of it may be buried by now.
             others = msgspec.structs.replace(others, ask_again_seconds=0.0, state=rest.state)
