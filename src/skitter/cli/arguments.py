@@ -125,8 +125,8 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
         "-o",
         "--output",
         action=_OutputAction,
-        metavar="FILE",
-        help='results: .jsonl, .jsonl.gz, .json or .csv; "-" is JSON lines on stdout; may be repeated',
+        metavar="TARGET",
+        help='results: a file, whose suffix picks the format, or a URL; "-" is JSON lines on stdout; may be repeated',
     )
     if overwrite:
         parser.add_argument(
@@ -134,8 +134,8 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
             "--overwrite-output",
             action=_OutputAction,
             overwrite=True,
-            metavar="FILE",
-            help="as -o, but a new run begins with an empty file",
+            metavar="TARGET",
+            help="as -o, but a new run begins with an empty target",
         )
 
 

@@ -135,15 +135,12 @@ def sink_of(target: Target) -> Sink:
 
         return file_sink(target.text, overwrite=target.overwrite, job=target.job)
     if scheme in SCHEMES:
-        return _imported(SCHEMES[scheme])(target)
+        return _imported(SCHEMES[scheme], target)(target)
     if (found := entry_point(scheme)) is not None:
         from skitter.sinks.user import entry_point_sink
 
         return entry_point_sink(target, found)
-    raise UsageError(
-        f"no sink for this target: {target.name}",
-        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {ENTRY_POINTS}",
-    )
+    raise _unknown(target)
 
 
 def place_of(name: str) -> str:
@@ -235,10 +232,22 @@ def _read_password(file: str) -> str:
         ) from error
 
 
-def _imported(place: str) -> Callable[[Target], Sink]:
+def _imported(place: str, target: Target) -> Callable[[Target], Sink]:
     module, _, function = place.partition(":")
-    factory: Callable[[Target], Sink] = getattr(import_module(module), function)
+    try:
+        factory: Callable[[Target], Sink] = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise _unknown(target) from error
     return factory
+
+
+def _unknown(target: Target) -> UsageError:
+    return UsageError(
+        f"no sink for this target: {target.name}",
+        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {ENTRY_POINTS}",
+    )
 
 
 def _wrong(text: str, why: str) -> UsageError:
