@@ -159,11 +159,9 @@ BARE: dict[str, Callable[[str, list[dict[str, Any]]], dict[str, Any]]] = {
 def main(count: int, kinds: list[str]) -> None:
     report: dict[str, Any] = {"items": count}
     for kind in kinds:
-        # FerretDB needs two milliseconds for an upsert.
-        many = count if kind != "mongodb" else count // 20
-        records = [record(n) for n in range(many)]
+        records = [record(n) for n in range(count)]
         items = [Item(n + 1, n, 0, msgspec.msgpack.encode(each)) for n, each in enumerate(records)]
-        report["stored_bytes_per_item"] = round(sum(len(item.record) for item in items) / many)
+        report["stored_bytes_per_item"] = round(sum(len(item.record) for item in items) / count)
         # Not where temporary files are: that may be memory, which syncs for nothing.
         with tempfile.TemporaryDirectory(dir=".", prefix=".bench-") as folder:
             server = KINDS[kind]() if kind in KINDS else None

@@ -73,8 +73,8 @@ class Relief:
         self._serving.clear()
 
     def _is_ours(self, sink: SinkSeen) -> bool:
-        """Whether it could be served from here."""
-        return sink.target not in self._given_up and parse_target(sink.target).scheme != ""
+        """Whether it could be served from here. Files, and databases that are files, are where they were begun."""
+        return sink.target not in self._given_up and parse_target(sink.target).scheme not in ("", "sqlite")
 
     def _is_left(self, sink: SinkSeen) -> bool:
         if sink.owner or not self._is_ours(sink):
