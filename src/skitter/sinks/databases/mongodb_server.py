@@ -76,17 +76,15 @@ class MongodbServer:
     def upsert(self, documents: Sequence[tuple[str, bytes]]) -> dict[int, str]:
         """Set the fields of each document. The numbers of those that were refused, and why; the others are durable.
 
-        They are inserted, which most need only once and which costs a server least. Of those that are there, the ones
-        that differ are updated: a batch that comes again after a crash is read and not written.
+        They are inserted, which most need only once and which costs a server least. Those that are there are updated,
+        also when they look the same: only the answer to a write says that what is there is durable.
         """
         try:
             refused = self._bulk([InsertOne(Document(stored)) for _, stored in documents])
             there = [number for number, (code, _) in refused.items() if code == _DUPLICATE]
             reasons = {number: words for number, (code, words) in refused.items() if code != _DUPLICATE}
-            same = {document.raw for document in self.documents([documents[number][0] for number in there])}
-            differ = [number for number in there if documents[number][1] not in same]
-            for first in range(0, len(differ), _UPDATED_AT_ONCE):
-                part = differ[first : first + _UPDATED_AT_ONCE]
+            for first in range(0, len(there), _UPDATED_AT_ONCE):
+                part = there[first : first + _UPDATED_AT_ONCE]
                 refused = self._bulk([_update(*documents[number]) for number in part])
                 reasons |= {part[number]: words for number, (_, words) in refused.items()}
             return reasons
