@@ -61,11 +61,18 @@ def database(kind: str, services: Any, folder: Path) -> Iterator[tuple[str, OwnS
 class Crawl:
     """One crawl, started as often as it takes."""
 
-    def __init__(self, skitter: Any, web: Any, target: str) -> None:
+    def __init__(self, skitter: Any, web: Any, target: str, per_host: int) -> None:
         skitter.write("parts.py", SPIDER)
         self._skitter = skitter
         self._command = ("crawl", "parts.py", "-a", f"urls={' '.join(web.urls)}", "-o", target, "--job", "j")
-        self._command += ("--per-host", 2, "--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")
+        self._command += (
+            "--per-host",
+            per_host,
+            "--set",
+            "retry_delay_seconds=0.05",
+            "--set",
+            "host_backoff_seconds=0.2",
+        )
         self._process: subprocess.Popen[str] | None = None
 
     def go_on(self, seconds: float) -> bool:
@@ -100,18 +107,21 @@ class Crawl:
 
 
 def crawl_under_kills(
-    skitter: Any, services: Any, kind: str, *, pages: int, kills: int, server_kills: int
+    skitter: Any, services: Any, kind: str, *, pages: int, kills: int, server_kills: int, per_host: int
 ) -> tuple[int, int, int]:
-    """Missing items, doubled ones, and how many there are."""
+    """Missing items, doubled ones, and how many there are.
+
+    ``per_host`` and the latency of the web make the crawl longer than all its faults together.
+    """
     chance = random.Random(f"{kind} {pages}")
     spec = WebSpec.plain(hosts=5, pages_per_host=pages // 5, latency_seconds=0.1)
     faults = ["writer"] * kills + ["server"] * server_kills
     chance.shuffle(faults)
     with database(kind, services, skitter.folder) as (url, server), served(spec) as web:
-        crawl = Crawl(skitter, web, f"{url}#parts")
+        crawl = Crawl(skitter, web, f"{url}#parts", per_host)
         try:
             for fault in faults:
-                assert crawl.go_on(chance.uniform(0.9, 1.8)), "it was over before it was killed often enough"
+                assert crawl.go_on(chance.uniform(0.9, 1.4)), "it was over before it was killed often enough"
                 if fault == "writer":
                     crawl.kill()
                 elif server is not None:
@@ -134,14 +144,16 @@ def crawl_under_kills(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", list(PLACES))
 def test_a_database_holds_each_item_once_whoever_is_killed(skitter, services, kind):
-    missing, doubled, items = crawl_under_kills(skitter, services, kind, pages=300, kills=3, server_kills=1)
+    missing, doubled, items = crawl_under_kills(skitter, services, kind, pages=300, kills=3, server_kills=1, per_host=1)
     assert (missing, doubled, items) == (0, 0, 300 * PER_PAGE)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(PLACES))
 def test_twenty_kills_of_the_writer_and_five_of_the_server(skitter, services, kind):
-    missing, doubled, items = crawl_under_kills(skitter, services, kind, pages=5000, kills=20, server_kills=5)
+    missing, doubled, items = crawl_under_kills(
+        skitter, services, kind, pages=5000, kills=20, server_kills=5, per_host=2
+    )
     REPORTS.mkdir(parents=True, exist_ok=True)
     (REPORTS / f"database-{kind}-soak.txt").write_text(
         f"kill -9 of the writer x20 and of the server x5, {kind}: {items} items, missing {missing}, doubled {doubled}\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from functools import partial
 
+import asyncpg
 import pytest
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError
@@ -273,6 +275,21 @@ def test_a_file_that_another_program_holds_is_away(place, run, monkeypatch):
     holder.close()
     each.write({"n": 1})
     assert len(place.rows()) == 1
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_table_that_somebody_locks_is_away(place, run, monkeypatch):
+    monkeypatch.setattr("skitter.sinks.databases.postgresql._LOCK_SECONDS", 0.1)
+    each = run(place.target).open().write({"n": 1})
+    loop = asyncio.new_event_loop()
+    holder = loop.run_until_complete(asyncpg.connect(place.url))
+    loop.run_until_complete(holder.execute(f"BEGIN; LOCK TABLE {place.table}"))
+    with pytest.raises(SinkAwayError, match="lock"):
+        each.write({"n": 2}, page=8)
+    loop.run_until_complete(holder.close())
+    loop.close()
+    each.write({"n": 2}, page=8)
+    assert len(place.rows()) == 2
 
 
 @pytest.mark.parametrize("place", SERVERS, indirect=True)

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _CONNECT_SECONDS = 15.0
 _COMMAND_SECONDS = 300.0
 """A server that is silent for longer has gone, with its machine perhaps."""
+_LOCK_SECONDS = 60
 _STATEMENT_BYTES = 16 << 20
 """Of JSON in one statement; the server has several copies of it in memory."""
 _TYPES = {
@@ -99,9 +100,9 @@ class PostgresqlDatabase:
                     password=self.target.password,
                     timeout=_CONNECT_SECONDS,
                     command_timeout=_COMMAND_SECONDS,
-                    # Through a pooler the next statement may be on another server process.
+                    # Behind a pooler only a transaction stays on one server process: nothing outlives one here.
                     statement_cache_size=0,
-                    server_settings={"lock_timeout": "60s", "application_name": "skitter"},
+                    server_settings={"application_name": "skitter"},
                 )
             )
 
@@ -115,7 +116,7 @@ class PostgresqlDatabase:
             self._loop = None
 
     def look(self) -> Found | None:
-        with self._mapped():
+        with self.transaction(keep=False):
             rows = self._fetch(_LOOK, self._table)
             if not rows:
                 return None
@@ -125,20 +126,19 @@ class PostgresqlDatabase:
             return Found(columns, MADE_BY in (comment or ""), uniques)
 
     def create(self) -> None:
-        with self._mapped():
-            # Both at once, so that a table of ours is known as ours. Two that make it at the same instant may still
-            # meet in the catalogue; the later one finds it there.
-            with suppress(asyncpg.UniqueViolationError, asyncpg.DuplicateTableError):
-                self._run(
-                    f"BEGIN; CREATE TABLE IF NOT EXISTS {self._table} ({quoted(KEY)} text PRIMARY KEY);"
-                    f"COMMENT ON TABLE {self._table} IS '{MADE_BY}'; COMMIT"
-                )
-                return
-            self._run("ROLLBACK")
+        # Two that make it at the same instant may meet in the catalogue; the later one finds it there.
+        with (
+            self._mapped(),
+            suppress(asyncpg.UniqueViolationError, asyncpg.DuplicateTableError),
+            self._block(keep=True),
+        ):
+            self._run(f"CREATE TABLE IF NOT EXISTS {self._table} ({quoted(KEY)} text PRIMARY KEY)")
+            # In the same transaction, so that a table of ours is known as ours.
+            self._run(f"COMMENT ON TABLE {self._table} IS '{MADE_BY}'")
 
     def add(self, columns: Mapping[str, Kind]) -> None:
         more = ", ".join(f"ADD COLUMN IF NOT EXISTS {quoted(name)} {_TYPES[kind]}" for name, kind in columns.items())
-        with self._mapped():
+        with self.transaction(keep=True):
             self._run(f"ALTER TABLE {self._table} {more}")
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
@@ -146,25 +146,29 @@ class PostgresqlDatabase:
             f"ALTER COLUMN {quoted(name)} TYPE {_TYPES[kind]} USING {quoted(name)}::{_TYPES[kind]}"
             for name, kind in columns.items()
         )
-        with self._mapped():
+        with self.transaction(keep=True):
             self._run(f"ALTER TABLE {self._table} {wider}")
 
     def empty(self) -> None:
-        with self._mapped():
+        with self.transaction(keep=True):
             self._run(f"TRUNCATE {self._table}")
 
     @contextmanager
     def transaction(self, *, keep: bool) -> Iterator[None]:
-        with self._mapped():
-            # What a user's constraint defers to the end would refuse a batch after it has been tried.
-            self._run("BEGIN; SET CONSTRAINTS ALL IMMEDIATE")
-            try:
-                yield
-                self._run("COMMIT" if keep else "ROLLBACK")
-            except BaseException:
-                with suppress(Exception):
-                    self._run("ROLLBACK")
-                raise
+        with self._mapped(), self._block(keep=keep):
+            yield
+
+    @contextmanager
+    def _block(self, *, keep: bool) -> Iterator[None]:
+        # What a user's constraint defers to the end would refuse a batch after it has been tried.
+        self._run(f"BEGIN; SET LOCAL lock_timeout = {_LOCK_SECONDS * 1000:.0f}; SET CONSTRAINTS ALL IMMEDIATE")
+        try:
+            yield
+            self._run("COMMIT" if keep else "ROLLBACK")
+        except BaseException:
+            with suppress(Exception):
+                self._run("ROLLBACK")
+            raise
 
     def upsert(self, key: Sequence[str], columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> None:
         stored = msgspec.json.encode(rows)
