@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, sent_as
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-DEFAULT_USER_AGENT = "skitter/0.1 (web crawler)"
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,8 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
+    contact: str = ""
+    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
     timeout_seconds: Positive = 30.0
     """From the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
@@ -46,6 +48,16 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     cookies: bool = True
     """Keep a cookie jar per worker."""
 
+    def __post_init__(self) -> None:
+        objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)
+        if objection:
+            raise ValueError(objection)
+
+    @property
+    def agent(self) -> str:
+        """The user agent as it is sent, and as robots.txt is asked about it."""
+        return sent_as(self.user_agent, self.contact)
+
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """What every worker of a job together owes a host."""
@@ -54,12 +66,18 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Between the starts of two requests to one host key."""
     per_host: Count = 8
     """Requests in flight per host key, whole cluster."""
+    per_ip: Count | None = None
+    """Requests in flight per IP address, over all host keys last seen there, whole cluster; in shards, per shard."""
     obey_robots: bool = True
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    target_concurrency: Positive | None = None
+    """Requests that shall be in flight per host key on average: its delay is its latency over this. None: it is not."""
+    max_delay_seconds: Positive = 60.0
+    """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, product_token, robots_verdict
+from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
 
 AGENT = "skitter/0.1 (web crawler)"
 
@@ -90,22 +90,6 @@ def test_garbage_never_raises(text: bytes | str, agent: str) -> None:
 def test_odd_rules_never_raise(fields: list[str], value: str) -> None:
     text = "User-agent: *\n" + "".join(f"{field}: {value}\n" for field in fields)
     assert Robots.parse(text, AGENT).allows("https://a.example/%zz/[x]?") in (True, False)
-
-
-@pytest.mark.parametrize(
-    ("agent", "token"),
-    [
-        (AGENT, "skitter"),
-        ("MyBot", "MyBot"),
-        ("my-bot/2 (+https://a.example/bot)", "my-bot"),
-        ("Mozilla/5.0 (compatible; Foobot/1.0; +https://a.example)", "Foobot"),
-        ("Mozilla/5.0 (X11; Linux x86_64)", "Mozilla"),
-        ("", "*"),
-        ("  (nothing)", "nothing"),
-    ],
-)
-def test_the_product_token_of_a_user_agent(agent: str, token: str) -> None:
-    assert product_token(agent) == token
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str
             duration(host.latency_seconds) if host.latency_seconds else "-",
             number(host.in_flight),
             number(host.queued),
-            duration(host.due_seconds) if host.due_seconds else "-",
+            duration(host.due_seconds) if host.due_seconds else "address" if host.address_full else "-",
             f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-",
         )
         for host in hosts

@@ -121,6 +121,8 @@ def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
         reasons.append(f"its host has {count(host.queued, 'request')} queued and {host.in_flight} in flight")
     if trace.ready_in_seconds:
         return [*reasons, f"not before {duration(trace.ready_in_seconds)} from now"]
+    if host is not None and host.address_full:
+        return [*reasons, f"it waits for its address: {host.address} has as many in flight as per_ip allows"]
     return [*reasons, "it may be fetched now, when its turn comes"]
 
 
@@ -181,7 +183,7 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
                 " nor, as far as these tell, one that a seed was redirected to"
             )
     if settings.politeness.obey_robots and known.robots is not None:
-        robots = Robots.parse(known.robots.text, settings.fetch.user_agent)
+        robots = Robots.parse(known.robots.text, settings.fetch.agent)
         if not robots.allows(url):
             reasons.append("robots.txt of its host forbids it (--ignore-robots)")
     if reasons:

@@ -89,7 +89,7 @@ class Transfer:
         setopt(pycurl.PATH_AS_IS, 1)
         # Not even from the environment: behind a proxy the guard would see the proxy's address only.
         setopt(pycurl.PROXY, "")
-        setopt(pycurl.USERAGENT, settings.user_agent)
+        setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
         setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)

@@ -6,11 +6,12 @@ agree, and each host is written once. The rules themselves are in ``ledger``, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skitter.errors import JobError
+from skitter.frontier.addresses import Addresses
 from skitter.frontier.tables import Hold, JobRow, Place, Row, Tables
-from skitter.model.host import Host
+from skitter.model.host import Host, Phase
 from skitter.model.job import Counts, Job, State
 from skitter.model.lease import Lease, Work
 from skitter.policy import losses, politeness
@@ -21,6 +22,7 @@ BATCH = 1000
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 PACE_SECONDS = 5.0
+_CALLED = (Phase.READY, Phase.PARKED)
 _COUNTER = {
     Place.QUEUED: "queued",
     Place.SUSPECT: "queued",
@@ -42,6 +44,7 @@ class Books:
         self.now = tables.clock()
         self.settings = settings
         self.politeness = settings.politeness
+        self.addresses = Addresses(tables, settings.politeness.per_ip)
         self.hosts: dict[str, Host] = {}
         self.touched: dict[str, Host] = {}
         self.new_holds: list[Hold] = []
@@ -59,10 +62,52 @@ class Books:
     def flush(self) -> None:
         """Hosts are written once per transaction, not once per change."""
         self.flush_holds()
-        for host in self.touched.values():
-            host.phase = politeness.phase_of(host, self.now, self.politeness)
-        self.tables.save_hosts(list(self.touched.values()))
-        self.touched = {}
+        while self.touched:
+            hosts, self.touched = list(self.touched.values()), {}
+            self._put_down(hosts)
+            self.tables.save_hosts(hosts)
+            self._call_parked()
+        self.addresses.flush()
+
+    def phase_of(self, host: Host) -> Phase:
+        """Where the host stands at this moment, its address considered."""
+        phase = politeness.phase_of(host, self.now, self.politeness)
+        return Phase.PARKED if phase is Phase.READY and self.addresses.is_full(host.address) else phase
+
+    def _put_down(self, hosts: Sequence[Host]) -> None:
+        """Each host's new phase."""
+        parked: list[Host] = []
+        gone: list[str] = []
+        for host in hosts:
+            before, host.phase = host.phase, self.phase_of(host)
+            if host.phase is Phase.PARKED:
+                parked.append(host)
+                self.job.parked += before is not Phase.PARKED
+            elif before is Phase.PARKED:
+                gone.append(host.key)
+                self.job.parked -= 1
+            if before in _CALLED and host.phase not in _CALLED and host.key not in self.addresses.granted:
+                # It was to use the room that its address has, and does not: others may.
+                self.addresses.look_at(host.address)
+        if parked:
+            self.tables.park(parked)
+        if gone:
+            self.tables.unpark(gone)
+
+    def _call_parked(self) -> None:
+        """As many hosts of an address as it has room for are put down as ready, in the order of promise 5."""
+        for address, room in self.addresses.with_room():
+            limit = room
+            while True:
+                keys = self.tables.parked_hosts(address, limit)
+                self.load_hosts(keys)
+                # Whose robots.txt is to be read alone may be passed over for long.
+                passed_over = sum(losses.is_suspect(self.hosts[key].gate_losses) for key in keys)
+                if len(keys) < limit or limit >= room + passed_over:
+                    break
+                limit = room + passed_over
+            for key in keys:
+                self.host(key)
 
     def sample_pace(self) -> None:
         """Two samples, of which the older is five to ten seconds old while pages are committed."""
@@ -96,9 +141,10 @@ class Books:
         """A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay."""
         if host.run != self.job.run:
             host.run = self.job.run
-            host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
             host.waiting = host.gate = host.trusted = False
             host.given_up = None
+            host.phase = Phase.IDLE
         return host
 
     def joined_queue(self, host_key: str, priority: int) -> None:
@@ -147,6 +193,7 @@ class Books:
         if hold.work is not Work.SEED:
             host = self.host(hold.host_key)
             host.in_flight -= 1
+            self.addresses.give_back(hold.address)
             if hold.work is Work.ROBOTS:
                 host.gate = False
 

@@ -119,12 +119,14 @@ class Committing:
         return struck
 
     def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:
-        if news.address:
+        if news.address and news.address != host.address:
+            self._books.addresses.look_at(host.address)
             host.address = news.address
         if news.robots is not None:
             self._learn_robots(host, hold, news)
         if news.answered:
-            politeness.answered(host, news.latency_seconds)
+            succeeded = 200 <= outcome.status < 300
+            politeness.answered(host, hold.leased_at, news.latency_seconds, succeeded=succeeded)
         if news.blocked:
             host.error_class = outcome.error_class
             first = self._books.politeness.host_backoff_seconds

@@ -83,6 +83,9 @@ class Ledger(Books):
         recovered = self.reap()
         self._wake()
         self.settle()
+        if self.politeness.per_ip is not None:
+            # Room that has become free at an address is used at once.
+            self.flush()
         granting = Granting(self, worker)
         leases: list[Lease] = []
         blocked_by = ""
@@ -113,6 +116,10 @@ class Ledger(Books):
         self.load_hosts(due)
         for key in due:
             self.host(key)
+        if self.job.parked and self.politeness.per_ip is None:
+            # The limit was lifted.
+            for key in self.tables.parked_hosts(None, BATCH):
+                self.host(key)
         self.flush_holds()
 
     def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:

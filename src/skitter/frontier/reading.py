@@ -117,4 +117,6 @@ def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
         latency_seconds=host.latency_seconds,
         strikes=host.strikes + host.blocks,
         error_class=host.error_class,
+        address=host.address,
+        address_full=ledger.addresses.is_full(host.address),
     )

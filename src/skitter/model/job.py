@@ -117,6 +117,10 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     strikes: int
     """Blocks and failed connections in a row."""
     error_class: str
+    address: str = ""
+    """The IP address that last answered for it."""
+    address_full: bool = False
+    """As many requests are in flight to its address as ``per_ip`` allows: it waits for one of them to end."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,19 +7,17 @@ protego's.
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import msgspec
 from protego import Protego
 
+from skitter.agent import product_token
+
 MAX_ROBOTS_BYTES = 500 * 1024
 """What lies beyond is not read (RFC 9309 2.5)."""
 MAX_CRAWL_DELAY_SECONDS = 86_400.0
 """A file may slow the crawl to a page a day, not stop it: that is what Disallow is for."""
-
-_PRODUCT = re.compile(r"[^\s/();,]+")
-_COMPATIBLE = re.compile(r"\(\s*compatible\s*;\s*([^\s/();,]+)", re.IGNORECASE)
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True):
@@ -40,18 +38,6 @@ def robots_verdict(status: int | None, body: bytes = b"") -> RobotsVerdict:
     if 200 <= status < 300:
         return RobotsVerdict("rules", _capped(body))
     return RobotsVerdict("allow_all")
-
-
-def product_token(user_agent: str) -> str:
-    """The name robots.txt knows a crawler by: ``skitter`` of ``skitter/0.1 (web crawler)``.
-
-    ``Mozilla/5.0 (compatible; Foobot/1.0)`` is called Foobot.
-    """
-    match = _PRODUCT.search(user_agent)
-    name = match[0] if match else "*"
-    if name.lower() == "mozilla" and (compatible := _COMPATIBLE.search(user_agent)):
-        return compatible[1]
-    return name
 
 
 class Robots:

@@ -49,6 +49,7 @@ class SyntheticWeb:
         self.dead_url = ""
         self._log = RequestLog(None if log_path is None else Path(log_path), keep=keep_log)
         self._in_flight: dict[int, int] = {}
+        self._everywhere = 0
         self._failed: dict[tuple[int, int], int] = {}
         self._servers: list[asyncio.Server] = []
         self._dead_socket: socket.socket | None = None
@@ -123,6 +124,7 @@ class SyntheticWeb:
     def arrived(self, host: int, target: bytes, encodings: bytes) -> tuple[_Prepared, float]:
         """Count and log a request; its answer, and how long to wait before it is sent."""
         in_flight = self._in_flight[host] = self._in_flight[host] + 1
+        self._everywhere += 1
         compressed = b"gzip" in encodings or b"deflate" in encodings
         prepared = self._prepared(host, target, compressed)
         page = prepared.page
@@ -132,12 +134,14 @@ class SyntheticWeb:
             if failed < page.failures:
                 self._failed[key] = failed + 1
                 prepared = _failure(page)
-        self._log.add(Hit(time.monotonic(), host, target.decode("latin-1"), prepared.status, in_flight))
+        path = target.decode("latin-1")
+        self._log.add(Hit(time.monotonic(), host, path, prepared.status, in_flight, self._everywhere))
         return prepared, page.delay_seconds if page is not None else 0.0
 
     def left(self, host: int) -> None:
         """A request has its answer, or its client is gone."""
         self._in_flight[host] -= 1
+        self._everywhere -= 1
 
     def _prepare(self, host: int, target: bytes, compressed: bool) -> _Prepared:
         path = target.decode("latin-1")

@@ -30,7 +30,7 @@ class Gatekeeper:
         self._settings = settings
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
 
-    async def read(self, lease: Lease, now: float, start_by: float | None = None) -> Outcome:
+    async def read(self, lease: Lease, start_by: float | None = None) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
         url, page = f"{lease.host_key}/robots.txt", None
         try:
@@ -59,16 +59,19 @@ class Gatekeeper:
             return self._learnt(lease, RobotsRecord(), HostNews())
         verdict = robots_verdict(page.status, page.body)
         if verdict.kind == "unknown":
-            pause = retry.retry_after_seconds(page.header("retry-after"), now)
+            pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
             error_class = retry.error_class(page.status)
             if page.status in retry.BLOCK_STATUSES:
                 outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
                 outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
                 return outcome
             return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
-        robots = Robots.parse(verdict.text, self._settings.fetch.user_agent)
+        robots = Robots.parse(verdict.text, self._settings.fetch.agent)
         record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
-        return self._learnt(lease, record, HostNews(answered=True, latency_seconds=page.seconds, address=page.address))
+        # A chain may have led to another host, whose address is not this one's. How fast a small file comes says
+        # nothing of pages.
+        address = page.address if host_key(url) == lease.host_key else ""
+        return self._learnt(lease, record, HostNews(answered=True, address=address))
 
     async def load(self, leases: Sequence[Lease]) -> None:
         """Have the rules of all hosts of these leases at hand, with one call at most."""
@@ -81,7 +84,7 @@ class Gatekeeper:
         if not missing:
             return
         for key, record in (await self._source.robots(sorted(missing))).items():
-            self._rules[key] = (record.version, Robots.parse(record.text, self._settings.fetch.user_agent))
+            self._rules[key] = (record.version, Robots.parse(record.text, self._settings.fetch.agent))
             self._rules.move_to_end(key)
         while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
             self._rules.popitem(last=False)
@@ -95,9 +98,7 @@ class Gatekeeper:
 
     @staticmethod
     def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:
-        told = HostNews(
-            answered=news.answered, latency_seconds=news.latency_seconds, address=news.address, robots=record
-        )
+        told = HostNews(answered=news.answered, address=news.address, robots=record)
         return Outcome(lease=lease, ending=Ending.DONE, news=told)
 
     @staticmethod

@@ -306,7 +306,7 @@ class Worker:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            return await self._gatekeeper.read(lease, time.time(), start_by), []
+            return await self._gatekeeper.read(lease, start_by), []
         request = lease.request
         if not self._gatekeeper.allows(lease, request.url):
             return Outcome(

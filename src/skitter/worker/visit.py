@@ -6,7 +6,6 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-import time
 
 from skitter.errors import FetchError
 from skitter.extract.response import Response
@@ -101,7 +100,7 @@ class Visitor:
         status = page.status
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
-        pause = retry.retry_after_seconds(page.header("retry-after"), time.time())
+        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
         if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
             outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)

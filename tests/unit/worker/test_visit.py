@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -25,6 +24,8 @@ from skitter.worker.known import KnownUrls
 from skitter.worker.visit import Visitor
 
 PAGE = "http://a.example/page"
+LEASED_AT = 1_700_000_000.0
+"""The store's clock, which need not be this machine's."""
 
 
 class Desk:
@@ -50,7 +51,15 @@ class Desk:
 
     async def visit(self, url: str = PAGE, *, attempts: int = 0, trusted: bool = False, **fields: Any) -> Outcome:
         request = Request(url, **fields)
-        lease = Lease(work=Work.PAGE, id=7, epoch=1, payload=encode(request), attempts=attempts, trusted=trusted)
+        lease = Lease(
+            work=Work.PAGE,
+            id=7,
+            epoch=1,
+            payload=encode(request),
+            attempts=attempts,
+            leased_at=LEASED_AT,
+            trusted=trusted,
+        )
         self.outcome, self.urls = await self._visitor.visit(lease, request)
         assert self.outcome.lease is lease
         return self.outcome
@@ -213,13 +222,34 @@ async def test_a_block_is_the_hosts_and_never_the_pages_end(answers: Any, status
 @pytest.mark.parametrize("status", [429, 503, 500])
 async def test_retry_after_is_obeyed_in_both_its_forms(answers: Any, status: int) -> None:
     desk = Desk(answers, Spider())
-    when = email.utils.formatdate(time.time() + 300, usegmt=True)
-    for value, low, high in (("120", 120, 120), (when, 280, 301), ("999999", 86_400, 86_400)):
+    when = email.utils.formatdate(LEASED_AT + 300, usegmt=True)
+    for value, seconds in (("120", 120), (when, 300), ("999999", 86_400)):
         answers.answers["/page"] = (status, {"Retry-After": value}, b"")
         news = (await desk.visit()).news
         assert news is not None
-        assert news.blocked
-        assert low <= (news.retry_after_seconds or 0) <= high
+        assert (news.blocked, news.retry_after_seconds) == (True, seconds)
+
+
+@pytest.mark.parametrize("wrong", [-3600, 3600])
+async def test_a_retry_after_date_is_after_the_date_of_its_answer(answers: Any, wrong: int) -> None:
+    """Whoever's clock is wrong by an hour."""
+    server = LEASED_AT + wrong
+    headers = {"Retry-After": email.utils.formatdate(server + 60), "Date": email.utils.formatdate(server)}
+    answers.answers["/page"] = (429, headers, b"")
+    news = (await Desk(answers, Spider()).visit()).news
+    assert news is not None
+    assert news.retry_after_seconds == 60
+
+
+@pytest.mark.parametrize(("value", "pause"), [("-5", 0), ("0", 0), ("soon", None), ("1.5", None), (None, None)])
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_pause_that_names_nothing_is_a_block_all_the_same(
+    answers: Any, status: int, value: str | None, pause: float | None
+) -> None:
+    answers.answers["/page"] = (status, {} if value is None else {"Retry-After": value}, b"")
+    assert (await Desk(answers, Spider()).visit()).news == HostNews(
+        blocked=True, retry_after_seconds=pause, address="192.0.2.1"
+    )
 
 
 async def test_a_nonsensical_retry_after_is_none(answers: Any) -> None:

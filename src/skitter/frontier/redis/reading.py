@@ -166,7 +166,7 @@ def dead(fields: Sequence[Any]) -> Dead:
 
 
 def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
-    queued, in_flight, due, blocked_until, strikes, latency, error_class = told
+    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full = told
     blocked_seconds = max(0.0, float(blocked_until) - now)
     return HostSeen(
         key=key,
@@ -177,6 +177,8 @@ def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
         latency_seconds=float(latency),
         strikes=strikes,
         error_class=error_class.decode(),
+        address=address.decode(),
+        address_full=address_full == 1,
     )
 
 

@@ -133,9 +133,12 @@ def settings_of(spec: JobSpec) -> bytes:
         {
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
+            "per_ip": politeness.per_ip,
             "obey_robots": politeness.obey_robots,
             "robots_seconds": politeness.robots_seconds,
             "host_backoff_seconds": politeness.host_backoff_seconds,
+            "target_concurrency": politeness.target_concurrency,
+            "max_delay_seconds": politeness.max_delay_seconds,
             "max_attempts": retry.max_attempts,
             "retry_delay_seconds": retry.retry_delay_seconds,
             "max_pages": limits.max_pages,

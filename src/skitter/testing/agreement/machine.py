@@ -6,7 +6,7 @@ import asyncio
 import functools
 import shutil
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,13 +20,15 @@ from skitter.errors import JobError
 from skitter.frontier import books
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.model.host import Host
+from skitter.model.host import Host, Phase
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
-from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
+from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
+    ADDRESSES,
+    FOUND,
     HOST_OF,
     HOSTS,
     IDS,
@@ -43,6 +45,7 @@ from skitter.testing.agreement.steps import (
 )
 from skitter.testing.clock import FakeClock
 
+NO_LIMIT = Rooms()
 T = TypeVar("T")
 Key = tuple[Work, int]
 
@@ -120,6 +123,9 @@ class FrontiersAgree(RuleBasedStateMachine):
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
+        if not self.order_across_hosts:
+            # Each place counts by itself.
+            self.settings = {**self.settings, "per_ip": None}
         self.begin(fresh=False)
         self.leases("w1", 1)
         self.commit(
@@ -205,9 +211,11 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
+        adaptive = self.settings["target_concurrency"] is not None
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"], adaptive=adaptive)
+        rooms = self.rooms()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
-        self.take(grants, limit, ready)
+        self.take(grants, limit, ready, rooms)
         self.ask_everywhere(worker)
 
     def ask_everywhere(self, worker: str) -> None:
@@ -238,6 +246,18 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.leases("w1", 100)
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
+
+    @precondition(lambda self: self.settings["per_ip"] is not None)
+    @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
+    def crowds_an_address(self, worker: str, ended: int) -> None:
+        """Hosts are seen at one address while something waits for each: by chance that happens too rarely."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
+        for _ in range(3):
+            self.advance(0.6)
+            self.leases(worker, 100)
+            keys = list(self.held)[:ended]
+            self.commit(worker, keys, [FOUND] * len(keys), 0)
+        self.leases(worker, 100)
 
     @precondition(lambda self: self.held)
     @rule(
@@ -281,7 +301,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
-        """A gate that is answered brings a robots.txt; the seeding knows no host."""
+        """A gate that is answered brings a robots.txt and an address; the seeding knows no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
             return fields
@@ -290,7 +310,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         if news is None or news.answered:
             text = b"Disallow: /" if lease.epoch % 2 else b""
             record = RobotsRecord(text, 0.7 if lease.epoch % 3 == 0 else 0.0)
-            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record)}
+            address = ADDRESSES[lease.epoch % 4 == 0]
+            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record, address=address)}
         return {"ending": Ending.RETRY, "error_class": "dns", "news": news}
 
     @precondition(lambda self: self.stale)
@@ -353,6 +374,16 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.agreed(lambda frontier, _: frontier.reap())
             self.forget_lost()
 
+    def rooms(self) -> Rooms:
+        """As the oracle has them."""
+        per_ip = self.settings["per_ip"]
+        if per_ip is None:
+            return NO_LIMIT
+        with self.store.transaction(write=False) as tables:
+            loads = tables.loads(ADDRESSES)
+        left = {address: per_ip - loads.get(address, 0) for address in ADDRESSES}
+        return Rooms({host.key: host.address for host in self.hosts()}, left)
+
     def hosts(self) -> list[Host]:
         """As the oracle has them."""
         with self.store.transaction(write=False) as tables:
@@ -401,7 +432,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- what a grant must be
 
-    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
+    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
         if not self.same_pieces:
@@ -420,7 +451,7 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert list(map(comparable, oracle.leases)) == list(map(comparable, other.leases))
         for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
-            check_order(grant, ready, served if self.order_across_hosts or grant is oracle else None)
+            check_order(grant, ready, rooms, served if self.order_across_hosts or grant is oracle else None)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:
@@ -472,6 +503,26 @@ class FrontiersAgree(RuleBasedStateMachine):
         for trace in traces.values():
             if trace.host is not None:
                 assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
+
+    @invariant()
+    def addresses_are_counted_by_their_leases(self) -> None:
+        per_ip = self.settings["per_ip"] if hasattr(self, "settings") else None
+        if per_ip is None:
+            return
+        tables = self.store._tables  # noqa: SLF001  what the promise is about cannot be seen from outside
+        job = tables.load_job()
+        assert job is not None
+        counted = Counter(hold.address for hold in tables._holds.values() if hold.address)  # noqa: SLF001
+        assert counted == tables.loads(ADDRESSES)
+        assert max(counted.values(), default=0) <= per_ip
+        at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}
+        for host in self.hosts():
+            if host.run == job.run:
+                at[host.phase][host.address] += 1
+        assert at[Phase.PARKED].total() == job.parked
+        for address in at[Phase.PARKED]:
+            # Who waits for an address is called as soon as there is room, or others were who will use it.
+            assert at[Phase.READY][address] >= per_ip - counted[address]
 
     async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
         traces = {}

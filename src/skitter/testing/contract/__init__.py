@@ -30,6 +30,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
 
 from skitter.testing.contract import (  # noqa: E402 - see above
     adding,
+    addresses,
     backoff,
     fencing,
     gate,
@@ -56,7 +57,9 @@ class FrontierContract(
     adding.Permits,
     order.Order,
     politeness.Politeness,
+    politeness.AdaptiveDelay,
     politeness.Slots,
+    addresses.Addresses,
     retries.Retries,
     gate.Gate,
     gate.BrokenGate,

@@ -28,6 +28,8 @@
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
 --   waiting       zset    host keys by due time
+--   addresses     hash    IP address -> how many leases are counted under it (the setting per_ip)
+--   parked        zset    hosts that wait for their address, by their order there (2_hosts.lua); all scores are 0
 --   given_up      zset    host keys: what waits for them is being buried, a piece at a time
 --   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for
 --   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
@@ -48,7 +50,7 @@
 --   permitted     set     at the lead of a job with shards: what stands in permits
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
--- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done
+-- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them. A request is in seen:N, and unless it is done
 -- or redirected in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,

@@ -11,7 +11,7 @@ local AT_DEAD, AT_EXCLUDED, AT_SUSPECT = 5, 6, 7
 local COUNTER = {
   [0] = 'queued', 'delayed', 'leased', 'done', 'redirected', 'dead', 'excluded', 'queued',
 }
-local LOSSES_BEFORE_ALONE, LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 2, 4, 6
+local LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 4, 6
 -- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
 local ENTRY = 4
 

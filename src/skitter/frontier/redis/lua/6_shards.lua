@@ -127,7 +127,7 @@ end
 
 -- Until something may be ready, or at once while a host's queue is being buried: nobody else digs here.
 local function due_seconds()
-  if call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
+  if in_haste or call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
   return math.min(first_score('delayed'), first_score('waiting'))
 end
 

@@ -62,9 +62,12 @@ local function hear(key, h, hold, head, record)
   local news = head[H_NEWS]
   if not news then return false end
   notable[key] = true
-  if news[N_ADDRESS] ~= '' then h[ADDRESS] = news[N_ADDRESS] end
+  if news[N_ADDRESS] ~= '' and news[N_ADDRESS] ~= h[ADDRESS] then
+    look_at(h[ADDRESS])
+    h[ADDRESS] = news[N_ADDRESS]
+  end
   if did(news, WITH_ROBOTS) then learn_robots(key, h, hold[EPOCH], news, record) end
-  if did(news, ANSWERED) then answered(key, h, news[N_LATENCY]) end
+  if did(news, ANSWERED) then answered(key, h, hold[LEASED_AT], news[N_LATENCY], head[H_STATUS]) end
   if did(news, BLOCKED) then
     h[HOST_ERROR] = head[H_CLASS]
     return blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
