@@ -353,6 +353,25 @@ def test_a_worker_writes_to_a_target_whose_crawl_was_killed(skitter, site, until
     assert sorted(record["title"] for record in skitter.lines("file.jsonl")) == sorted(f"Book {n}" for n in range(40))
 
 
+def test_a_process_of_its_own_delivers_until_the_job_is_over(skitter, site, until) -> None:
+    spider(skitter, PARSE)
+    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(30)))
+    for n in range(30):
+        site.page(f"/{n}", f"<h1>Book {n}</h1>")
+    process = skitter.start("crawl", "shop.py", "-a", f"base={site.base}", "--delay", 0.05, "-o", "file.jsonl")
+    with process:
+        until(lambda: len(site.paths()) > 5, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    with skitter.start("drain", "--job", "shop", "-o", "file.jsonl", "--stay", "--json") as draining:
+        until(lambda: skitter.json("status", "--job", "shop")["sinks"][0]["owner"], draining)
+        skitter.run("worker", "--job", "shop")
+        _, error = draining.communicate(timeout=60)
+    assert draining.returncode == 0, error
+    assert sorted(record["title"] for record in skitter.lines("file.jsonl")) == sorted(f"Book {n}" for n in range(30))
+    assert skitter.json("status", "--job", "shop")["undelivered"] == 0
+
+
 def test_the_environment_gives_the_password_of_a_named_user(skitter, shop, monkeypatch) -> None:
     skitter.write(
         "mysink.py", SINK.replace("def open(self):", "def open(self):\n            assert self.password == 'hush'")

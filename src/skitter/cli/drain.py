@@ -16,6 +16,7 @@ def configure(parser: Parser) -> None:
         action="store_true",
         help="what was written so far is gone with its machine: write what is left into a new file",
     )
+    parser.add_argument("--stay", action="store_true", help="go on as items come, until the job is over")
     add_job_options(parser)
     add_voice_options(parser)
 
@@ -37,7 +38,14 @@ def run(options: argparse.Namespace) -> int:
     place = locate(options)
     outputs = collect_outputs(typed=options.outputs, job=place.job, password=sink_password(os.environ))
     delivered, rejected = asyncio.run(
-        run_drain(frontier=place.frontier, job=place.job, outputs=outputs, on_event=plainly, rest=options.rest)
+        run_drain(
+            frontier=place.frontier,
+            job=place.job,
+            outputs=outputs,
+            on_event=plainly,
+            rest=options.rest,
+            stay=options.stay,
+        )
     )
     names = [target.name for target in outputs]
     if options.json:

@@ -55,6 +55,8 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "run": job.run,
         **{name: getattr(report.counts, name) for name in PLACES},
         "undelivered": report.undelivered,
+        "rejected": report.rejected,
+        "dropped": report.dropped,
         "exact": report.exact,
         "workers": live_workers(report),
         "worker_list": [_worker_as_json(worker, report) for worker in report.workers],

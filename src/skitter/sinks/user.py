@@ -14,16 +14,15 @@ Anything else that it raises ends the delivery.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, SkitterError, UsageError
 from skitter.model.job import Item, SinkProgress
+from skitter.model.reference import resolve
 from skitter.sinks.contract import Sink
 from skitter.sinks.keys import keyed
 from skitter.sinks.targets import Target
@@ -45,12 +44,8 @@ def entry_point_sink(target: Target, found: EntryPoint) -> Sink:
 
 def python_sink(target: Target) -> Sink:
     """``python:module:Class``; modules of the current folder are found too."""
-    module, _, name = target.path.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        kind = getattr(import_module(module), name)
+        kind = resolve(target.path, str(Path.cwd()))
     except Exception as error:
         raise UsageError(
             f"a sink cannot be imported: {target.path}: {type(error).__name__}: {error}",

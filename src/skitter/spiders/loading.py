@@ -10,7 +10,6 @@ import ast
 import contextlib
 import difflib
 import hashlib
-import importlib
 import importlib.util
 import sys
 import traceback
@@ -22,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.model.reference import resolve
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
@@ -43,19 +43,12 @@ def load_spider(reference: str, folder: Path) -> type[Spider]:
 
 def load_function(reference: str) -> Any:
     """What ``module:name`` stands for; modules of the current folder are found too."""
-    place, _, name = reference.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(place)
-        for part in name.split("."):
-            found = getattr(found, part)
+        return resolve(reference, str(Path.cwd()))
     except Exception as error:
         raise SpiderError(
             f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
         ) from error
-    return found
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:

@@ -160,6 +160,6 @@ def test_drain(skitter, fake_app, job) -> None:
     said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
     assert json.loads(said.out) == {"job": job, "delivered": 7, "rejected": 1, "outputs": ["x.jsonl"]}
     told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [parse_target("x.jsonl", job=job)]}
-    assert fake_app.told == [told | {"rest": False}]
+    assert fake_app.told == [told | {"rest": False, "stay": False}]
     skitter("drain", "--job", job, "-o", "x.jsonl", "--rest")
-    assert fake_app.told[1:] == [told | {"rest": True}]
+    assert fake_app.told[1:] == [told | {"rest": True, "stay": False}]

@@ -130,6 +130,7 @@ def test_what_it_refuses_is_named_and_the_rest_is_not_written_again(installed) -
         ("python:shop_sinks:Missing", "cannot be imported"),
         ("python:nowhere:X", "cannot be imported"),
         ("python:", "cannot be imported"),
+        ("python:subprocess:Popen", "not a module of your own"),
     ],
 )
 def test_what_is_no_sink_is_a_usage_error(installed, text, message) -> None:
