@@ -174,8 +174,11 @@ def test_a_table_without_a_key_is_refused_with_a_hint(place, run):
     with pytest.raises(SinkError, match="no column _key") as error:
         run(place.target).open()
     assert "key=" in error.value.hint
+    place.run("INSERT INTO {table} VALUES ('precious', 1)")
     with pytest.raises(SinkError, match="no unique index on sku"):
-        run(place.with_options("key=sku")).open()
+        run(place.with_options("key=sku"), overwrite=True).open()
+    assert len(place.rows()) == 1, "a table that is refused is not emptied"
+    place.run("DELETE FROM {table}")
     place.run("CREATE UNIQUE INDEX once_" + place.table + " ON {table} (sku)")
     run(place.with_options("key=sku")).open().write({"sku": "x", "price": 1}, {"sku": "x", "price": 2}).finish()
     assert [row["price"] for row in place.rows()] == [2]

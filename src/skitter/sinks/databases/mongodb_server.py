@@ -45,8 +45,9 @@ class MongodbServer:
         """Also makes sure that somebody is there."""
         self.close()
         scheme = "mongodb+srv" if self._target.scheme == "mongodb+srv" else "mongodb"
-        # Those of the address win.
-        options = urlencode({**_DEFAULTS, **self._options})
+        given = {option.lower() for option in self._options}
+        defaults = {option: value for option, value in _DEFAULTS.items() if option.lower() not in given}
+        options = urlencode({**defaults, **self._options})
         login: dict[str, Any] = {}
         if self._target.user:
             login = {"username": self._target.user, "password": self._target.password}

@@ -52,6 +52,8 @@ class TableSink:
             if found is None:
                 self._database.create()
             elif self._database.target.overwrite and not progress.mark:
+                # A table that cannot be used is somebody's, and named by mistake.
+                self._key_of(found)
                 self._database.empty()
             self._table = self._looked()
         except (RefusedError, OtherTableError) as error:
@@ -113,10 +115,10 @@ class TableSink:
                 f"this table has no unique index on {', '.join(key)}: {self.target}",
                 hint="make one, so that a row can be found again; or give another table",
             )
-        if self._database.one_unique and len(found.uniques) > 1:
-            other = next(unique for unique in found.uniques if unique != frozenset(key))
+        others = [unique for unique in found.uniques if unique != frozenset(key)]
+        if self._database.one_unique and others:
             raise SinkError(
-                f"this table has another unique index, on {', '.join(sorted(other))}: {self.target}",
+                f"this table has another unique index, on {', '.join(sorted(others[0]))}: {self.target}",
                 hint="an item would replace whichever row it meets there: drop that index, or give another table",
             )
         return key
