@@ -12,6 +12,9 @@ import pytest
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError
 
+# The first test may have to install a server.
+pytestmark = pytest.mark.timeout(900)
+
 SERVERS = ["postgresql", "mariadb"]
 TABLES = ["sqlite", *SERVERS]
 

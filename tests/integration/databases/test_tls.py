@@ -8,6 +8,9 @@ from certificates import Authority
 from own_databases import KINDS
 from skitter.errors import SinkAwayError, SinkError
 
+# The first test may have to install a server.
+pytestmark = pytest.mark.timeout(900)
+
 MODES = {
     "postgresql": ("sslmode=verify-full&sslrootcert={ca}", "sslmode=require"),
     "mariadb": ("ssl_mode=verify_identity&ssl_ca={ca}", "ssl_mode=required"),
