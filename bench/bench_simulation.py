@@ -28,9 +28,9 @@ TEXT = """\
 ## A simulated cluster
 
 {workers} workers with {concurrency} requests in flight each, on the real frontier ({backend}) with a simulated clock
-and web. Hosts always have work. `of_possible` is the share of what delay, hosts and slots allow; `smallest_gap` is between
-the starts of two requests to one host; `pages_of_a_host` are the fewest and the most that any had; `us_per_page` is
-the frontier's time in the first and the last tenth of {pages} pages.
+and web. Hosts always have work. `of_possible` is the share of what delay, hosts and slots allow; `smallest_gap` is
+between the starts of two requests to one host; `pages_of_a_host` are the fewest and the most that any had;
+`us_per_page` is the frontier's time in the first and the last tenth of {pages} pages.
 """
 
 

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, sent_as
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
-DEFAULT_USER_AGENT = "skitter/0.1 (web crawler)"
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,8 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
+    contact: str = ""
+    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
     timeout_seconds: Positive = 30.0
     """From the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
@@ -49,6 +51,16 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     cookies: bool = True
     """Keep a cookie jar per worker."""
 
+    def __post_init__(self) -> None:
+        objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)
+        if objection:
+            raise ValueError(objection)
+
+    @property
+    def agent(self) -> str:
+        """The user agent as it is sent, and as robots.txt is asked about it."""
+        return sent_as(self.user_agent, self.contact)
+
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """What every worker of a job together owes a host."""
@@ -57,12 +69,26 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Between the starts of two requests to one host key."""
     per_host: Count = 8
     """Requests in flight per host key, whole cluster."""
+    per_ip: Count | None = None
+    """Requests in flight per IP address, over all host keys last seen there, whole cluster; in shards, per shard."""
     obey_robots: bool = True
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
+    obey_nofollow: bool = False
+    """Follow no links of pages that say `nofollow` or `none`, and none with `rel=nofollow`, `ugc` or `sponsored`."""
+    obey_noindex: bool = False
+    """Keep no items of pages that say `noindex` or `none`."""
+    obey_canonical: bool = False
+    """Of a page that names another one in scope by `rel=canonical`, keep no items and fetch that one."""
+    obey_tdm: bool = False
+    """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    target_concurrency: Positive | None = None
+    """Requests that shall be in flight per host key on average: its delay is its latency over this. None: it is not."""
+    max_delay_seconds: Positive = 60.0
+    """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +105,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_pages: Count | None = None
     """Pages (requests that end done) of the whole job."""
+    max_pages_per_host: Count | None = None
+    """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """Links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
@@ -89,6 +117,30 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
     max_known_urls: Count = 200_000
     """URLs a worker remembers so that a link it has already handed in costs nothing."""
+
+
+class Traps(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
+
+    traps: Literal["off", "normal", "strict"] = "normal"
+    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
+    max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
+    """Characters of a link, beyond which it is not followed (trap_length)."""
+    max_path_segments: Count = 64
+    """Segments of a link's path (trap_segments)."""
+    max_path_repeats: Count = 10
+    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
+    endless_depth: Count = 10_000
+    """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
+    trap_pages: Count = 500
+    """strict: the budget of a host whose pages look like those of a trap."""
+
+
+class Items(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to items between the spider and the outbox."""
+
+    item_functions: str = ""
+    """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +156,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
+    max_worker_bytes: Count | None = 4_294_967_296
+    """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +178,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    traps: Traps = msgspec.field(default_factory=Traps)
+    items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -140,7 +196,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 group = _GROUP_OF.get(name)
                 if group is None:
                     raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
-                groups.setdefault(group, {})[name] = None if value in ("none", "None") else value
+                listed = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+                groups.setdefault(group, {})[name] = None if listed in ("none", "None") else listed
                 origin[name] = source
         converted: dict[str, Any] = {}
         for group, values in groups.items():
@@ -158,7 +215,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -168,6 +225,8 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "traps": Traps,
+    "items": Items,
     "run": Run,
     "logging": Logging,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ import pytest_asyncio
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
+from skitter.frontier.redis.opening import SHARDS_PER_MASTER
 from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.shards.split import number_of
+from skitter.model.url import host_key
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, FrontierContract
+from skitter.testing.contract.client import url_of
 
 
 class RedisContractStore(ContractStore):
@@ -49,6 +54,13 @@ class ShardsContractStore(RedisContractStore):
 
     order_across_hosts = False
     order_reason = "shards take turns: which of two equal hosts is served first is known inside a shard only"
+
+    def together(self, count: int) -> list[str]:
+        shards = 3 if "shards=3" in self._url else SHARDS_PER_MASTER * 3
+        places: list[list[str]] = [[] for _ in range(shards)]
+        for name in string.digits + string.ascii_lowercase:
+            places[number_of(host_key(url_of(name)), shards)].append(name)
+        return max(places, key=len)[:count]
 
 
 async def stored_in(url: str, kind: type[RedisContractStore] = RedisContractStore) -> AsyncIterator[ContractStore]:

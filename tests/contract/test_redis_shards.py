@@ -829,3 +829,17 @@ async def test_racing_workers_never_exceed_max_pages(place: Place) -> None:
             assert report.job.state is State.FINISHED, seed
             assert report.counts.done <= race.max_pages, seed
         await place.close()
+
+
+async def test_each_shard_counts_the_requests_to_an_address_by_itself(place: Place) -> None:
+    """As docs/guarantees.md says: exact inside a shard, and no more than ``per_ip`` times the shards in all."""
+    client = place.client()
+    hosts = "abcdefghijkl"
+    await client.seeded(*(f"{host}/0" for host in hosts), per_ip=1)
+    for lease in await client.lease("first"):
+        await client.answered(lease, address="192.0.2.1")
+    await client.add(*(f"{host}/1" for host in hosts))
+    shards = {number_of(f"http://{host}.example", SHARDS) for host in hosts}
+    assert len(shards) == SHARDS
+    leases = await client.lease()
+    assert sorted(number_of(lease.host_key, SHARDS) for lease in leases) == sorted(shards)

@@ -86,6 +86,21 @@ class TestFormat:
             await client.frontier.tell("w", WorkerCard(pid=7))
             assert [worker.card for worker in await client.frontier.workers()] == [WorkerCard(pid=7)]
 
+    async def test_a_file_from_before_addresses_were_counted_is_taken_as_it_is(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.seeded("a/1", "a/2", "b/1", "b/2", per_host=1)
+            old = await client.lease()
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE addresses")
+            other.execute("DROP TABLE parked")
+            other.commit()
+        async with opened(path) as client:
+            client.remember(await client.entries(["a/1", "a/2", "b/1", "b/2"]))
+            await client.begin(per_ip=1)
+            for lease in old:
+                assert await client.answered(lease, address="192.0.2.1")
+            assert len(await client.lease()) == 1
+
     @pytest.mark.parametrize("identity", [0, 42])
     def test_a_database_of_another_program_is_refused_and_left_alone(self, path: Path, identity: int) -> None:
         with contextlib.closing(sqlite3.connect(path)) as other:

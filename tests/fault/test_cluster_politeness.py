@@ -12,6 +12,7 @@ from skitter.testing.web import WebSpec, served
 DELAY_SECONDS = 0.2
 TOLERANCE_SECONDS = 0.010
 PER_HOST = 2
+PER_IP = 3
 LEASE_SECONDS = 3.0
 
 
@@ -47,4 +48,35 @@ def test_no_gap_is_below_the_delay_while_workers_are_killed(
         # On loopback a handshake takes no time worth mentioning, if the machine has any to spare.
         assert findings.smallest_gap_of_sends_seconds is not None
         assert findings.smallest_gap_of_sends_seconds >= DELAY_SECONDS - TOLERANCE_SECONDS, findings.text()
+    assert findings.most_in_flight <= PER_HOST, findings.text()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "hosts", "pages_per_host", "workers", "kills"),
+    [
+        pytest.param("slice", "redis", 10, 12, 4, 3, id="slice"),
+        pytest.param("soak", "redis", 30, 60, 8, 30, id="soak", marks=(pytest.mark.soak, pytest.mark.timeout(1200))),
+        pytest.param("sqlite-soak", "sqlite", 20, 30, 6, 10, id="sqlite", marks=pytest.mark.soak),
+    ],
+)
+def test_an_address_has_no_more_than_its_limit_while_workers_are_killed(
+    tmp_path, services, name, kind, hosts, pages_per_host, workers, kills
+) -> None:
+    """All hosts of the synthetic web have one address. It is learnt with each host's robots.txt, before its pages."""
+    chance = random.Random(kills)
+    spec = WebSpec(hosts=hosts, pages_per_host=pages_per_host, latency_seconds=0.1, seed=kills, blocks=0.0)
+    settings = {"per_ip": PER_IP, "per_host": PER_HOST, "lease_seconds": LEASE_SECONDS}
+    with served(spec, tmp_path / "web.log") as web:
+        frontier = services.need("redis")["url"] if kind == "redis" else f"sqlite:{tmp_path / 'frontier.db'}"
+        cluster = Cluster(tmp_path, web, [frontier], nodes=4, workers=workers - 3, settings=settings)
+        with cluster.running():
+            cluster.at_work()
+            while len(cluster.faults) < kills and cluster.go_on(chance.uniform(0.3, 1.2)):
+                cluster.kill_some(chance)
+            cluster.finish(600)
+        findings = cluster.report(f"addresses-{name}")
+        pages = [hit.everywhere for hit in web.log() if hit.path != "/robots.txt"]
+    assert len(findings.faults) >= (1 if name == "slice" else kills), "the crawl was over too soon"
+    judge(findings, recovery_seconds=30.0)
+    assert max(pages) == PER_IP, "as many as allowed, and never more"
     assert findings.most_in_flight <= PER_HOST, findings.text()

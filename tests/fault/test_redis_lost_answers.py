@@ -149,6 +149,32 @@ class TestLease:
         assert (await far.client.counts()).leased == len(NAMES)
 
 
+class TestAddresses:
+    async def test_a_request_is_counted_once_however_often_its_calls_are_sent(self, far: Far) -> None:
+        hosts, address = "abc", "192.0.2.1"
+        await far.client.seeded(*(f"{host}/0" for host in hosts), per_ip=2, lease_seconds=LEASE_SECONDS)
+        for lease in await far.client.lease("first"):
+            await far.client.answered(lease, address=address)
+        await far.client.add(*(f"{host}/{page}" for host in hosts for page in range(1, 5)))
+        lost = 0
+        while await far.client.state() is not State.FINISHED:
+            for call in (far.client.lease("w"), far.client.lease("v", 1)):
+                far.lose()
+                leases = await call
+                lost += 1
+                counted = int(await far.stored("HGET", f"{prefix_of('job')}1:addresses", address) or 0)
+                assert counted == len(leases) <= 2
+                others = await far.beside.lease("other")
+                assert len(others) + counted <= 2
+                await far.beside.release(*others)
+                for lease in leases:
+                    far.lose()
+                    assert await far.client.answered(lease, address=address)
+                    lost += 1
+        assert far.way.lost == lost
+        assert await far.stored("EXISTS", f"{prefix_of('job')}1:addresses", f"{prefix_of('job')}1:parked") == 0
+
+
 class TestCommit:
     async def test_what_was_accepted_stays_accepted(self, far: Far) -> None:
         await far.client.seeded(*NAMES, lease_seconds=LEASE_SECONDS)

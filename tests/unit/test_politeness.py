@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +89,7 @@ class TestBlocks:
 
     @given(st.integers(0, 10_000), st.floats(0.1, 1e9), st.none() | st.just(0.0) | st.floats(0.001, 1e12))
     def test_no_pause_is_longer_than_a_day(self, blocks: int, first: float, named: float | None) -> None:
-        host = Host("h", blocks=blocks)
+        host = Host("h", backoff=blocks)
         politeness.blocked(host, NOW, NOW - 1, named, first)
         assert NOW < host.blocked_until <= NOW + MAX_PAUSE_SECONDS
 
@@ -110,12 +111,74 @@ class TestBlocks:
     def test_an_answer_forgives_and_is_remembered(self, host: Host) -> None:
         politeness.blocked(host, NOW, NOW - 1, None, 60)
         host.error_class = "http_4xx"
-        politeness.answered(host, 1.0)
+        politeness.answered(host, NOW + 61, 1.0)
         assert (host.blocks, host.strikes, host.error_class, host.latency_seconds) == (0, 0, "", 1.0)
-        politeness.answered(host, 2.0)
+        politeness.answered(host, NOW + 61, 2.0)
         assert host.latency_seconds == pytest.approx(1.2)
-        politeness.answered(host, None)
+        politeness.answered(host, NOW + 61, None)
         assert host.latency_seconds == pytest.approx(1.2)
+
+    def test_each_answer_takes_back_one_doubling(self, host: Host) -> None:
+        now = NOW
+        for _ in range(4):
+            politeness.blocked(host, now, now - 1, None, 60)
+            now = host.blocked_until + 1
+        for pause in (8 * 60, 4 * 60, 2 * 60, 60, 60):
+            politeness.answered(host, now, 0.1)
+            trial = msgspec.structs.replace(host)
+            politeness.blocked(trial, now + 1, now, None, 60)
+            assert trial.blocked_until == now + 1 + pause
+
+    def test_answers_to_requests_from_before_the_block_take_nothing_back(self, host: Host) -> None:
+        politeness.blocked(host, NOW, NOW - 1, None, 60)
+        for leased_at in (NOW - 5, NOW):
+            politeness.answered(host, leased_at, 0.1)
+        assert (host.backoff, host.blocks) == (1, 0), "but the row of blocks is broken"
+
+    def test_blocks_between_answers_never_end_a_host(self, host: Host) -> None:
+        now = NOW
+        for _ in range(10 * BLOCK_LIMIT):
+            for _ in range(BLOCK_LIMIT - 1):
+                politeness.blocked(host, now, now - 1, None, 60)
+                now = host.blocked_until + 1
+            assert not politeness.is_down(host, Retry())
+            politeness.answered(host, now, 0.1)
+        assert host.backoff > 100
+        politeness.blocked(host, now, now - 1, None, 60)
+        assert host.blocked_until == now + MAX_PAUSE_SECONDS
+
+
+class TestAdaptiveDelay:
+    @pytest.mark.parametrize(
+        ("latency", "target", "delay"),
+        [(0.0, 1.0, 0.5), (0.4, 1.0, 0.5), (3.0, 1.0, 3.0), (3.0, 2.0, 1.5), (3.0, 0.1, 10.0), (3.0, None, 0.5)],
+    )
+    def test_the_delay_follows_the_latency_within_bounds(
+        self, host: Host, latency: float, target: float | None, delay: float
+    ) -> None:
+        host.latency_seconds = latency
+        asked = Politeness(delay_seconds=0.5, target_concurrency=target, max_delay_seconds=10.0)
+        assert politeness.delay_of(host, asked) == delay
+
+    def test_a_crawl_delay_may_be_longer_than_the_bound(self, host: Host) -> None:
+        host.latency_seconds, host.crawl_delay_seconds = 1000.0, 90.0
+        assert politeness.delay_of(host, Politeness(target_concurrency=1.0)) == 90.0
+        assert politeness.delay_of(host, Politeness(target_concurrency=1.0, obey_robots=False)) == 60.0
+
+    def test_until_the_latency_is_known_one_request_is_in_flight(self, host: Host) -> None:
+        asked = Politeness(target_concurrency=4.0, per_host=8)
+        assert politeness.has_room(host, asked)
+        host.in_flight = 1
+        assert not politeness.has_room(host, asked)
+        politeness.answered(host, NOW, 0.5)
+        assert politeness.has_room(host, asked)
+
+    def test_a_quick_error_makes_no_host_look_fast(self, host: Host) -> None:
+        politeness.answered(host, NOW, 2.0)
+        politeness.answered(host, NOW, 0.01, succeeded=False)
+        assert host.latency_seconds == 2.0
+        politeness.answered(host, NOW, 3.0, succeeded=False)
+        assert host.latency_seconds == pytest.approx(2.2), "a slow one does count"
 
 
 class TestDown:

@@ -52,6 +52,34 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float) -> None:
     assert retry_after_seconds(value, NOW) == seconds
 
 
+DATES = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+LATER = ["Sun, 06 Nov 1994 08:50:37 GMT", "Sunday, 06-Nov-94 08:50:37 GMT", "Sun Nov  6 08:50:37 1994"]
+
+
+@pytest.mark.parametrize("date", DATES)
+@pytest.mark.parametrize("value", LATER)
+@pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0, -NOW, 1e12])
+def test_a_date_is_so_long_after_the_date_of_the_answer(value: str, date: str, wrong: float) -> None:
+    assert retry_after_seconds(value, NOW + wrong, date) == 60.0
+
+
+@pytest.mark.parametrize("date", [None, "", "now", "Sun, 99 Nov 1994 08:49:37 GMT", "120", "\x00"])
+def test_without_a_date_of_the_answer_a_date_is_after_now(date: str | None) -> None:
+    assert retry_after_seconds(LATER[0], NOW, date) == 60.0
+    assert retry_after_seconds(LATER[0], NOW + 30, date) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("Sat, 05 Nov 1994 08:49:37 GMT", 0.0), ("Fri, 31 Dec 2999 23:59:59 GMT", 86_400.0)]
+)
+def test_a_date_in_the_past_or_far_away_is_bounded(value: str, seconds: float) -> None:
+    assert retry_after_seconds(value, NOW, DATES[0]) == seconds
+
+
+def test_seconds_need_no_clock() -> None:
+    assert retry_after_seconds("60", 0.0, "Fri, 31 Dec 2999 23:59:59 GMT") == 60.0
+
+
 @pytest.mark.parametrize(
     "value", [None, "", " ", "soon", "1.5", "1e3", "12 s", "٣", "Sun, 99 Nov 1994 08:49:37 GMT", "Sun, 06 Nov", "\x00"]
 )
@@ -59,9 +87,9 @@ def test_malformed_retry_after_is_none(value: str | None) -> None:
     assert retry_after_seconds(value, NOW) is None
 
 
-@given(st.text(max_size=60))
-def test_retry_after_never_raises(value: str) -> None:
-    seconds = retry_after_seconds(value, NOW)
+@given(st.text(max_size=60) | st.sampled_from(DATES), st.none() | st.text(max_size=60) | st.sampled_from(DATES))
+def test_retry_after_never_raises(value: str, date: str | None) -> None:
+    seconds = retry_after_seconds(value, NOW, date)
     assert seconds is None or 0 <= seconds <= 86_400
 
 

@@ -73,6 +73,11 @@ def test_text_is_read_as_what_it_means(name: str, text: str, value: object) -> N
         ("max_pages", 0),
         ("max_attempts", None),
         ("user_agent", 7),
+        ("user_agent", "a\r\nX-Injected: 1"),
+        ("user_agent", "*"),
+        ("contact", "https://a.example/\nX-Injected: 1"),
+        ("contact", "somebody"),
+        ("target_concurrency", 0),
     ],
 )
 def test_a_bad_value_names_its_setting_and_where_it_came_from(name: str, value: object) -> None:

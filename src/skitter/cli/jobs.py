@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import UsageError
+from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
@@ -22,8 +23,6 @@ T = TypeVar("T")
 FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
-_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
-_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
 
 
 def job_name_of(text: str) -> str:
@@ -47,7 +46,7 @@ class Place(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1***@", self.frontier))
+        return without_secrets(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""

@@ -15,13 +15,13 @@ import time
 
 import pycurl
 
-from skitter.errors import FetchError, SettingsError
+from skitter.errors import FetchError
 from skitter.fetch.authorities import ca_file as find_ca_file
 from skitter.fetch.body import Bodies
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
-from skitter.fetch.headers import HeaderLines, has_control
+from skitter.fetch.headers import HeaderLines
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
 from skitter.fetch.transfer import Transfer
@@ -52,8 +52,6 @@ class CurlFetcher:
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
-        if has_control(settings.user_agent):
-            raise SettingsError(f"bad value: user_agent={settings.user_agent!r}", hint="one line of text")
         self._settings = settings
         self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()

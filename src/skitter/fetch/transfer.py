@@ -92,7 +92,7 @@ class Transfer:
             setopt(pycurl.PROXY, "")
         else:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
-        setopt(pycurl.USERAGENT, settings.user_agent)
+        setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
         setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)

@@ -6,14 +6,15 @@ agree, and each host is written once. The rules themselves are in ``ledger``, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skitter.errors import JobError
+from skitter.frontier.addresses import Addresses
 from skitter.frontier.tables import Hold, JobRow, Place, Row, Tables
-from skitter.model.host import Host
+from skitter.model.host import Host, Phase
 from skitter.model.job import Counts, Job, State
 from skitter.model.lease import Lease, Work
-from skitter.policy import losses, politeness
+from skitter.policy import budgets, losses, politeness
 from skitter.settings import Settings
 
 BATCH = 1000
@@ -21,6 +22,7 @@ BATCH = 1000
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 PACE_SECONDS = 5.0
+_CALLED = (Phase.READY, Phase.PARKED)
 _COUNTER = {
     Place.QUEUED: "queued",
     Place.SUSPECT: "queued",
@@ -42,13 +44,15 @@ class Books:
         self.now = tables.clock()
         self.settings = settings
         self.politeness = settings.politeness
+        self.budgets = budgets.of_job(settings)
+        self.addresses = Addresses(tables, settings.politeness.per_ip)
         self.hosts: dict[str, Host] = {}
         self.touched: dict[str, Host] = {}
         self.new_holds: list[Hold] = []
         self._ended_holds: list[Hold] = []
         self._may_bury = BATCH
         self.burying = False
-        """A host that was given up has more than this call may bury."""
+        """A host that was given up, or whose budget is spent, has more than this call may bury."""
 
     def close(self) -> None:
         """Write back what changed; settle what it means for the job's state."""
@@ -59,10 +63,53 @@ class Books:
     def flush(self) -> None:
         """Hosts are written once per transaction, not once per change."""
         self.flush_holds()
-        for host in self.touched.values():
-            host.phase = politeness.phase_of(host, self.now, self.politeness)
-        self.tables.save_hosts(list(self.touched.values()))
-        self.touched = {}
+        while self.touched:
+            self._stop_spent()
+            hosts, self.touched = list(self.touched.values()), {}
+            self._put_down(hosts)
+            self.tables.save_hosts(hosts)
+            self._call_parked()
+        self.addresses.flush()
+
+    def phase_of(self, host: Host) -> Phase:
+        """Where the host stands at this moment, its address considered."""
+        phase = politeness.phase_of(host, self.now, self.politeness, self.budgets)
+        return Phase.PARKED if phase is Phase.READY and self.addresses.is_full(host.address) else phase
+
+    def _put_down(self, hosts: Sequence[Host]) -> None:
+        """Each host's new phase."""
+        parked: list[Host] = []
+        gone: list[str] = []
+        for host in hosts:
+            before, host.phase = host.phase, self.phase_of(host)
+            if host.phase is Phase.PARKED:
+                parked.append(host)
+                self.job.parked += before is not Phase.PARKED
+            elif before is Phase.PARKED:
+                gone.append(host.key)
+                self.job.parked -= 1
+            if before in _CALLED and host.phase not in _CALLED and host.key not in self.addresses.granted:
+                # It was to use the room that its address has, and does not: others may.
+                self.addresses.look_at(host.address)
+        if parked:
+            self.tables.park(parked)
+        if gone:
+            self.tables.unpark(gone)
+
+    def _call_parked(self) -> None:
+        """As many hosts of an address as it has room for are put down as ready, in the order of promise 5."""
+        for address, room in self.addresses.with_room():
+            limit = room
+            while True:
+                keys = self.tables.parked_hosts(address, limit)
+                self.load_hosts(keys)
+                # Whose robots.txt is to be read alone may be passed over for long.
+                passed_over = sum(losses.is_suspect(self.hosts[key].gate_losses) for key in keys)
+                if len(keys) < limit or limit >= room + passed_over:
+                    break
+                limit = room + passed_over
+            for key in keys:
+                self.host(key)
 
     def sample_pace(self) -> None:
         """Two samples, of which the older is five to ten seconds old while pages are committed."""
@@ -96,9 +143,11 @@ class Books:
         """A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay."""
         if host.run != self.job.run:
             host.run = self.job.run
-            host.in_flight = host.strikes = host.blocks = host.gate_losses = 0
+            host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
             host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
+            host.pages = host.signs = 0
+            host.phase = Phase.IDLE
         return host
 
     def joined_queue(self, host_key: str, priority: int) -> None:
@@ -122,6 +171,10 @@ class Books:
         row.error_class, row.error, row.ended_at = error_class, error, self.now
         self.count_error(error_class, 1)
         self.move(row, Place.DEAD)
+
+    def exclude(self, row: Row, rule: str, reason: str) -> None:
+        row.error_class, row.error, row.ended_at = rule, reason, self.now
+        self.move(row, Place.EXCLUDED)
 
     def move(self, row: Row, place: Place) -> None:
         job, old, new = self.job, _COUNTER[row.place], _COUNTER[place]
@@ -147,6 +200,7 @@ class Books:
         if hold.work is not Work.SEED:
             host = self.host(hold.host_key)
             host.in_flight -= 1
+            self.addresses.give_back(hold.address)
             if hold.work is Work.ROBOTS:
                 host.gate = False
 
@@ -156,10 +210,36 @@ class Books:
             host.given_up = (error_class, f"the host is down: {error}")
         self._bury_piece(host)
 
+    def is_spent(self, host: Host) -> bool:
+        return self.budgets is not None and self.budgets.is_spent(host)
+
+    def stop(self, host: Host) -> None:
+        """A host whose budget is spent takes what waits for it along, as one that is down does; but excluded."""
+        self.mark_stopped(host)
+        self._bury_piece(host)
+
+    def mark_stopped(self, host: Host) -> None:
+        """The next call that buries finds it."""
+        if host.given_up is None and self.budgets is not None:
+            host.given_up = (budgets.HOST_BUDGET, self.budgets.reason(host))
+
+    def _stop_spent(self) -> None:
+        """Something was added, or came back, to a host that has no budget left."""
+        if self.budgets is None:
+            return
+        for host in self.touched.values():
+            if host.waiting and host.given_up is None and self.budgets.is_spent(host):
+                self.mark_stopped(host)
+                self.burying = True
+
     def bury(self) -> None:
         """The next piece of what hosts have left that were given up."""
+        self._stop_spent()
+        self.burying = False
         # Each has at least one request: one host more than may be buried tells that there are more.
-        keys = self.tables.given_up_hosts(self._may_bury + 1)
+        stored = self.tables.given_up_hosts(self._may_bury + 1 + len(self.touched))
+        of_this_call = [key for key, host in self.touched.items() if host.given_up is not None]
+        keys = sorted({*of_this_call, *(key for key in stored if key not in self.touched)})[: self._may_bury + 1]
         self.load_hosts(keys)
         for key in keys:
             if not self._may_bury:
@@ -170,11 +250,20 @@ class Books:
     def _bury_piece(self, host: Host) -> None:
         if host.given_up is None:
             return
+        error_class, error = host.given_up
+        of_budget = error_class == budgets.HOST_BUDGET
+        if of_budget and not self.is_spent(host):
+            # The job goes on with a larger one.
+            host.given_up = None
+            return
         # One more than may be buried tells whether that was all, and which priority waits next.
         waiting = self.tables.waiting(host.key, self._may_bury + 1)
         rows, left = waiting[: self._may_bury], waiting[self._may_bury :]
         for row in rows:
-            self.die(row, *host.given_up)
+            if of_budget:
+                self.exclude(row, error_class, error)
+            else:
+                self.die(row, error_class, error)
         self.tables.save_rows(rows)
         self._may_bury -= len(rows)
         host.waiting = bool(left) and left[0].place is Place.QUEUED

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
-from collections import defaultdict
-from itertools import islice
 
 import msgspec
 
 from skitter.frontier.books import Books
+from skitter.frontier.line import Line
 from skitter.frontier.tables import Hold, Place, Row
-from skitter.model.host import Host, Phase
+from skitter.model.host import Host
 from skitter.model.lease import Lease, Work
 from skitter.policy import losses, politeness
 
@@ -29,6 +27,7 @@ class _Choice(msgspec.Struct):
     start_seconds: float | None = None
     seq: int = 0
     alone: bool = False
+    address: str = ""
 
 
 class Granting:
@@ -41,6 +40,7 @@ class Granting:
         self._books = books
         self._worker = worker
         self._chosen: list[_Choice] = []
+        self._in_haste = False
 
     def outbox_is_full(self) -> bool:
         bound = self._books.settings.limits.max_outbox_items
@@ -89,9 +89,19 @@ class Granting:
         """The first suspect that could start now."""
         for row in self._books.tables.suspects(32):
             host = self._books.host(row.host_key)
-            if politeness.has_room(host, self._books.politeness) and politeness.due_at(host) <= self._books.now:
+            if self._books.is_spent(host):
+                # It stands in no queue, so nothing else would tell that it is not to be leased any more.
+                self._books.mark_stopped(host)
+                self._books.burying = True
+                continue
+            is_due = politeness.due_at(host) <= self._books.now
+            is_full = self._books.addresses.is_full(host.address)
+            if is_due and self._has_room(host) and not is_full:
                 return row
         return None
+
+    def _has_room(self, host: Host) -> bool:
+        return politeness.has_room(host, self._books.politeness, self._books.budgets)
 
     def _choose_suspect(self, row: Row) -> None:
         host = self._books.host(row.host_key)
@@ -101,18 +111,9 @@ class Granting:
             self._take(Work.PAGE, host, row.seq, alone=True)
 
     def _choose_hosts(self, limit: int, held: int | None) -> None:
-        """Promise 5. ``limit`` candidates are enough: each grant uses up at most one that was not served yet.
-
-        ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone.
-        """
-        ready = self._ready(limit)
-        # Each host's queue is read in chunks of its fair share; one more tells the priority that waits next.
-        chunk = limit // max(1, len(ready)) + 1
-        heads = self._books.tables.heads([key for _, _, key in ready], chunk)
-        read_to_the_end = {key for key, queue in heads.items() if len(queue) < chunk}
-        taken: defaultdict[str, int] = defaultdict(int)
-        while ready and len(self._chosen) < limit:
-            host = self._books.host(heapq.heappop(ready)[2])
+        """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
+        line = Line(self._books, limit)
+        while len(self._chosen) < limit and (host := line.next(limit - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._books.now, self._books.politeness):
                 if not losses.is_suspect(host.gate_losses):
                     self._take_gate(host)
@@ -121,34 +122,9 @@ class Granting:
                         self._take_gate(host, alone=True)
                     break
                 continue
-            queue = heads[host.key]
-            self._take(Work.PAGE, host, queue.popleft()[1])
-            taken[host.key] += 1
-            if not queue and host.key not in read_to_the_end:
-                # What was chosen is not held yet, and comes first again.
-                more = self._books.tables.heads([host.key], taken[host.key] + chunk)[host.key]
-                queue.extend(islice(more, taken[host.key], None))
-                if len(queue) < chunk:
-                    read_to_the_end.add(host.key)
-            host.waiting = bool(queue)
-            if queue:
-                host.top = queue[0][0]
-            if self._is_ready(host):
-                heapq.heappush(ready, (-host.top, host.served, host.key))
-
-    def _ready(self, limit: int) -> list[tuple[int, int, str]]:
-        """The best ``limit`` candidates, as a heap: of the store's, and of those this transaction has changed."""
-        books = self._books
-        stored = books.tables.ready_hosts(limit + len(books.touched))
-        found = [(-top, served, key) for top, served, key in stored if key not in books.touched]
-        found += [(-host.top, host.served, host.key) for host in books.touched.values() if self._is_ready(host)]
-        best = heapq.nsmallest(limit, found)
-        books.load_hosts(key for _, _, key in best)
-        # The limits may have been lowered since the store put a host down as ready; asked for, it is put down anew.
-        return [candidate for candidate in best if self._is_ready(books.host(candidate[2]))]
-
-    def _is_ready(self, host: Host) -> bool:
-        return politeness.phase_of(host, self._books.now, self._books.politeness) is Phase.READY
+            self._take(Work.PAGE, host, line.take_head(host))
+            line.back(host)
+        self._in_haste = line.in_haste
 
     def _take_gate(self, host: Host, *, alone: bool = False) -> None:
         self._take(Work.ROBOTS, host, alone=alone)
@@ -157,8 +133,11 @@ class Granting:
     def _take(self, work: Work, host: Host | None, seq: int = 0, *, alone: bool = False) -> None:
         books = self._books
         epoch, books.job.next_epoch = books.job.next_epoch, books.job.next_epoch + 1
-        start_seconds = politeness.granted(host, epoch, books.now, books.politeness) if host else None
-        self._chosen.append(_Choice(work, epoch, host, start_seconds, seq, alone))
+        choice = _Choice(work, epoch, host, seq=seq, alone=alone)
+        if host:
+            choice.start_seconds = politeness.granted(host, epoch, books.now, books.politeness)
+            choice.address = books.addresses.take(host.key, host.address)
+        self._chosen.append(choice)
 
     # ---- the leases
 
@@ -179,7 +158,11 @@ class Granting:
         books.job.reap_at = min(books.job.reap_at, deadline)
         host_key = host.key if host else ""
         books.new_holds.append(
-            Hold(work, request_id, choice.epoch, self._worker, host_key, books.now, deadline, choice.alone, row=row)
+            Hold(
+                *(work, request_id, choice.epoch, self._worker, host_key, books.now, deadline, choice.alone),
+                row=row,
+                address=choice.address,
+            )
         )
         return Lease(
             work=work,
@@ -198,7 +181,7 @@ class Granting:
 
     def ask_again_seconds(self) -> float:
         """When something may have become ready."""
-        if self._books.burying:
+        if self._books.burying or self._in_haste:
             # The end of the job may be a few pieces away, and nobody else digs.
             return 0.0
         tables, now = self._books.tables, self._books.now

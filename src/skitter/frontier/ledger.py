@@ -84,6 +84,9 @@ class Ledger(Books):
         recovered = self.reap()
         self._wake()
         self.settle()
+        if self.politeness.per_ip is not None:
+            # Room that has become free at an address is used at once.
+            self.flush()
         granting = Granting(self, worker)
         leases: list[Lease] = []
         blocked_by = ""
@@ -114,6 +117,10 @@ class Ledger(Books):
         self.load_hosts(due)
         for key in due:
             self.host(key)
+        if self.job.parked and self.politeness.per_ip is None:
+            # The limit was lifted.
+            for key in self.tables.parked_hosts(None, BATCH):
+                self.host(key)
         self.flush_holds()
 
     def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
@@ -165,7 +172,6 @@ class Ledger(Books):
         if self.now >= self.job.reap_at:
             expired = self.tables.expired_holds(self.now, BATCH)
             self._lose(expired)
-            self.flush_holds()
             self.job.reap_at = self.tables.first_deadline() or math.inf
         self.bury()
         return Counter(hold.worker for hold in expired)
@@ -201,6 +207,8 @@ class Ledger(Books):
                     self.requeue(row)
                 returned.append(row)
         self.tables.save_rows(returned)
+        # What has come back is buried too.
+        self.flush_holds()
         for host in given_up:
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)

@@ -81,6 +81,8 @@ class MemoryTables:
         self._ready = _Index()
         self._waiting = _Index()
         self._given_up = _Index()
+        self._parked = _Index()
+        self._loads: dict[str, int] = {}
         self._permits: list[str] = []
         self._holds: dict[tuple[Work, int], Hold] = {}
         self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
@@ -185,6 +187,25 @@ class MemoryTables:
     def given_up_hosts(self, limit: int) -> list[str]:
         return [key for (key,) in self._given_up.keys[:limit]]
 
+    def loads(self, addresses: Sequence[str]) -> dict[str, int]:
+        return {address: self._loads[address] for address in addresses if address in self._loads}
+
+    def save_loads(self, loads: dict[str, int]) -> None:
+        self._loads = {address: load for address, load in (self._loads | loads).items() if load}
+
+    def park(self, hosts: Sequence[Host]) -> None:
+        for host in hosts:
+            self._parked.put(host.key, (host.address, -host.top, host.served, host.key))
+
+    def unpark(self, host_keys: Sequence[str]) -> None:
+        for key in host_keys:
+            self._parked.put(key, None)
+
+    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
+        first = 0 if address is None else bisect_left(self._parked.keys, (address,))
+        found = self._parked.keys[first : first + limit]
+        return [key[-1] for key in found if address is None or key[0] == address]
+
     def robots(self, host_key: str) -> RobotsRecord | None:
         return self._robots.get(host_key)
 
@@ -268,8 +289,8 @@ class MemoryTables:
 
     def items(self, after: int, limit: int) -> list[Item]:
         # Positions are dense, and what was dropped is always a prefix.
-        positions = range(max(after + 1, min(self._items, default=0)), after + 1 + limit)
-        return [self._items[position] for position in positions if position in self._items]
+        first = max(after + 1, min(self._items, default=0))
+        return [self._items[position] for position in range(first, first + limit) if position in self._items]
 
     def drop_items(self, up_to: int) -> None:
         for position in [position for position in self._items if position <= up_to]:

@@ -31,6 +31,8 @@ def report(ledger: Ledger, notable: int, queues: int) -> Report:
             undelivered=job.position - sink.progress.position,
             owner=sink.owner if sink.owned_until > ledger.now else "",
             blocking=job.position - sink.progress.position >= bound,
+            rejected=sink.progress.rejected,
+            trouble=sink.progress.trouble if sink.owned_until > ledger.now else "",
         )
         for sink in ledger.tables.sinks()
     ]
@@ -105,7 +107,7 @@ def dead(row: Row) -> Dead:
 
 
 def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
-    now = ledger.now
+    now, is_current = ledger.now, host.run == ledger.job.run
     return HostSeen(
         key=host.key,
         queued=ledger.tables.queue_length(host.key, MOST_COUNTED),
@@ -115,4 +117,8 @@ def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
         latency_seconds=host.latency_seconds,
         strikes=host.strikes + host.blocks,
         error_class=host.error_class,
+        address=host.address,
+        address_full=ledger.addresses.is_full(host.address),
+        pages=host.pages if is_current else 0,
+        stopped_by=ledger.budgets.rule(host) if is_current and ledger.budgets is not None else "",
     )

@@ -71,6 +71,8 @@ class Hold(msgspec.Struct):
     """Items of earlier parts are staged under its epoch."""
     row: Row | None = None
     """Of a page: its request, maybe without the payload."""
+    address: str = ""
+    """The IP address that it is counted under, if it is."""
 
 
 class JobRow(msgspec.Struct):
@@ -106,6 +108,8 @@ class JobRow(msgspec.Struct):
     """When two samples were taken, for the rate of now; the older one first."""
     paced_done: tuple[int, int] = (0, 0)
     """What was done then."""
+    parked: int = 0
+    """Hosts in phase PARKED."""
 
 
 class SinkRow(msgspec.Struct):
@@ -183,6 +187,21 @@ class Tables(Protocol):
     def next_host_due(self) -> float | None: ...
     def given_up_hosts(self, limit: int) -> list[str]:
         """Keys of hosts in phase GIVEN_UP, in their order."""
+        ...
+
+    # Addresses: touched only where ``per_ip`` is set, or was
+    def loads(self, addresses: Sequence[str]) -> dict[str, int]:
+        """How many leases are counted under each; those with none may be left out."""
+        ...
+
+    def save_loads(self, loads: dict[str, int]) -> None: ...
+    def park(self, hosts: Sequence[Host]) -> None:
+        """Hosts in phase PARKED, new ones and ones that have changed."""
+        ...
+
+    def unpark(self, host_keys: Sequence[str]) -> None: ...
+    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
+        """Keys of parked hosts, of an address or of any: highest top, then lowest served."""
         ...
 
     def robots(self, host_key: str) -> RobotsRecord | None: ...

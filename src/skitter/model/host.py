@@ -19,7 +19,9 @@ class Phase(enum.IntEnum):
     FULL = 3
     """Its in-flight limit is reached, or its robots.txt is being read."""
     GIVEN_UP = 4
-    """What waits for it is being buried, a piece at a time, and nothing of it is leased."""
+    """It is down or its budget is spent: what waits for it ends, a piece at a time, and nothing of it is leased."""
+    PARKED = 5
+    """It would be ready, but the in-flight limit of its IP address is reached."""
 
 
 class Host(msgspec.Struct, array_like=True):
@@ -42,7 +44,7 @@ class Host(msgspec.Struct, array_like=True):
     strikes: int = 0
     """Failed connections since the host last answered in any way."""
     blocks: int = 0
-    """Blocks since the host last answered normally."""
+    """Blocks since the host last answered normally: enough of them, and it is given up."""
     start_seconds: float = 0.05
     """The start window of its leases."""
     crawl_delay_seconds: float = 0.0
@@ -58,12 +60,20 @@ class Host(msgspec.Struct, array_like=True):
     latency_seconds: float = 0.0
     """A moving average."""
     address: str = ""
+    """The IP address that last answered for it; empty: not known yet."""
     error_class: str = ""
     """Of its last failure."""
     phase: Phase = Phase.IDLE
     run: int = 0
     """The run that its queue and its troubles belong to."""
     given_up: tuple[str, str] | None = None
-    """Why what still waits for it is being buried: the class of the error and its text."""
+    """Why what still waits for it is being buried: the class of the error and its text. Class ``host_budget``: it is
+    excluded, not dead."""
+    backoff: int = 0
+    """How often the pause of its next block is doubled. Normal answers take it back, one by one."""
     permitted: bool = False
     """In the scope although nobody typed it: a seed was redirected here."""
+    pages: int = 0
+    """That ended done in this run: what its budget is spent on."""
+    signs: int = 0
+    """Of a trap (policy/budgets.py)."""

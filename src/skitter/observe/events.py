@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.secrets import without_secrets
+
 logger = logging.getLogger("skitter.events")
 
 
@@ -61,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """In words."""
-        return self.kind.sentence.format_map(_Fields(self.fields))
+        return without_secrets(self.kind.sentence.format_map(_Fields(self.fields)))
 
     @property
     def worker(self) -> str:
@@ -275,6 +277,16 @@ HOST_GIVEN_UP = _kind(
     error_class="why",
     strikes="how often in a row",
 )
+HOST_STOPPED = _kind(
+    "host.stopped",
+    Level.INFO,
+    "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
+    "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
+    worker="who brought the last page",
+    host="the host key",
+    rule="the setting that the budget comes from: max_pages_per_host or trap_pages",
+    pages="what it was spent on",
+)
 ROBOTS_READ = _kind(
     "robots.read",
     Level.DEBUG,
@@ -343,6 +355,49 @@ SINK_ELSEWHERE = _kind(
     "Another process delivers to a target that this command names; this one leaves it alone.",
     target="of the sink",
     owner="who serves it",
+)
+
+SINK_TAKEN_OVER = _kind(
+    "sink.taken_over",
+    Level.NOTICE,
+    "nobody wrote to {target} any more: this node does now",
+    "The process that served a target is gone, and a node that works for the job goes on in its place.",
+    target="of the sink",
+)
+SINK_LEFT = _kind(
+    "sink.left",
+    Level.WARNING,
+    "nobody writes to {target}, and this node cannot: {reason}",
+    "A target is served by nobody, and this node lacks what it takes (its password, its driver).",
+    target="of the sink",
+    reason="what happened",
+)
+SINK_AWAY = _kind(
+    "sink.away",
+    Level.WARNING,
+    "{target} is away: {reason}; waiting until it is back",
+    "The server of a target does not answer. It is tried again after half a second, and less and less often, at least "
+    "every 30 seconds; meanwhile the crawl goes on until the outbox is full.",
+    target="of the sink",
+    reason="what happened",
+)
+SINK_BACK = _kind(
+    "sink.back",
+    Level.WARNING,
+    "{target} is back after {seconds} s",
+    "The server of a target answers again, and what waits for it is written.",
+    target="of the sink",
+    seconds="how long it was away",
+)
+ITEMS_REJECTED = _kind(
+    "items.rejected",
+    Level.WARNING,
+    "{target} lacks {items} items, which are in the rejects file: {reason}",
+    "Some items of a batch cannot be stored, or the target will never take them; the others are written. Said once for "
+    "each batch.",
+    target="of the sink",
+    items="how many",
+    reason="of the first",
 )
 
 LOG = _kind(

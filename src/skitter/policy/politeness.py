@@ -7,22 +7,28 @@ frontier applies them inside the transaction that grants or commits.
 from __future__ import annotations
 
 from skitter.model.host import Host, Phase
+from skitter.policy.budgets import Budgets
 from skitter.settings import Politeness, Retry
 
 MAX_PAUSE_SECONDS = 86_400.0
 """No host is blocked for longer than a day at a time, whatever its Retry-After says."""
 MAX_RECONNECT_SECONDS = 3_600.0
 MAX_START_SECONDS = 2.0
+LAST_COPY_SECONDS = 3_600.0
+"""How long the last good copy of a robots.txt that cannot be read is believed, before it is tried again."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
 _LATENCY_WEIGHT = 0.2
 
 
 def delay_of(host: Host, politeness: Politeness) -> float:
-    """Seconds between two requests to this host: the setting or its Crawl-delay, whichever is larger."""
-    if not politeness.obey_robots:
-        return politeness.delay_seconds
-    return max(politeness.delay_seconds, host.crawl_delay_seconds)
+    """Seconds between two requests to this host: what the setting, its Crawl-delay or its latency asks, the largest."""
+    delay = politeness.delay_seconds
+    if politeness.obey_robots:
+        delay = max(delay, host.crawl_delay_seconds)
+    if politeness.target_concurrency is not None:
+        delay = max(delay, min(host.latency_seconds / politeness.target_concurrency, politeness.max_delay_seconds))
+    return delay
 
 
 def due_at(host: Host) -> float:
@@ -30,21 +36,24 @@ def due_at(host: Host) -> float:
     return max(host.due, host.blocked_until)
 
 
-def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
+def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | None = None) -> Phase:
     """Where the host stands at this moment."""
     if host.given_up is not None:
         return Phase.GIVEN_UP
     if not host.waiting:
         return Phase.IDLE
-    if not has_room(host, politeness):
+    if not has_room(host, politeness, budgets):
         return Phase.FULL
     # As ``due_at`` says, without the call: this is asked five times for each page.
     return Phase.READY if host.due <= now and host.blocked_until <= now else Phase.WAITING
 
 
-def has_room(host: Host, politeness: Politeness) -> bool:
-    """One more request may be in flight."""
-    return host.given_up is None and not host.gate and host.in_flight < politeness.per_host
+def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None) -> bool:
+    """One more request may be in flight. Where the delay goes by the latency, one page comes first, to know it."""
+    if host.given_up is not None or host.gate or (budgets is not None and not budgets.has_room(host)):
+        return False
+    alone = politeness.target_concurrency is not None and not host.latency_seconds
+    return host.in_flight < (1 if alone else politeness.per_host)
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
@@ -78,18 +87,25 @@ def came_late(host: Host) -> None:
     host.start_seconds = min(host.start_seconds * 2, MAX_START_SECONDS)
 
 
-def answered(host: Host, latency_seconds: float | None) -> None:
-    """A normal answer forgives everything.
+def answered(host: Host, leased_at: float, latency_seconds: float | None, *, succeeded: bool = True) -> None:
+    """A normal answer: the host is not down, and the pause of its next block is half of what it would have been.
 
-    Also to a host that was given up: what has not been buried by now stays queued. It was to die because the host is
+    Also of a host that was given up: what has not been buried by now stays queued. It was to die because the host is
     down, and that is no longer true.
+
+    What had been leased before the block says nothing about the time after it: as eight blocks of one moment double a
+    pause once, eight answers to requests from before do not take it back. ``succeeded``: a page came. An error or a
+    redirect is quickly said, and does not make a host that labours under its pages look fast.
     """
     host.strikes = host.blocks = 0
     host.error_class = ""
     host.given_up = None
+    if host.backoff and leased_at > host.struck_at:
+        host.backoff -= 1
     if latency_seconds is not None:
         old = host.latency_seconds or latency_seconds
-        host.latency_seconds = old + _LATENCY_WEIGHT * (latency_seconds - old)
+        new = latency_seconds if succeeded else max(old, latency_seconds)
+        host.latency_seconds = old + _LATENCY_WEIGHT * (new - old)
 
 
 def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float | None, first_seconds: float) -> bool:
@@ -101,10 +117,11 @@ def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float
         # A pause the host names holds, even when it was told to a request from before the block.
         host.blocked_until = max(host.blocked_until, now + pause)
     else:
-        pause = min(first_seconds * 2.0 ** min(host.blocks, 40), MAX_PAUSE_SECONDS)
+        pause = min(first_seconds * 2.0 ** min(host.backoff, 40), MAX_PAUSE_SECONDS)
     if not _strike(host, now, leased_at, pause):
         return False
     host.blocks += 1
+    host.backoff += 1
     return True
 
 
@@ -117,6 +134,17 @@ def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
     return True
 
 
+def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) -> bool:
+    """Its robots.txt could not be read once more. True: it has waited enough, and the last good copy governs.
+
+    That there was no file is a good copy too. Strikes and blocks stay: whether the host is down, its pages will tell.
+    """
+    if not host.robots_until or max(host.strikes, host.blocks) < retry.max_attempts:
+        return False
+    host.robots_until = now + min(politeness.robots_seconds, LAST_COPY_SECONDS)
+    return True
+
+
 def is_down(host: Host, retry: Retry) -> bool:
     """The host is given up as a whole, and its queue with it."""
     return host.strikes >= retry.max_attempts or host.blocks >= BLOCK_LIMIT
@@ -124,7 +152,7 @@ def is_down(host: Host, retry: Retry) -> bool:
 
 def new_chance(host: Host) -> None:
     """What was given up is tried again. A pause that the host asked for still holds."""
-    host.strikes = host.blocks = host.gate_losses = 0
+    host.strikes = host.blocks = host.backoff = host.gate_losses = 0
     host.given_up = None
 
 

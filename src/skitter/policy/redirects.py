@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skitter.errors import FetchError, UrlError
 from skitter.model.page import Page
 from skitter.model.request import Request
@@ -17,8 +19,13 @@ _ABOUT_THE_BODY = frozenset(
 )
 
 
-def continuation(request: Request, status: int, location: str, max_redirects: int) -> tuple[Request, bool]:
+def continuation(
+    request: Request, status: int, location: str, max_redirects: int, identity_of: Callable[[str], str] = canonical
+) -> tuple[Request, bool]:
     """The next hop, and whether it is to be deduped. Raises FetchError (class ``redirect``) at the end of a chain.
+
+    ``identity_of``: by which the job tells pages apart; a site that redirects to put a session id into its URLs leads
+    back to the page that was asked for, where sessions are ignored.
 
     A hop is not deduped when the chain has been there before: many sites set a cookie and send the browser
     back. Nor is any when the chain began with a request that is not deduped by its URL alone (``dont_filter``,
@@ -33,8 +40,8 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     chain = (*request.chain, request.url)
     if len(chain) > max_redirects:
         raise FetchError("redirect", f"more than {max_redirects} redirects, the last one to {target}")
-    identity = canonical(target)
-    visits = sum(canonical(url) == identity for url in chain)
+    identity = identity_of(target)
+    visits = sum(identity_of(url) == identity for url in chain)
     if visits >= _VISITS:
         raise FetchError("redirect", f"redirects in a circle, back to {target}")
     unfiltered = request.dont_filter or request.method != "GET"

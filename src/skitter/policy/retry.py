@@ -20,10 +20,11 @@ MAX_BACKOFF_SECONDS = 3_600.0
 _DELTA = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-def retry_after_seconds(value: str | None, now: float) -> float | None:
-    """How long a Retry-After header asks to wait, at most a day; ``now`` is wall time.
+def retry_after_seconds(value: str | None, now: float, date: str | None = None) -> float | None:
+    """How long a Retry-After header asks to wait, at most a day; None when it is absent or cannot be read.
 
-    None when it is absent or is neither a number of seconds nor an HTTP date.
+    It is a number of seconds or an HTTP date. A date means so long after the answer's own ``Date``: both are of the
+    server's clock, and a clock that is an hour wrong is still right about that. ``now`` counts where there is none.
     """
     text = (value or "").strip()
     if not text:
@@ -32,15 +33,23 @@ def retry_after_seconds(value: str | None, now: float) -> float | None:
         # Ten digits are already 300 years; int() refuses thousands of them.
         seconds = 0.0 if text[0] == "-" else float(text.lstrip("+0")[:10] or 0)
     else:
-        from email.utils import parsedate_to_datetime  # drags in much of the standard library, for a rare header
-
-        try:
-            when = parsedate_to_datetime(text)
-            # A date without a zone is read as GMT, the only one HTTP knows.
-            seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() - now
-        except (ValueError, TypeError, IndexError, OverflowError):
+        until, since = _time_of(text), _time_of((date or "").strip())
+        if until is None:
             return None
+        seconds = until - (now if since is None else since)
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _time_of(date: str) -> float | None:
+    """Of an HTTP date in any of its three forms."""
+    from email.utils import parsedate_to_datetime  # drags in much of the standard library, for a rare header
+
+    try:
+        when = parsedate_to_datetime(date)
+        # A date without a zone is read as GMT, the only one HTTP knows.
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def backoff_seconds(attempt: int, base: float, jitter: float) -> float:

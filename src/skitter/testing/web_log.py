@@ -21,6 +21,8 @@ class Hit(NamedTuple):
     status: int
     in_flight: int
     """Requests that this host was working on, this one included."""
+    everywhere: int = 0
+    """Requests that all hosts together were working on: they share one address."""
 
 
 class RequestLog:
@@ -44,7 +46,7 @@ class RequestLog:
             return
         self._file.write(
             f'{{"at": {hit.at:.6f}, "host": {hit.host}, "path": {json.dumps(hit.path)}, '
-            f'"status": {hit.status}, "in_flight": {hit.in_flight}}}\n'
+            f'"status": {hit.status}, "in_flight": {hit.in_flight}, "everywhere": {hit.everywhere}}}\n'
         )
         # Soon, but not per request: someone may be reading along, and a system call a line is dear.
         if self._flush_timer is None:

@@ -20,6 +20,7 @@ from skitter.testing.web_log import Hit, RequestLog
 from skitter.testing.web_pages import PageSpec, answer, robots
 from skitter.testing.web_render import Body, render
 from skitter.testing.web_spec import CANARY, WebSpec, bases_of
+from skitter.testing.web_traps import trap_page
 
 _CACHE_BYTES = 64 * 1024 * 1024
 _MAX_HEAD_BYTES = 65_536
@@ -47,8 +48,11 @@ class SyntheticWeb:
         """The root of each host, in order."""
         self.canary_url = ""
         self.dead_url = ""
+        self.trap_urls: tuple[str, ...] = ()
+        """The roots of the hosts without an end, as ``WebSpec.traps`` names them; their indexes follow the others'."""
         self._log = RequestLog(None if log_path is None else Path(log_path), keep=keep_log)
         self._in_flight: dict[int, int] = {}
+        self._everywhere = 0
         self._failed: dict[tuple[int, int], int] = {}
         self._servers: list[asyncio.Server] = []
         self._dead_socket: socket.socket | None = None
@@ -78,6 +82,8 @@ class SyntheticWeb:
             # Bound and not listening: connecting is refused, and nobody else can take the port meanwhile.
             self._dead_socket = self._bound(spec.hosts + 1)
             self.dead_url = _url(self._dead_socket)
+        first = spec.hosts + 2
+        self.trap_urls = tuple([await self._listen(first + n, first + n) for n in range(len(spec.traps))])
         self._bases = bases_of(self.urls, self.canary_url, self.dead_url)
 
     async def _listen(self, host: int, place: int) -> str:
@@ -123,6 +129,7 @@ class SyntheticWeb:
     def arrived(self, host: int, target: bytes, encodings: bytes) -> tuple[_Prepared, float]:
         """Count and log a request; its answer, and how long to wait before it is sent."""
         in_flight = self._in_flight[host] = self._in_flight[host] + 1
+        self._everywhere += 1
         compressed = b"gzip" in encodings or b"deflate" in encodings
         prepared = self._prepared(host, target, compressed)
         page = prepared.page
@@ -132,17 +139,22 @@ class SyntheticWeb:
             if failed < page.failures:
                 self._failed[key] = failed + 1
                 prepared = _failure(page)
-        self._log.add(Hit(time.monotonic(), host, target.decode("latin-1"), prepared.status, in_flight))
+        path = target.decode("latin-1")
+        self._log.add(Hit(time.monotonic(), host, path, prepared.status, in_flight, self._everywhere))
         return prepared, page.delay_seconds if page is not None else 0.0
 
     def left(self, host: int) -> None:
         """A request has its answer, or its client is gone."""
         self._in_flight[host] -= 1
+        self._everywhere -= 1
 
     def _prepare(self, host: int, target: bytes, compressed: bool) -> _Prepared:
         path = target.decode("latin-1")
         if host == CANARY:
             return _wire(404 if path == "/robots.txt" else 200, Body(b"<title>canary</title>\n", _HTML), None)
+        if host >= self.spec.hosts:
+            made = trap_page(self.spec.traps[host - self.spec.hosts - 2], path)
+            return _wire(200 if made else 404, Body((made or "").encode(), _HTML), None)
         if path == "/robots.txt":
             text = robots(self.spec, host)
             if text is None:

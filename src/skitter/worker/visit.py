@@ -6,11 +6,15 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-import time
 
+import msgspec
+
+from skitter.agent import product_token
 from skitter.errors import FetchError
 from skitter.extract.response import Response
+from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model import secrets
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
@@ -19,8 +23,12 @@ from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.signs import Signs
+from skitter.worker.wishes import Wishes
 
 
 class Failure:
@@ -33,19 +41,41 @@ class Failure:
         self.response = response
 
 
+def _concealed(error: str, request: Request, page: Page | None) -> str:
+    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+    known = secrets.of_request(request.url, request.headers, request.cookies)
+    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
+
+
 class Visitor:
     """Turns leases of pages into outcomes."""
 
-    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        *,
+        rules: Rules,
+        fetcher: Fetcher,
+        settings: Settings,
+        callbacks: Callbacks,
+        archive: Archive | None = None,
+    ) -> None:
+        self._archive = archive
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
+        self._signs = Signs() if settings.traps.traps == "strict" else None
+        self._product = product_token(settings.fetch.agent).lower()
+        politeness = settings.politeness
+        self._obeys_pages = (
+            politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
+        )
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        is_sitemap = request.callback == SITEMAP_CALLBACK
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -56,10 +86,20 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
+                    # The protocol's limit; one byte more tells that there is more.
+                    truncate_bytes=MAX_SITEMAP_BYTES + 1 if is_sitemap else None,
                 )
             )
         except FetchError as error:
             return await self._unanswered(lease, request, error)
+        outcome, urls = await self._answered(lease, request, page)
+        if self._archive is not None and outcome.ending is not Ending.RETRY:
+            outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
+            # It travels with the items and is none: the frontier's count of items is put right.
+            outcome.tally = outcome.tally | {"items": -1, "archived": 1}
+        return outcome, urls
+
+    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page)
@@ -67,26 +107,46 @@ class Visitor:
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
 
+    async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a page that is at hand: no network is touched."""
+        outcome, urls = await self._done(lease, request, page)
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
+
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request, self._joins)
+        response = Response(page, request, self._joins, self._product)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
             return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
-        harvest = Harvest(self._rules, lease.id, request)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
+        harvest = Harvest(self._rules, lease.id, request, wishes=wishes)
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
+            error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
+            problem = _concealed(problem, request, page)
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
+        if wishes is not None and (original := wishes.original) is not None:
+            harvest.take_original(original)
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
-        return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
+        outcome = self._outcome(lease, page, Ending.DONE)
+        if self._signs is not None and outcome.news is not None:
+            outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
+        return self._harvested(outcome, harvest)
 
     async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
         try:
-            following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
+            following, filtered = continuation(
+                request,
+                page.status,
+                location,
+                self._settings.fetch.max_redirects,
+                self._rules.fingerprinter.identity,
+            )
         except FetchError as error:
             return await self._fail(lease, request, page, error.kind, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
@@ -102,7 +162,7 @@ class Visitor:
         status = page.status
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
-        pause = retry.retry_after_seconds(page.header("retry-after"), time.time())
+        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
         if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
             outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
@@ -114,7 +174,7 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.kind, str(error)
+        kind, message = error.kind, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if kind == "proxy":
@@ -139,6 +199,7 @@ class Visitor:
         self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
     ) -> tuple[Outcome, list[str]]:
         """Dead for good: the errback, if there is one, has the last word."""
+        message = _concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
         if request.errback is None:
             return outcome, []
@@ -152,11 +213,15 @@ class Visitor:
         else:
             problem = await self._callbacks.call(lease, harvest, errback, failure, {})
         if problem:
-            outcome.error = f"{message}\nand its errback failed:\n{problem}"
+            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
             return outcome, []
         return self._harvested(outcome, harvest)
 
     # ---- small change
+
+    def _obeys(self, request: Request) -> bool:
+        """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
+        return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
     def _is_last(self, lease: Lease) -> bool:
         return lease.attempts + 1 >= self._settings.retry.max_attempts

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from skitter.agent import DEFAULT_USER_AGENT
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.engine import CurlFetcher
 from skitter.fetch.poller import LoopPoller, SystemPoller
-from skitter.settings import DEFAULT_USER_AGENT, Fetch
+from skitter.settings import Fetch
 
 TEXT = "grüße\n".encode() * 20
 TEXT_BROTLI = bytes.fromhex("1b9f00f88d946eeaad1c3e2b6b05b94f5ea15b38405a2b00")

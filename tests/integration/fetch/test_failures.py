@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skitter.errors import FetchError, SettingsError
+from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.engine import CurlFetcher
 from skitter.settings import Fetch
@@ -172,11 +172,6 @@ async def test_an_unparsed_url_is_refused(path: str, serve: Any, client: Any) ->
 )
 async def test_only_http_and_https_are_spoken(url: str, client: Any) -> None:
     assert await client.kind(url) == "protocol"
-
-
-def test_a_user_agent_of_two_lines_is_a_settings_error() -> None:
-    with pytest.raises(SettingsError):
-        CurlFetcher(Fetch(user_agent="a\r\nX-Injected: 1"))
 
 
 # -- connect, dns, tls

@@ -9,7 +9,8 @@ import pytest
 
 from skitter.cli.jobs import Place
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
-from skitter.model.job import HostSeen
+from skitter.cli.why import seen_reasons
+from skitter.model.job import HostSeen, Trace
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 PLACE = Place("redis://:hunter2@crawl-db:6379/0", "a.example")
@@ -128,3 +129,36 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
     assert first.keys() == second.keys()
     assert told["workers"] == 1
     assert "hunter2" not in str(told)
+
+
+def test_a_host_that_has_had_its_pages_is_shown_with_the_setting(make_report) -> None:
+    stopped = msgspec.structs.replace(host("http://a.example", 5), pages=1500, stopped_by="trap_pages")
+    assert lines_with("stopped after 1,500 pages (trap_pages)", make_report(hosts=[stopped]))
+
+
+def test_a_host_that_waits_for_its_address_says_so(make_report) -> None:
+    waits = msgspec.structs.replace(host("https://one.example", 5), address="192.0.2.1", address_full=True)
+    (line,) = lines_with("one.example", msgspec.structs.replace(make_report(), crowded=[waits]))
+    assert line.split() == ["https://one.example", "-", "0", "5", "address", "-"]
+    trace = Trace(
+        state="queued",
+        url="https://one.example/",
+        depth=1,
+        priority=0,
+        attempts=0,
+        losses=0,
+        referrer=None,
+        added_at=0.0,
+        ended_at=0.0,
+        status=0,
+        error_class="",
+        error="",
+        ready_in_seconds=0.0,
+        worker="",
+        host=waits,
+    )
+    reasons = seen_reasons(trace, make_report(), PLACE)
+    assert "it waits for its address: 192.0.2.1 has as many in flight as per_ip allows" in reasons
+    assert not [reason for reason in reasons if "fetched now" in reason]
+    free = msgspec.structs.replace(trace, host=msgspec.structs.replace(waits, address_full=False))
+    assert [reason for reason in seen_reasons(free, make_report(), PLACE) if "fetched now" in reason]

@@ -102,6 +102,17 @@ async def test_redirects_of_robots_txt_are_followed(crawl: Any) -> None:
     assert await crawl.places() == {"done": 1, "excluded": 1}
 
 
+@pytest.mark.parametrize(("target", "address"), [("/r", "192.0.2.1"), ("http://b.example/r", "")])
+async def test_the_address_of_another_host_is_not_learnt(crawl: Any, target: str, address: str) -> None:
+    await begin(crawl, "/1")
+    crawl.fetcher.answers["/robots.txt"] = (301, {"Location": target}, b"")
+    crawl.fetcher.answers[target] = (200, {}, b"User-agent: *\nDisallow: /\n")
+    await crawl.run()
+    (host,) = (await crawl.frontier.report()).hosts
+    assert (host.key, host.address) == (BASE, address)
+    assert host.latency_seconds == 0.0, "a small file says nothing of pages"
+
+
 async def test_a_permission_does_not_reach_beyond_its_host(crawl: Any) -> None:
     await begin(crawl, "/1")
     crawl.fetcher.answers["/robots.txt"] = (302, {"Location": "http://169.254.169.254/latest"}, b"")

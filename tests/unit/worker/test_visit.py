@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Fingerprinter, Request, decode, encode
 from skitter.policy.scope import Scope
+from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker import harvest as harvest_module
@@ -25,16 +25,20 @@ from skitter.worker.known import KnownUrls
 from skitter.worker.visit import Visitor
 
 PAGE = "http://a.example/page"
+LEASED_AT = 1_700_000_000.0
+"""The store's clock, which need not be this machine's."""
 
 
 class Desk:
     """A Visitor whose fetcher gives one answer, and whose parts are kept."""
 
-    def __init__(self, answers: Any, spider: Spider, scope: Scope | None = None, **values: Any) -> None:
+    def __init__(
+        self, answers: Any, spider: Spider, scope: Scope | None = None, *, ignore_sessions: bool = False, **values: Any
+    ) -> None:
         self.settings = Settings.from_layers([("test", values)])
         self.parts: list[Outcome] = []
         self.refuse_part = 0
-        self.fingerprinter = Fingerprinter(b"secret")
+        self.fingerprinter = Fingerprinter(b"secret", ignore_sessions=ignore_sessions)
         self._visitor = Visitor(
             rules=Rules(spider=spider, fingerprinter=self.fingerprinter, scope=scope or Scope(), known=KnownUrls(100)),
             fetcher=answers,
@@ -50,7 +54,15 @@ class Desk:
 
     async def visit(self, url: str = PAGE, *, attempts: int = 0, trusted: bool = False, **fields: Any) -> Outcome:
         request = Request(url, **fields)
-        lease = Lease(work=Work.PAGE, id=7, epoch=1, payload=encode(request), attempts=attempts, trusted=trusted)
+        lease = Lease(
+            work=Work.PAGE,
+            id=7,
+            epoch=1,
+            payload=encode(request),
+            attempts=attempts,
+            leased_at=LEASED_AT,
+            trusted=trusted,
+        )
         self.outcome, self.urls = await self._visitor.visit(lease, request)
         assert self.outcome.lease is lease
         return self.outcome
@@ -153,6 +165,36 @@ async def test_a_redirect_out_of_the_scope_is_not_followed_unless_a_seed_led_the
     assert entry.permits
 
 
+async def test_a_redirect_into_a_trap_is_not_followed(answers: Any) -> None:
+    answers.answers["/page"] = (302, {"Location": "/" + "a/" * 20}, b"")
+    desk = Desk(answers, Spider(), Scope(traps=TrapRules(Settings().traps, 2026)))
+    outcome = await desk.visit()
+    assert (outcome.ending, outcome.links, outcome.tally["outside:trap_repeats"]) == (Ending.REDIRECTED, [], 1)
+
+
+async def test_a_redirect_that_adds_a_session_id_is_followed_once(answers: Any) -> None:
+    """Where sessions are ignored it leads back to the page that was asked for; left out, the page would be lost."""
+    answers.answers["/page"] = (302, {"Location": "/page;jsessionid=1f2e"}, b"")
+    desk = Desk(answers, Spider(), ignore_sessions=True, traps="strict")
+    (entry,) = (await desk.visit()).links
+    assert entry.id != desk.fingerprinter.fingerprint("GET", PAGE), "it is not taken for one that was seen"
+    outcome = await desk.visit(chain=(PAGE, PAGE + ";jsessionid=0"))
+    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, "redirect")
+
+
+async def test_pages_are_judged_only_where_traps_are_looked_for(answers: Any) -> None:
+    html = (200, {"Content-Type": "text/html"}, b"<p>the same words</p>")
+    answers.answers |= {"/page": html, "/other": html}
+    for traps, expected in (("strict", [False, True]), ("normal", [None, None]), ("off", [None, None])):
+        desk = Desk(answers, Reader(), traps=traps)
+        signs = []
+        for path in ("/page", "/other"):
+            news = (await desk.visit("http://a.example" + path)).news
+            assert news is not None
+            signs.append(news.sign)
+        assert signs == expected
+
+
 async def test_a_redirect_that_leads_nowhere_is_dead(answers: Any) -> None:
     desk = Desk(answers, Spider(), max_redirects=1)
     answers.answers |= {
@@ -213,13 +255,34 @@ async def test_a_block_is_the_hosts_and_never_the_pages_end(answers: Any, status
 @pytest.mark.parametrize("status", [429, 503, 500])
 async def test_retry_after_is_obeyed_in_both_its_forms(answers: Any, status: int) -> None:
     desk = Desk(answers, Spider())
-    when = email.utils.formatdate(time.time() + 300, usegmt=True)
-    for value, low, high in (("120", 120, 120), (when, 280, 301), ("999999", 86_400, 86_400)):
+    when = email.utils.formatdate(LEASED_AT + 300, usegmt=True)
+    for value, seconds in (("120", 120), (when, 300), ("999999", 86_400)):
         answers.answers["/page"] = (status, {"Retry-After": value}, b"")
         news = (await desk.visit()).news
         assert news is not None
-        assert news.blocked
-        assert low <= (news.retry_after_seconds or 0) <= high
+        assert (news.blocked, news.retry_after_seconds) == (True, seconds)
+
+
+@pytest.mark.parametrize("wrong", [-3600, 3600])
+async def test_a_retry_after_date_is_after_the_date_of_its_answer(answers: Any, wrong: int) -> None:
+    """Whoever's clock is wrong by an hour."""
+    server = LEASED_AT + wrong
+    headers = {"Retry-After": email.utils.formatdate(server + 60), "Date": email.utils.formatdate(server)}
+    answers.answers["/page"] = (429, headers, b"")
+    news = (await Desk(answers, Spider()).visit()).news
+    assert news is not None
+    assert news.retry_after_seconds == 60
+
+
+@pytest.mark.parametrize(("value", "pause"), [("-5", 0), ("0", 0), ("soon", None), ("1.5", None), (None, None)])
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_pause_that_names_nothing_is_a_block_all_the_same(
+    answers: Any, status: int, value: str | None, pause: float | None
+) -> None:
+    answers.answers["/page"] = (status, {} if value is None else {"Retry-After": value}, b"")
+    assert (await Desk(answers, Spider()).visit()).news == HostNews(
+        blocked=True, retry_after_seconds=pause, address="192.0.2.1"
+    )
 
 
 async def test_a_nonsensical_retry_after_is_none(answers: Any) -> None:

@@ -17,6 +17,7 @@ from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.policy import budgets
 from skitter.settings import Settings
 
 FORMAT = 2
@@ -64,9 +65,20 @@ class _Outline(msgspec.Struct):
     run: int = 1
 
 
+class SinkRecord(msgspec.Struct, array_like=True):
+    """A target, as it stands in ``RUN:sinks``."""
+
+    position: int
+    closed: bool
+    owner: str
+    owned_until: float
+    rejected: int = 0
+    trouble: str = ""
+
+
 _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
-decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
+decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 
 
 def check_format(record: bytes, job_name: str) -> None:
@@ -123,12 +135,18 @@ def settings_of(spec: JobSpec) -> bytes:
         {
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
+            "per_ip": politeness.per_ip,
             "obey_robots": politeness.obey_robots,
             "robots_seconds": politeness.robots_seconds,
             "host_backoff_seconds": politeness.host_backoff_seconds,
+            "target_concurrency": politeness.target_concurrency,
+            "max_delay_seconds": politeness.max_delay_seconds,
             "max_attempts": retry.max_attempts,
             "retry_delay_seconds": retry.retry_delay_seconds,
             "max_pages": limits.max_pages,
+            "max_pages_per_host": limits.max_pages_per_host,
+            "trap_pages": settings.traps.trap_pages if settings.traps.traps == "strict" else None,
+            "trap_signs": budgets.TRAP_SIGNS,
             "lease_seconds": limits.lease_seconds,
             "max_outbox_items": limits.max_outbox_items,
             "bury_batch": books.BATCH,
@@ -276,6 +294,8 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
 
 def _news(news: HostNews) -> tuple[Any, ...]:
     did = news.answered + 2 * news.unreachable + 4 * news.blocked
+    if news.sign is not None:
+        did += 256 if news.sign else 512
     if news.robots is not None:
         did += 24 if news.robots.text else 8
     elif news.retry_after_seconds is None:
@@ -292,8 +312,10 @@ def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
             strikes=strikes,
             pause_seconds=float(pause),
             given_up=given_up == 1,
+            rule=rule.decode(),
+            pages=pages,
         )
-        for key, error_class, strikes, pause, given_up in answer
+        for key, error_class, strikes, pause, given_up, rule, pages in answer
     ]
 
 

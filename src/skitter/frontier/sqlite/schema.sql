@@ -10,6 +10,8 @@
 -- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The indexes hold just
 --           the hosts that may be served (ready), that wait for their time (waiting) or whose queue is being buried
 --           (given_up), so a lease never scans the others
+-- addresses how many leases are counted under each IP address (the setting per_ip); as young as cards
+-- parked    hosts that wait for their address, in the order of promise 5; as young as cards
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
@@ -65,6 +67,23 @@ CREATE UNIQUE INDEX by_key ON hosts (job, key);
 CREATE INDEX ready ON hosts (job, top DESC, served, key) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, due, key) WHERE phase = 2;
 CREATE INDEX given_up ON hosts (job, key) WHERE phase = 4;
+
+CREATE TABLE IF NOT EXISTS addresses (
+    job INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    leases INTEGER NOT NULL,
+    PRIMARY KEY (job, address)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS parked (
+    job INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    address TEXT NOT NULL,
+    top INTEGER NOT NULL,
+    served INTEGER NOT NULL,
+    PRIMARY KEY (job, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, top DESC, served, key);
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -41,19 +41,34 @@ _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _MOST_NUMBERS = 100_000
 """Host numbers that are remembered; then they are read again."""
-_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks")
+_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks", "addresses", "parked")
+
+
+class _HoldRecord(msgspec.Struct, array_like=True, gc=False):
+    """holds.record: what of a lease is in no column, its request's row included."""
+
+    host_key: str
+    leased_at: float
+    staged: bool
+    seq: int
+    priority: int
+    not_before: float
+    error_class: str
+    history: bytes
+    address: str = ""
+
 
 _PLACES = list(Place)
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_host = msgspec.msgpack.Decoder(Host).decode
 _decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, float, float, int, str]).decode
-_decode_hold = msgspec.msgpack.Decoder(tuple[str, float, bool, int, int, float, str, bytes]).decode
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
+_decode_hold = msgspec.msgpack.Decoder(_HoldRecord).decode
 _NO_SPEC = JobSpec(name="", spider="")
 
 
@@ -288,6 +303,44 @@ class SqliteTables:
         )
         return [key for (key,) in found]
 
+    def loads(self, addresses: Sequence[str]) -> dict[str, int]:
+        found = self._execute(
+            "SELECT address, leases FROM addresses WHERE job = ? AND address IN (SELECT value FROM json_each(?))",
+            (self._job, json.dumps(addresses)),
+        )
+        return dict(found.fetchall())
+
+    def save_loads(self, loads: dict[str, int]) -> None:
+        job = self._job
+        self._executemany(
+            "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?)",
+            [(job, address, leases) for address, leases in loads.items() if leases],
+        )
+        self._executemany(
+            "DELETE FROM addresses WHERE job = ? AND address = ?",
+            [(job, address) for address, leases in loads.items() if not leases],
+        )
+
+    def park(self, hosts: Sequence[Host]) -> None:
+        self._executemany(
+            "INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)",
+            [(self._job, host.key, host.address, host.top, host.served) for host in hosts],
+        )
+
+    def unpark(self, host_keys: Sequence[str]) -> None:
+        self._executemany("DELETE FROM parked WHERE job = ? AND key = ?", [(self._job, key) for key in host_keys])
+
+    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
+        if address is None:
+            found = self._execute("SELECT key FROM parked WHERE job = ? LIMIT ?", (self._job, limit))
+        else:
+            found = self._execute(
+                "SELECT key FROM parked INDEXED BY parked_order WHERE job = ? AND address = ?"
+                " ORDER BY top DESC, served, key LIMIT ?",
+                (self._job, address, limit),
+            )
+        return [key for (key,) in found]
+
     def robots(self, host_key: str) -> RobotsRecord | None:
         record = self._one("SELECT record FROM robots WHERE job = ? AND host = ?", host_key)
         return None if record is None else _decode_robots(record)
@@ -466,14 +519,18 @@ def _row(
 def _hold_record(hold: Hold) -> bytes:
     row = hold.row
     if row is None:
-        return _encode((hold.host_key, hold.leased_at, hold.staged, 0, 0, 0.0, "", b""))
-    told = (row.seq, row.priority, row.not_before, row.error_class, _history(row))
-    return _encode((hold.host_key, hold.leased_at, hold.staged, *told))
+        told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
+    else:
+        told = (row.seq, row.priority, row.not_before, row.error_class, _history(row))
+    # Most leases are counted under no address, and files from before have none.
+    return _encode((hold.host_key, hold.leased_at, hold.staged, *told, *([hold.address] if hold.address else [])))
 
 
 def _hold(work: int, request_id: int, epoch: int, worker: str, deadline: float, alone: int, record: bytes) -> Hold:
-    host_key, leased_at, staged, seq, priority, not_before, error_class, history = _decode_hold(record)
+    r = _decode_hold(record)
     row = None
-    if history:
-        row = _row(seq, request_id, host_key, priority, b"", Place.LEASED, not_before, error_class, history)
-    return Hold(_WORKS[work], request_id, epoch, worker, host_key, leased_at, deadline, bool(alone), staged, row)
+    if r.history:
+        told = (r.not_before, r.error_class, r.history)
+        row = _row(r.seq, request_id, r.host_key, r.priority, b"", Place.LEASED, *told)
+    times = (r.leased_at, deadline)
+    return Hold(_WORKS[work], request_id, epoch, worker, r.host_key, *times, bool(alone), r.staged, row, r.address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,7 +14,25 @@ from skitter.model.lease import Grant, Lease, Work
 from skitter.policy.losses import is_suspect
 
 Ready = dict[str, tuple[list[int], int]]
-"""Hosts that could be served now: the priorities that wait there, highest first, and the room in flight."""
+"""Hosts that could be served now, but for their addresses: the priorities that wait there, highest first, and the room
+in flight."""
+
+
+class Rooms(msgspec.Struct):
+    """How many more may be in flight to each IP address."""
+
+    address_of: dict[str, str] = {}
+    """Of hosts."""
+    left: dict[str, int] = {}
+    """Of addresses; those without a limit are left out."""
+
+    def has(self, host_key: str) -> bool:
+        return self.left.get(self.address_of.get(host_key, ""), 1) > 0
+
+    def take(self, host_key: str) -> None:
+        address = self.address_of.get(host_key, "")
+        if address in self.left:
+            self.left[address] -= 1
 
 
 def comparable(lease: Lease) -> Lease:
@@ -34,13 +52,16 @@ def rest_of(grant: Grant) -> Grant:
     return msgspec.structs.replace(grant, leases=[], store="")
 
 
-def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], per_host: int) -> Ready:
+def ready_hosts(
+    traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], room_of: Callable[[Host], int]
+) -> Ready:
     """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+    hosts = list(hosts)
     # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
     # whoever holds the seeding.
     closed = gates | {host.key for host in hosts if host.given_up is not None or is_suspect(host.gate_losses)}
     waiting: defaultdict[str, list[int]] = defaultdict(list)
-    room: dict[str, int] = {}
+    room = {host.key: room_of(host) for host in hosts}
     for trace in traces:
         host = trace.host
         if host is None or host.key in closed or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
@@ -48,26 +69,31 @@ def ready_hosts(traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host],
         if is_suspect(trace.losses):
             return {}  # Suspects go first, and alone.
         waiting[host.key].append(trace.priority)
-        room[host.key] = per_host - host.in_flight
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
 
-def check_order(grant: Grant, ready: Mapping[str, tuple[list[int], int]], served: dict[str, int] | None) -> None:
-    """Promise 5: the highest waiting priority, then the least recently served.
+def check_order(
+    grant: Grant, ready: Mapping[str, tuple[list[int], int]], rooms: Rooms, served: dict[str, int] | None
+) -> None:
+    """Promise 5: the highest waiting priority, then the least recently served. And promise 4, of addresses.
 
     ``served``: epochs, kept up to date; None: only priorities count.
     """
     waiting = dict(ready)
+    rooms = Rooms(rooms.address_of, dict(rooms.left))
     for lease in grant.leases:
         host = lease.host_key
+        assert rooms.has(host), f"the address of {host} was full"
         if host in waiting:
             places: dict[str, Any] = {
                 key: (-priorities[0], served.get(key, 0) if served is not None else 0)
                 for key, (priorities, _) in waiting.items()
+                if rooms.has(key)
             }
             assert places[host] == min(places.values()), f"{host} was not the next"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)
+        rooms.take(host)
         if served is not None:
             served[host] = lease.epoch

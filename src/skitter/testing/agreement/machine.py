@@ -6,7 +6,7 @@ import asyncio
 import functools
 import shutil
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,13 +20,17 @@ from skitter.errors import JobError
 from skitter.frontier import books
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.model.host import Host
+from skitter.model.host import Host, Phase
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
-from skitter.testing.agreement.grants import Ready, by_host, check_order, comparable, ready_hosts, rest_of
+from skitter.policy import budgets
+from skitter.settings import Settings
+from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
+    ADDRESSES,
+    FOUND,
     HOST_OF,
     HOSTS,
     IDS,
@@ -34,6 +38,7 @@ from skitter.testing.agreement.steps import (
     OWNERS,
     PATHS,
     PIECES,
+    TRAP_SIGNS,
     UNREACHABLE,
     WORKERS,
     endings,
@@ -43,6 +48,7 @@ from skitter.testing.agreement.steps import (
 )
 from skitter.testing.clock import FakeClock
 
+NO_LIMIT = Rooms()
 T = TypeVar("T")
 Key = tuple[Work, int]
 
@@ -91,6 +97,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.last_epoch = 0
+        self.has_other_budget = False
+        self.run = 1
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def teardown(self) -> None:
@@ -117,9 +125,13 @@ class FrontiersAgree(RuleBasedStateMachine):
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
         self.patch.setattr(books, "BATCH", piece)
+        self.patch.setattr(budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
+        if not self.order_across_hosts:
+            # Each place counts by itself.
+            self.settings = {**self.settings, "per_ip": None}
         self.begin(fresh=False)
         self.leases("w1", 1)
         self.commit(
@@ -130,20 +142,26 @@ class FrontiersAgree(RuleBasedStateMachine):
         spec = JobSpec(name="job", spider="", settings=self.settings)
         begun = self.agreed(lambda frontier, _: frontier.begin(spec, fresh=fresh))
         if begun is not Begun.RESUMED:
+            self.run = self.loop.run_until_complete(self.oracle.job()).run
             self.stale += self.held.values()
             self.held, self.known = {}, set()
         return begun
 
     @rule(
-        how=st.sampled_from(["again", "fresh", "other seeds", "another limit"]), max_pages=st.sampled_from([None, 3, 8])
+        how=st.sampled_from(["again", "fresh", "other seeds", "another limit", "another budget"]),
+        max_pages=st.sampled_from([None, 3, 8]),
+        traps=st.sampled_from(["normal", "strict"]),
     )
-    def is_begun(self, how: str, max_pages: int | None) -> None:
+    def is_begun(self, how: str, max_pages: int | None, traps: str) -> None:
         report = self.agreed(self.report_of)
         if how == "other seeds":
             self.is_refused()
             return
         if how == "another limit" and report.counts.unfinished and self.has_limit:
             self.settings = {**self.settings, "max_pages": max_pages}
+        if how == "another budget":
+            self.settings = {**self.settings, "max_pages_per_host": max_pages, "traps": traps}
+            self.has_other_budget = True
         begun = self.begin(fresh=how == "fresh")
         delivered = all(sink.undelivered == 0 for sink in report.sinks)
         if how == "fresh":
@@ -210,9 +228,10 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"])
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
+        rooms = self.rooms()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
-        self.take(grants, limit, ready)
+        self.take(grants, limit, ready, rooms)
         self.ask_everywhere(worker)
 
     def ask_everywhere(self, worker: str) -> None:
@@ -244,6 +263,30 @@ class FrontiersAgree(RuleBasedStateMachine):
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
 
+    @rule(host=st.sampled_from(HOSTS), signs=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=5))
+    def is_judged(self, host: str, signs: list[bool]) -> None:
+        """A host has pages, some of them signs of a trap, until its budget is spent: by chance that is rare too."""
+        self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
+        self.advance(LEASE_SECONDS / 2)
+        for sign in signs:
+            self.leases("w2", 100)
+            of_host = [key for key in self.held if HOST_OF.get(key[1]) == entry(f"{host}/0").host_key]
+            pages = [key for key in of_host if key[0] is Work.PAGE][:1]
+            judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
+            self.commit("w2", pages, [judged] * len(pages), 0)
+
+    @precondition(lambda self: self.settings["per_ip"] is not None)
+    @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
+    def crowds_an_address(self, worker: str, ended: int) -> None:
+        """Hosts are seen at one address while something waits for each: by chance that happens too rarely."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
+        for _ in range(3):
+            self.advance(0.6)
+            self.leases(worker, 100)
+            keys = list(self.held)[:ended]
+            self.commit(worker, keys, [FOUND] * len(keys), 0)
+        self.leases(worker, 100)
+
     @precondition(lambda self: self.held)
     @rule(
         data=st.data(),
@@ -273,7 +316,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
         assert answers[0].accepted == answers[1].accepted
         assert answers[0].new_links == answers[1].new_links
-        assert answers[0].troubles == answers[1].troubles
+        assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.known |= {link.id for link in outcome.links}
@@ -284,9 +327,13 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take((grants[0], grants[1]), want, {})
             self.ask_everywhere(worker)
 
+    def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
+        """Which of two hosts in two places has spent its budget first, nobody knows."""
+        return troubles if self.order_across_hosts else sorted(troubles, key=lambda trouble: trouble.key)
+
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
-        """A gate that is answered brings a robots.txt; the seeding knows no host."""
+        """A gate that is answered brings a robots.txt and an address; the seeding knows no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
             return fields
@@ -295,7 +342,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         if news is None or news.answered:
             text = b"Disallow: /" if lease.epoch % 2 else b""
             record = RobotsRecord(text, 0.7 if lease.epoch % 3 == 0 else 0.0)
-            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record)}
+            address = ADDRESSES[lease.epoch % 4 == 0]
+            return {"ending": Ending.DONE, "news": HostNews(answered=True, robots=record, address=address)}
         return {"ending": Ending.RETRY, "error_class": "dns", "news": news}
 
     @precondition(lambda self: self.stale)
@@ -358,6 +406,32 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.agreed(lambda frontier, _: frontier.reap())
             self.forget_lost()
 
+    def room_of(self, host: Host) -> int:
+        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
+        those that are in flight has ended."""
+        if host.phase is Phase.FULL:
+            return 0
+        of_job = self.budgets
+        budget = None if of_job is None else of_job.of(host)
+        # Where the delay goes by the latency, one page comes first, to know it.
+        alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
+        room: int = 1 if alone else self.settings["per_host"]
+        return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
+
+    @property
+    def budgets(self) -> budgets.Budgets | None:
+        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
+
+    def rooms(self) -> Rooms:
+        """As the oracle has them."""
+        per_ip = self.settings["per_ip"]
+        if per_ip is None:
+            return NO_LIMIT
+        with self.store.transaction(write=False) as tables:
+            loads = tables.loads(ADDRESSES)
+        left = {address: per_ip - loads.get(address, 0) for address in ADDRESSES}
+        return Rooms({host.key: host.address for host in self.hosts()}, left)
+
     def hosts(self) -> list[Host]:
         """As the oracle has them."""
         with self.store.transaction(write=False) as tables:
@@ -406,7 +480,7 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- what a grant must be
 
-    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready) -> None:
+    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
         if not self.same_pieces:
@@ -425,7 +499,7 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert list(map(comparable, oracle.leases)) == list(map(comparable, other.leases))
         for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
-            check_order(grant, ready, served if self.order_across_hosts or grant is oracle else None)
+            check_order(grant, ready, rooms, served if self.order_across_hosts or grant is oracle else None)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:
@@ -478,6 +552,26 @@ class FrontiersAgree(RuleBasedStateMachine):
             if trace.host is not None:
                 assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
 
+    @invariant()
+    def addresses_are_counted_by_their_leases(self) -> None:
+        per_ip = self.settings["per_ip"] if hasattr(self, "settings") else None
+        if per_ip is None:
+            return
+        tables = self.store._tables  # noqa: SLF001  what the promise is about cannot be seen from outside
+        job = tables.load_job()
+        assert job is not None
+        counted = Counter(hold.address for hold in tables._holds.values() if hold.address)  # noqa: SLF001
+        assert counted == tables.loads(ADDRESSES)
+        assert max(counted.values(), default=0) <= per_ip
+        at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}
+        for host in self.hosts():
+            if host.run == job.run:
+                at[host.phase][host.address] += 1
+        assert at[Phase.PARKED].total() == job.parked
+        for address in at[Phase.PARKED]:
+            # Who waits for an address is called as soon as there is room, or others were who will use it.
+            assert at[Phase.READY][address] >= per_ip - counted[address]
+
     async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
         traces = {}
         for request_id in sorted(self.known):
@@ -485,6 +579,15 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert trace is not None
             traces[request_id] = self.comparable_trace(trace)
         return traces
+
+    @invariant()
+    def no_host_has_more_than_its_budget(self) -> None:
+        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
+        if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
+            return
+        for host in self.hosts():
+            if host.run == self.run:
+                assert host.pages <= self.settings["max_pages_per_host"]
 
     @invariant()
     def the_dead_agree(self) -> None:

@@ -14,10 +14,19 @@ HOSTS = "abcde"
 PATHS = range(5)
 WORKERS = ["w1", "w2", "w3"]
 OWNERS = ["o1", "o2"]
+ADDRESSES = ["192.0.2.1", "2001:db8::2"]
+"""Of most hosts the first; some move."""
 LEASE_SECONDS = 10.0
 PIECES = [1, 2, 1000]
 """What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
+TRAP_SIGNS = 2
+"""Of a trap, that give a host a budget: few enough that two pages have them."""
 UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
+FOUND: dict[str, Any] = {
+    "ending": Ending.DONE,
+    "news": HostNews(answered=True, latency_seconds=0.4, address=ADDRESSES[0]),
+    "status": 200,
+}
 FINGERPRINTER = Fingerprinter(b"the same in both")
 
 names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
@@ -25,13 +34,19 @@ job_settings = st.fixed_dictionaries(
     {
         "delay_seconds": st.sampled_from([0.0, 0.0, 0.5]),
         "per_host": st.sampled_from([1, 2, 8]),
+        "per_ip": st.sampled_from([None, None, 1, 2, 3]),
         "obey_robots": st.booleans(),
         "robots_seconds": st.sampled_from([20.0, 1000.0]),
         "max_attempts": st.sampled_from([1, 2, 3]),
         "retry_delay_seconds": st.sampled_from([0.5, 2.0]),
         "host_backoff_seconds": st.just(3.0),
+        "target_concurrency": st.sampled_from([None, None, None, 0.5, 2.0]),
+        "max_delay_seconds": st.just(1.5),
         "lease_seconds": st.just(LEASE_SECONDS),
         "max_pages": st.sampled_from([None, None, 5]),
+        "max_pages_per_host": st.sampled_from([None, None, None, 2]),
+        "traps": st.sampled_from(["normal", "strict"]),
+        "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
     }
 )
@@ -49,13 +64,18 @@ HOST_OF: dict[int, str] = {id_: entry(name).host_key for name, id_ in IDS.items(
 
 def _all_endings() -> Iterator[dict[str, Any]]:
     """Outcomes without their lease."""
-    found = HostNews(answered=True, latency_seconds=0.4, address="192.0.2.1")
     for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
         for items in ([], [b"0", b"1"]):
             fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
-            yield {**fields, "ending": Ending.DONE, "news": found, "status": 200, "tally": {"bytes": 10}}
+            yield {**fields, **FOUND, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
+        for sign in (True, False):
+            judged = HostNews(answered=True, latency_seconds=0.4, sign=sign)
+            yield {"ending": Ending.DONE, "links": [entry(name) for name in links], "news": judged, "status": 200}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
+    for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
+        news = HostNews(answered=True, latency_seconds=latency, address=address)
+        yield {"ending": Ending.DEAD, "error_class": "http_4xx", "news": news, "status": status}
     yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [b"errback"]}
     for touched in (True, False):
         yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}

@@ -97,13 +97,64 @@ class Blocks:
         counts = await client.counts()
         assert (counts.dead, counts.queued) == (0, 1)
 
-    async def test_a_normal_answer_forgives(self, store: ContractStore) -> None:
+    async def test_each_normal_answer_halves_the_next_pause(self, store: ContractStore) -> None:
         client = store.client()
-        await client.seeded("a/1", "a/2", "a/3", host_backoff_seconds=0.5, per_host=1)
+        await client.seeded(*(f"a/{number}" for number in range(6)), host_backoff_seconds=0.5, per_host=1)
         await client.blocked(await client.one())
         await client.blocked(await paused_for(store, client, 0.5))
-        await client.answered(await paused_for(store, client, 1.0))
+        await client.blocked(await paused_for(store, client, 1.0))
+        await client.answered(await paused_for(store, client, 2.0))
         await client.blocked(await client.one())
+        await client.answered(await paused_for(store, client, 2.0))
+        for _ in range(3):
+            await client.answered(await client.one())
+        await client.blocked(await client.one())
+        await paused_for(store, client, 0.5)
+
+    async def test_an_answer_to_a_request_from_before_the_block_forgives_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", host_backoff_seconds=0.5)
+        leases = await client.lease()
+        await client.blocked(leases[0])
+        for lease in leases[1:]:
+            await client.answered(lease)
+        await client.blocked(await paused_for(store, client, 0.5))
+        await paused_for(store, client, 1.0)
+
+    async def test_blocks_with_an_answer_between_do_not_end_a_host(self, store: ContractStore) -> None:
+        client = store.client()
+        rounds = 3
+        await client.seeded(*(f"a/{number}" for number in range(20)), host_backoff_seconds=0.01, per_host=1)
+        for _ in range(rounds):
+            for _ in range(BLOCK_LIMIT - 1):
+                await store.elapse(DAY)
+                await client.blocked(await client.one(), 0.1)
+            await store.elapse(DAY)
+            await client.answered(await client.one())
+        counts = await client.counts()
+        # Each request that met seven blocks in a row is the one that was answered then.
+        assert (counts.dead, counts.done, counts.queued) == (0, rounds, 20 - rounds)
+
+    async def test_the_back_off_is_forgiven_in_a_new_run(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", host_backoff_seconds=0.5)
+        await client.blocked(await client.one())
+        await client.blocked(await paused_for(store, client, 0.5))
+        await store.elapse(1.1)
+        await client.begin(fresh=True, host_backoff_seconds=0.5)
+        await client.end(await client.one(), links=["a/1"])
+        await client.blocked(await client.one())
+        await paused_for(store, client, 0.5)
+
+    async def test_the_back_off_is_forgiven_when_the_dead_are_revived(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", host_backoff_seconds=0.5)
+        first, second = await client.lease()
+        await client.end(second, Ending.DEAD, error_class="http_4xx")
+        await client.blocked(first)
+        await client.blocked(await paused_for(store, client, 0.5))
+        await client.frontier.revive()
+        await client.blocked(await paused_for(store, client, 1.0))
         await paused_for(store, client, 0.5)
 
     async def test_a_host_that_only_blocks_is_given_up_with_its_queue(self, store: ContractStore) -> None:

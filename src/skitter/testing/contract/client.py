@@ -174,8 +174,11 @@ class Client:
         news = HostNews(unreachable=True)
         return await self.end(lease, Ending.RETRY, error_class=error_class, error="refused", news=news)
 
-    async def answered(self, lease: Lease, latency_seconds: float = 0.1) -> bool:
-        return await self.end(lease, status=200, news=HostNews(answered=True, latency_seconds=latency_seconds))
+    async def answered(
+        self, lease: Lease, latency_seconds: float = 0.1, *, status: int = 200, address: str = ""
+    ) -> bool:
+        news = HostNews(answered=True, latency_seconds=latency_seconds, address=address)
+        return await self.end(lease, status=status, news=news)
 
     async def open_gate(self, lease: Lease, text: bytes = b"", crawl_delay_seconds: float = 0.0) -> bool:
         """The host's robots.txt was read."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from skitter.model.lease import Lease
 from skitter.model.outcome import Ending
-from skitter.testing.contract.client import names_of
+from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
 
 WINDOW = 0.05
@@ -84,6 +85,84 @@ class Politeness:
         await client.begin(per_host=3)
         await client.end(lease)
         assert await client.names() == ["a/2", "a/3", "a/4"]
+
+
+class AdaptiveDelay:
+    """With ``target_concurrency`` the delay of a host follows its latency."""
+
+    async def waits(self, store: ContractStore, client: Client, delay: float) -> Lease:
+        """The host's next request, which comes this long after the one before."""
+        await store.elapse(delay + WINDOW - TICK)
+        assert await client.names() == []
+        await store.elapse(2 * TICK)
+        return await client.one()
+
+    async def test_the_delay_is_the_latency_over_the_target(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(6)), target_concurrency=2.0)
+        first = await client.one()
+        assert first.start_seconds is None, "nothing is known of the host yet"
+        assert await client.names() == [], "and so the first page is fetched alone"
+        await client.answered(first, 3.0)
+        lease = await client.one()
+        assert lease.start_seconds == WINDOW
+        lease = await self.waits(store, client, 1.5)
+        await client.answered(lease, 8.0)
+        # It goes by the average: one slow page is not a slow host. What was granted before went by the old one.
+        lease = await self.waits(store, client, 1.5)
+        await self.waits(store, client, 2.0)
+
+    async def test_a_host_that_gets_faster_is_asked_more_often(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(6)), target_concurrency=1.0)
+        await client.answered(await client.one(), 3.0)
+        await client.answered(await client.one(), 0.5)
+        await client.answered(await self.waits(store, client, 3.0), 2.5)
+        await self.waits(store, client, 2.5)
+
+    async def test_a_quick_error_does_not_make_it_shorter(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(6)), target_concurrency=1.0)
+        await client.answered(await client.one(), 2.0)
+        for status in (404, 500, 301):
+            await client.answered(await client.one(), 0.01, status=status)
+            await store.elapse(2.0 + WINDOW + TICK)
+        assert (await client.frontier.report()).hosts[0].latency_seconds == 2.0
+        await client.one()
+        await self.waits(store, client, 2.0)
+
+    async def test_it_has_bounds(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded(
+            *(f"{host}/{number}" for host in "ab" for number in range(3)),
+            target_concurrency=0.1,
+            delay_seconds=1.0,
+            max_delay_seconds=4.0,
+        )
+        latency = {"http://a.example": 0.01, "http://b.example": 1000.0}
+        for lease in await client.lease():
+            await client.answered(lease, latency[lease.host_key])
+        await store.elapse(1.0 + WINDOW + TICK)
+        assert sorted(await client.names()) == ["a/1", "b/1"]
+        await store.elapse(1.0 + WINDOW + TICK)
+        assert await client.names() == ["a/2"]
+        assert names_of([await self.waits(store, client, 3.0 - WINDOW - TICK)]) == ["b/2"]
+
+    async def test_a_crawl_delay_may_be_longer(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", obey_robots=True, target_concurrency=1.0, max_delay_seconds=1.0)
+        await client.open_gate(await client.one(), b"Crawl-delay: 5", 5.0)
+        await store.elapse(5.0 + TICK)
+        await client.answered(await client.one(), 3.0)
+        await self.waits(store, client, 5.0)
+
+    async def test_it_holds_for_another_client(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", "a/3", target_concurrency=1.0)
+        await first.answered(await first.one("w1"), 3.0)
+        assert await second.names("w2") == ["a/2"]
+        assert await first.names("w1") == []
+        await self.waits(store, second, 3.0)
 
 
 class Slots:

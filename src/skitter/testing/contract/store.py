@@ -66,6 +66,10 @@ class ContractStore:
         if not self.order_across_hosts:
             pytest.skip(self.order_reason)
 
+    def together(self, count: int) -> list[str]:
+        """Names of hosts, one letter each, that are in the same place, where a store has several."""
+        return list("abcdefgh"[:count])
+
     async def close(self) -> None:
         """At the end of the test."""
         for frontier in self._open:

@@ -28,8 +28,11 @@
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
 --   waiting       zset    host keys by due time
+--   addresses     hash    IP address -> how many leases are counted under it (the setting per_ip)
+--   parked        zset    hosts that wait for their address, by their order there (2_hosts.lua); all scores are 0
 --   given_up      zset    host keys: what waits for them is being buried, a piece at a time
---   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for
+--   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for, or of its
+--                         budget that is spent
 --   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends
@@ -38,7 +41,8 @@
 --   alone         set     workers that hold a lease which nothing may stand beside
 --   staged:EPOCH  list    items of a page that is committed in parts
 --   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
---   sinks         hash    target -> msgpack array: position, closed, owner, owned until
+--   sinks         hash    target -> msgpack array: position, closed, owner, owned until, items rejected, what its owner
+--                         waits for
 --   marks         hash    target -> the sink's own mark
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
@@ -47,7 +51,7 @@
 --   permitted     set     at the lead of a job with shards: what stands in permits
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
--- A host stands in ready:P, in waiting, in given_up, or in none of them. A request is in seen:N, and unless it is done
+-- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them. A request is in seen:N, and unless it is done
 -- or redirected in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,

@@ -1,9 +1,10 @@
 -- Hosts: their records, where they stand, and the rules of politeness (policy/politeness.py has the reasons).
 --
---   hosts, ready:P, tops, waiting, given_up, q:P:HOST, notable: see 1_job.lua
+--   hosts, ready:P, tops, waiting, addresses, parked, given_up, q:P:HOST, notable: see 1_job.lua
 --
 -- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
--- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack.
+-- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack. Behind it stand
+-- the pages that a host has had and the signs of a trap, once there are any.
 
 local RUN_OF, QUEUED, IN_FLIGHT, TOP, SERVED, DUE, BLOCKED_UNTIL, STRUCK_AT = 1, 2, 3, 4, 5, 6, 7, 8
 local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 11, 12, 13, 14
@@ -11,43 +12,144 @@ local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 
 -- TRUSTED: 1 typed as a seed, 2 in the scope because a seed was redirected to it, 0 neither.
 -- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
 local LEVELS, AWAY = 22, 23
+-- How often the pause of its next block is doubled.
+local BACKOFF = 24
+-- What its budget is spent on, and the signs of a trap (policy/budgets.py).
+local PAGES, SIGNS = 25, 26
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
-local IDLE, READY, WAITING, FULL, GIVEN_UP = 0, 1, 2, 3, 4
+-- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
+local IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED = 0, 1, 2, 3, 4, 5
 
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
+local LOSSES_BEFORE_ALONE = 2
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
+local LAST_COPY_SECONDS = 3600
 local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
+local STOPPED_SCORE = 3600
 
--- Of each host: its record, and the set it stands in with its score there.
-local hosts, stood_in, stood_at = {}, {}, {}
+-- Of each host: its record, and the set it stands in with its score and its name there.
+local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
+-- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
+-- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
+local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}
 
 local function due_at(h)
   return math.max(h[DUE], h[BLOCKED_UNTIL])
 end
 
 local function delay_of(h)
-  if not S.obey_robots then return S.delay_seconds end
-  return math.max(S.delay_seconds, h[CRAWL_DELAY])
+  local delay = S.delay_seconds
+  if S.obey_robots then delay = math.max(delay, h[CRAWL_DELAY]) end
+  if S.target_concurrency then
+    delay = math.max(delay, math.min(h[LATENCY] / S.target_concurrency, S.max_delay_seconds))
+  end
+  return delay
 end
 
 local function start_seconds(h)
   return math.min(FIRST_START_SECONDS * 2 ^ h[LATE], MAX_START_SECONDS)
 end
 
+-- ---- budgets
+
+local HOST_BUDGET = 'host_budget'
+
+local function has_budgets()
+  return S.max_pages_per_host or S.trap_pages
+end
+
+-- nil: none.
+local function budget_of(h)
+  if not S.trap_pages or h[SIGNS] < S.trap_signs then return S.max_pages_per_host end
+  return math.min(S.trap_pages, S.max_pages_per_host or math.huge)
+end
+
+local function is_spent(h)
+  local budget = budget_of(h)
+  return budget and h[PAGES] >= budget or false
+end
+
+-- The setting that stopped the host.
+local function rule_of(h)
+  if not is_spent(h) then return '' end
+  return budget_of(h) == S.max_pages_per_host and 'max_pages_per_host' or 'trap_pages'
+end
+
+local function judged(h, sign)
+  if h[SIGNS] >= (S.trap_signs or 0) then return end
+  h[SIGNS] = sign and h[SIGNS] + 1 or math.floor(h[SIGNS] / 2)
+end
+
 local function has_room(h)
-  return h[PHASE] ~= GIVEN_UP and h[GATE] == 0 and h[IN_FLIGHT] < S.per_host
+  if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 then return false end
+  local budget = budget_of(h)
+  if budget and h[PAGES] + h[IN_FLIGHT] >= budget then return false end
+  -- A host whose delay goes by its latency is asked for one page until that is known.
+  return h[IN_FLIGHT] < ((S.target_concurrency and h[LATENCY] == 0) and 1 or S.per_host)
 end
 
 local function needs_gate(h)
   return S.obey_robots and h[ROBOTS_UNTIL] <= now
 end
 
+-- ---- addresses (frontier/addresses.py has the reasons): only where S.per_ip is set, or was
+
+local function load_of(address)
+  local load = addresses.loads[address]
+  if not load then
+    load = tonumber(call('HGET', RUN .. 'addresses', address) or 0)
+    addresses.loads[address] = load
+  end
+  return load
+end
+
+-- The counts of many at once.
+local function load_addresses(keys)
+  local missing = {}
+  for _, key in ipairs(keys) do
+    local address = hosts[key][ADDRESS]
+    if address ~= '' and not addresses.loads[address] then
+      addresses.loads[address] = 0
+      missing[#missing + 1] = address
+    end
+  end
+  for place, stored in ipairs(fetch(RUN .. 'addresses', missing)) do
+    addresses.loads[missing[place]] = tonumber(stored or 0)
+  end
+end
+
+local function address_is_full(h)
+  return S.per_ip and h[ADDRESS] ~= '' and load_of(h[ADDRESS]) >= S.per_ip
+end
+
+local function look_at(address)
+  if S.per_ip and address ~= '' then addresses.look_at[address] = true end
+end
+
+local function count_address(address, step)
+  addresses.loads[address] = load_of(address) + step
+  addresses.changed[address] = true
+  if step < 0 then look_at(address) end
+end
+
+-- What a parked host is called: its address, then as promise 5 has it, highest priority and least recently served first.
+local function parked_name(key, h)
+  local top = h[TOP]
+  local rank = top >= 0 and '0' .. struct.pack('>I7', 9007199254740992 - top) or '1' .. struct.pack('>I7', -top)
+  return h[ADDRESS] .. '\0' .. rank .. struct.pack('>I6', h[SERVED]) .. key
+end
+
+local function parked_key(name)
+  return string.sub(name, string.find(name, '\0', 1, true) + 15)
+end
+
 local function phase_of(h)
   if h[PHASE] == GIVEN_UP then return GIVEN_UP end
   if h[QUEUED] == 0 then return IDLE end
   if not has_room(h) then return FULL end
-  return due_at(h) <= now and READY or WAITING
+  if due_at(h) > now then return WAITING end
+  return address_is_full(h) and PARKED or READY
 end
 
 local ready_names = {}
@@ -61,13 +163,14 @@ local function ready_name(top)
   return name
 end
 
--- The sorted set that a host stands in, and its score there.
-local function stand_of(h)
+-- The sorted set that a host stands in, its score and its name there.
+local function stand_of(key, h)
   local phase = h[PHASE]
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] end
-  if phase == WAITING then return RUN .. 'waiting', due_at(h) end
-  if phase == GIVEN_UP then return RUN .. 'given_up', 0 end
-  return false, 0
+  if phase == READY then return ready_name(h[TOP]), h[SERVED], key end
+  if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
+  if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
+  if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end
+  return false, 0, key
 end
 
 -- form, run, queued, top, served, phase, trusted
@@ -75,42 +178,49 @@ local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
 -- robots until, latency, priority and length of the first list, address, rare fields
 local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I4c0'
+-- pages, signs
+local BUDGET_FORM = '<I4I2'
 
 local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    and h[BLOCKED_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or (levels and levels[3]) then
-    rare = pack({h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels})
+    rare = pack({
+      h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
+    })
   end
+  local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
   return struct.pack(
     LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
     h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
     levels and levels[2] or 0, #h[ADDRESS], h[ADDRESS], #rare, rare
-  )
+  ) .. budget
 end
 
 local function unpack_host(stored)
   if string.byte(stored) == 1 then
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
-      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0,
+      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
+      0, 0,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
-    robots_until, latency, priority, listed, address, rare = struct.unpack(LONG_FORM, stored)
+    robots_until, latency, priority, listed, address, rare, rest = struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
-    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0,
+    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0,
   }
+  if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
-    h[HOST_ERROR], h[AWAY], h[LEVELS] = rare[6], rare[7], rare[8]
+    h[HOST_ERROR], h[AWAY], h[LEVELS], h[BACKOFF] = rare[6], rare[7], rare[8], rare[9] or rare[3]
   end
   return h
 end
@@ -118,12 +228,12 @@ end
 -- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
 local function read_host(stored)
   if not stored then
-    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0}
+    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0}
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
-    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY] = 0, IDLE, false, 0
+    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
   end
   return h
 end
@@ -139,8 +249,9 @@ local function load_hosts(keys)
   for place, stored in ipairs(fetch(BASE .. 'hosts', missing)) do
     local key, h = missing[place], read_host(stored)
     hosts[key] = h
-    stood_in[key], stood_at[key] = stand_of(h)
+    stood_in[key], stood_at[key], stood_as[key] = stand_of(key, h)
   end
+  if S.per_ip then load_addresses(missing) end
 end
 
 -- A host's record, to be changed: it will be written back.
@@ -182,28 +293,61 @@ local function note_queue(key, queued)
   end
 end
 
--- Each host to where it stands now: written once per step, not once per change.
-local function save_hosts()
-  if #touched == 0 then return end
+-- Whether some host that was given up, or whose budget is spent, has more than this call may bury.
+local burying = false
+
+-- The next call that buries finds it, and excludes what waits for it.
+local function mark_stopped(key, h)
+  if h[PHASE] == GIVEN_UP then return end
+  local rule = rule_of(h)
+  local sign = rule == 'trap_pages' and ': its pages look like those of a trap' or ''
+  local reason = format('the budget of its host is spent: %d pages (%s%s)', budget_of(h), rule, sign)
+  h[PHASE] = GIVEN_UP
+  call('HSET', RUN .. 'reasons', key, pack({HOST_BUDGET, reason}))
+end
+
+-- A host goes from one set to another, in a job that counts addresses or did.
+local function note_move(key, h, old)
+  local was_parked = old == RUN .. 'parked'
+  local was_ready = old and not was_parked and old ~= RUN .. 'waiting' and old ~= RUN .. 'given_up'
+  local is_parked, is_ready = h[PHASE] == PARKED, h[PHASE] == READY
+  if (was_ready or was_parked) and not is_ready and not is_parked and not addresses.granted[key] then
+    -- It was to use the room that its address has, and does not: others may.
+    look_at(h[ADDRESS])
+  end
+  if was_parked ~= is_parked then
+    J.parked = (J.parked or 0) + (is_parked and 1 or -1)
+    if J.parked == 0 then J.parked = nil end
+  end
+end
+
+local function save_touched()
+  local some_have_budgets = has_budgets()
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
-    local h, old = hosts[key], stood_in[key]
+    local h, old, name = hosts[key], stood_in[key], stood_as[key]
     note_queue(key, h[QUEUED])
+    -- Something was added, or came back, to a host that has no budget left.
+    if some_have_budgets and h[QUEUED] > 0 and h[PHASE] ~= GIVEN_UP and is_spent(h) then
+      mark_stopped(key, h)
+      burying = true
+    end
     h[PHASE] = phase_of(h)
-    local set, score = stand_of(h)
-    if old and old ~= set then
+    local set, score, new_name = stand_of(key, h)
+    if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
+    if old and (old ~= set or name ~= new_name) then
       local list = leaves[old] or {}
       leaves[old] = list
-      list[#list + 1] = key
+      list[#list + 1] = name
     end
-    if set and (old ~= set or stood_at[key] ~= score) then
+    if set and (old ~= set or stood_at[key] ~= score or name ~= new_name) then
       local list = joins[set] or {}
       joins[set] = list
       list[#list + 1] = score
-      list[#list + 1] = key
+      list[#list + 1] = new_name
       if h[PHASE] == READY then tops[h[TOP]] = true end
     end
-    stood_in[key], stood_at[key] = set, score
+    stood_in[key], stood_at[key], stood_as[key] = set, score, new_name
     fields[#fields + 1] = key
     fields[#fields + 1] = pack_host(h)
     is_touched[key] = nil
@@ -213,6 +357,47 @@ local function save_hosts()
   for set, list in pairs(joins) do bulk('ZADD', set, list) end
   for top in pairs(tops) do call('ZADD', RUN .. 'tops', -top, level(top)) end
   bulk('HSET', BASE .. 'hosts', fields)
+end
+
+-- As many hosts of an address as it has room for are put down as ready, in the order of promise 5.
+local function call_parked()
+  local looked_at = addresses.look_at
+  if not next(looked_at) then return end
+  addresses.look_at = {}
+  for address in pairs(looked_at) do
+    local room = (S.per_ip or 0) - load_of(address)
+    local limit, keys = room, {}
+    while room > 0 do
+      local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. address .. '\0', '(' .. address .. '\1', 'LIMIT', 0, limit)
+      for place, name in ipairs(names) do keys[place] = parked_key(name) end
+      load_hosts(keys)
+      -- Whose robots.txt is to be read alone may be passed over for long.
+      local passed_over = 0
+      for _, key in ipairs(keys) do
+        if hosts[key][GATE_LOSSES] >= LOSSES_BEFORE_ALONE then passed_over = passed_over + 1 end
+      end
+      if #keys < limit or limit >= room + passed_over then break end
+      limit = room + passed_over
+    end
+    for _, key in ipairs(keys) do host_of(key) end
+  end
+end
+
+-- Each host to where it stands now: written once per step, not once per change.
+local function save_hosts()
+  while #touched > 0 do
+    save_touched()
+    call_parked()
+  end
+  for address in pairs(addresses.changed) do
+    local load = load_of(address)
+    if load == 0 then
+      call('HDEL', RUN .. 'addresses', address)
+    else
+      call('HSET', RUN .. 'addresses', address, load)
+    end
+  end
+  addresses.changed = {}
 end
 
 -- ---- the queue of a host
@@ -278,11 +463,15 @@ local function forgive(key, h)
   call('HDEL', RUN .. 'reasons', key)
 end
 
-local function answered(key, h, latency)
+local function answered(key, h, leased_at, latency, status)
   forgive(key, h)
   h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
+  -- What had been leased before the block says nothing about the time after it.
+  if h[BACKOFF] > 0 and leased_at > h[STRUCK_AT] then h[BACKOFF] = h[BACKOFF] - 1 end
   if latency then
     local old = h[LATENCY] ~= 0 and h[LATENCY] or latency
+    -- An error or a redirect is quickly said, and does not make a slow host look fast.
+    if latency < old and (status < 200 or status > 299) then latency = old end
     h[LATENCY] = old + LATENCY_WEIGHT * (latency - old)
   end
 end
@@ -302,10 +491,10 @@ local function blocked(h, leased_at, retry_after)
     pause = math.min(retry_after, MAX_PAUSE_SECONDS)
     h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
   else
-    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BLOCKS], 40), MAX_PAUSE_SECONDS)
+    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BACKOFF], 40), MAX_PAUSE_SECONDS)
   end
   if not strike(h, leased_at, pause) then return false end
-  h[BLOCKS] = h[BLOCKS] + 1
+  h[BLOCKS], h[BACKOFF] = h[BLOCKS] + 1, h[BACKOFF] + 1
   return true
 end
 
@@ -314,6 +503,12 @@ local function unreachable(h, leased_at)
   if not strike(h, leased_at, pause) then return false end
   h[STRIKES] = h[STRIKES] + 1
   return true
+end
+
+-- Its robots.txt could not be read once more: when the host has waited enough, the last good copy governs.
+local function gate_failed(h)
+  if h[ROBOTS_UNTIL] == 0 or math.max(h[STRIKES], h[BLOCKS]) < S.max_attempts then return end
+  h[ROBOTS_UNTIL] = now + math.min(S.robots_seconds, LAST_COPY_SECONDS)
 end
 
 local function is_down(h)
@@ -335,7 +530,7 @@ local function save_notable()
   local scores = {}
   for key in pairs(notable) do
     local h = hosts[key]
-    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY]
+    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY] + (is_spent(h) and STOPPED_SCORE or 0)
     if members[key] ~= score and (members[key] or count < NOTABLE_HOSTS or score > least) then
       scores[#scores + 1] = score
       scores[#scores + 1] = key
@@ -348,13 +543,16 @@ local function save_notable()
   end
 end
 
--- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error.
+-- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error, pages, the setting that
+-- stopped it.
 local function tell_host(key)
   local stored = call('HGET', BASE .. 'hosts', key)
   if not stored then return false end
   local h = unpack_host(stored)
+  local is_current = h[RUN_OF] == J.run
   return {
     h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
-    h[HOST_ERROR],
+    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
+    is_current and rule_of(h) or '',
   }
 end

@@ -11,7 +11,7 @@ local AT_DEAD, AT_EXCLUDED, AT_SUSPECT = 5, 6, 7
 local COUNTER = {
   [0] = 'queued', 'delayed', 'leased', 'done', 'redirected', 'dead', 'excluded', 'queued',
 }
-local LOSSES_BEFORE_ALONE, LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 2, 4, 6
+local LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 4, 6
 -- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
 local ENTRY = 4
 
@@ -231,6 +231,18 @@ local function die_together(ids, rows, class, reason)
   bulk('HSET', RUN .. 'requests', fields)
 end
 
+-- Many that a rule keeps out. Nothing lists them: each is found by its id.
+local function exclude_together(ids, rows, rule, reason)
+  local fields = {}
+  for place, id in ipairs(ids) do
+    local row = rows[place]
+    row[ERROR_CLASS], row[ERROR], row[ENDED_AT] = rule, reason, now
+    move(row, AT_EXCLUDED)
+    fields[#fields + 1], fields[#fields + 2] = id, pack_row(row)
+  end
+  bulk('HSET', RUN .. 'requests', fields)
+end
+
 -- The first of a host's queue, out of it: its id and its row.
 local function take_head(key, h)
   local levels = h[LEVELS]
@@ -286,15 +298,23 @@ local function take_waiting(key, h, limit)
   return ids, rows
 end
 
--- How many requests of hosts that were given up this call may still bury, and whether there are more.
-local may_bury, burying = nil, false
+-- How many requests of hosts that were given up this call may still bury.
+local may_bury
 
 local function bury_piece(key, h)
   may_bury = may_bury or S.bury_batch or BATCH
   if may_bury > 0 and h[PHASE] == GIVEN_UP then
     local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
+    if class == HOST_BUDGET and not is_spent(h) then
+      -- The job goes on with a larger one.
+      return forgive(key, h)
+    end
     local ids, rows = take_waiting(key, h, may_bury)
-    die_together(ids, rows, class, reason)
+    if class == HOST_BUDGET then
+      exclude_together(ids, rows, class, reason)
+    else
+      die_together(ids, rows, class, reason)
+    end
     may_bury = may_bury - #ids
     if h[QUEUED] + h[AWAY] == 0 then
       forgive(key, h)
@@ -315,9 +335,21 @@ local function give_up(key, class, reason)
   bury_piece(key, h)
 end
 
+-- A host whose budget is spent takes what waits for it along, as one that is down does; but excluded.
+local function stop(key)
+  local h = host_of(key)
+  if h[QUEUED] + h[AWAY] > 0 then mark_stopped(key, h) end
+  bury_piece(key, h)
+end
+
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
   may_bury = may_bury or S.bury_batch or BATCH
+  -- What came back in this call may have come to a host that has no budget left.
+  if has_budgets() then
+    save_hosts()
+    burying = false
+  end
   -- Each has at least one request: one host more than may be buried tells that there are more.
   local keys = call('ZRANGE', RUN .. 'given_up', 0, may_bury)
   if #keys == 0 then return end

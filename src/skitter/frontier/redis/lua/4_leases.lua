@@ -4,8 +4,10 @@
 --   1_job.lua
 
 -- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
+-- COUNTED: the IP address that it is counted under, or nothing.
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local POSITION, CLOSED, OWNER, OWNED_UNTIL = 1, 2, 3, 4
+local COUNTED = 10
+local POSITION, CLOSED, OWNER, OWNED_UNTIL, REJECTED, TROUBLE = 1, 2, 3, 4, 5, 6
 local PAGE, ROBOTS, SEED = 0, 1, 2
 local SEED_KEY = 's'
 
@@ -14,18 +16,31 @@ local leases, new_fields, new_keys = {}, {}, {}
 -- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
 -- would have been granted if this shard's part of max_pages were larger.
 local asked, goes_first, short = false, false, false
+-- So many hosts were passed over, because their addresses are full, that others were not reached.
+local in_haste = false
 
 local function work_of(lease_key)
   if lease_key == SEED_KEY then return SEED end
   return #lease_key == 8 and PAGE or ROBOTS
 end
 
--- epoch, leased at, deadline, alone, staged, worker, host key; then the row, if it is a page's
+-- epoch, leased at, deadline, marks (a sum of 1 for alone, 2 for counted under an address), staged, worker, host key;
+-- then the address, if it is marked, and the row, if it is a page's
 local HOLD_FORM = '<I6ddBBI2c0I2c0'
 
+local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address)
+  local head = struct.pack(
+    HOLD_FORM, epoch, leased_at, deadline, (alone and 1 or 0) + (address ~= '' and 2 or 0), staged and 1 or 0,
+    #worker, worker, #host, host
+  )
+  return address == '' and head or head .. struct.pack('Bc0', #address, address)
+end
+
 local function unpack_hold(stored)
-  local epoch, leased_at, deadline, alone, staged, worker, host, rest = struct.unpack(HOLD_FORM, stored)
-  return {epoch, worker, host, leased_at, alone == 1, staged == 1, deadline, stored, rest}
+  local epoch, leased_at, deadline, marks, staged, worker, host, rest = struct.unpack(HOLD_FORM, stored)
+  local address = ''
+  if marks > 1 then address, rest = struct.unpack('Bc0', stored, rest) end
+  return {epoch, worker, host, leased_at, marks % 2 == 1, staged == 1, deadline, stored, rest, address}
 end
 
 -- Read only when it is needed: most requests end done, and then it is not.
@@ -41,9 +56,9 @@ end
 
 -- After a change of its deadline or of what it has staged: the row stays as it is.
 local function save_hold(lease_key, hold)
-  local head = struct.pack(
-    HOLD_FORM, hold[EPOCH], hold[LEASED_AT], hold[DEADLINE], hold[ALONE] and 1 or 0, hold[STAGED] and 1 or 0,
-    #hold[WORKER], hold[WORKER], #hold[HOLD_HOST], hold[HOLD_HOST]
+  local head = pack_hold(
+    hold[EPOCH], hold[LEASED_AT], hold[DEADLINE], hold[ALONE], hold[STAGED], hold[WORKER], hold[HOLD_HOST],
+    hold[COUNTED]
   )
   call('HSET', RUN .. 'holds', lease_key, head .. string.sub(hold[STORED], hold[ROW_AT]))
 end
@@ -59,6 +74,7 @@ local function end_hold(lease_key, hold)
   if lease_key ~= SEED_KEY then
     local h = host_of(hold[HOLD_HOST])
     h[IN_FLIGHT] = h[IN_FLIGHT] - 1
+    if hold[COUNTED] ~= '' then count_address(hold[COUNTED], -1) end
     if work_of(lease_key) == ROBOTS then h[GATE] = 0 end
   end
 end
@@ -174,13 +190,21 @@ end
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
   J.next_epoch = epoch + stride()
+  local window, address = false, ''
+  if host_key ~= '' then
+    local h = host_of(host_key)
+    window = granted(h, epoch)
+    if S.per_ip and h[ADDRESS] ~= '' then
+      address = h[ADDRESS]
+      count_address(address, 1)
+      addresses.granted[host_key] = true
+    end
+  end
   new_fields[#new_fields + 1] = lease_key
-  new_fields[#new_fields + 1] = struct.pack(
-    HOLD_FORM, epoch, now, now + S.lease_seconds, alone and 1 or 0, 0, #worker, worker, #host_key, host_key
-  ) .. (row and pack_row(row) or '')
+  new_fields[#new_fields + 1] = pack_hold(epoch, now, now + S.lease_seconds, alone, false, worker, host_key, address)
+    .. (row and pack_row(row) or '')
   new_keys[#new_keys + 1] = lease_key
   if alone then call('SADD', RUN .. 'alone', worker) end
-  local window = host_key ~= '' and granted(host_of(host_key), epoch)
   tell_lease(lease_key, epoch, host_key, row, window)
 end
 
@@ -215,6 +239,10 @@ local function wake()
   local due = call('ZRANGEBYSCORE', RUN .. 'waiting', '-inf', now, 'LIMIT', 0, BATCH)
   load_hosts(due)
   for _, key in ipairs(due) do host_of(key) end
+  if J.parked and not S.per_ip then
+    -- The limit was lifted.
+    for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(parked_key(name)) end
+  end
   save_hosts()
   save_holds()
 end
@@ -222,7 +250,7 @@ end
 -- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
 -- served again goes to the end of its queue: its epoch is the newest of all.
 local function ready_hosts(limit)
-  local queues, order, found = {}, {}, 0
+  local queues, order, found, passed_over = {}, {}, 0, 0
   local first = 0
   while found < limit do
     local tops = call('ZRANGE', RUN .. 'tops', first, first + 15)
@@ -236,13 +264,15 @@ local function ready_hosts(limit)
         load_hosts(keys)
         local queue = {at = 1}
         for _, key in ipairs(keys) do
-          -- The limits may have been lowered since the host was put down as ready.
+          -- The limits may have been lowered, or its address have been filled, since the host was put down as ready.
           if phase_of(hosts[key]) == READY then
             queue[#queue + 1] = key
           else
             host_of(key)
+            passed_over = passed_over + 1
           end
         end
+        queue.fresh = #queue
         queues[tonumber(top)] = queue
         order[#order + 1] = tonumber(top)
         found = found + #keys
@@ -250,13 +280,13 @@ local function ready_hosts(limit)
       end
     end
   end
-  return queues, order
+  return queues, order, passed_over
 end
 
 local function serve_again(queues, order, key, top)
   local queue = queues[top]
   if not queue then
-    queue = {at = 1}
+    queue = {at = 1, fresh = 0}
     queues[top] = queue
     local place = 1
     while order[place] and order[place] > top do place = place + 1 end
@@ -265,13 +295,15 @@ local function serve_again(queues, order, key, top)
   queue[#queue + 1] = key
 end
 
--- The next host of the highest priority, out of its queue; nil when there is none (from the floor up).
-local function next_host(queues, order, floor)
+-- The next host of the highest priority, out of its queue; nil when there is none (from the floor up). `only_fresh`: none
+-- either when the next one was served by this call already.
+local function next_host(queues, order, floor, only_fresh)
   for _, top in ipairs(order) do
     if floor and top < floor then return end
     local queue = queues[top]
     local key = queue[queue.at]
     if key then
+      if only_fresh and queue.at > queue.fresh then return end
       queue[queue.at] = false
       queue.at = queue.at + 1
       return key
@@ -284,13 +316,27 @@ end
 local function grant_hosts(worker, limit, held, floor)
   save_hosts()
   if limit <= 0 then return end
-  local queues, order = ready_hosts(limit)
-  local count = 0
+  local queues, order, passed_over = ready_hosts(limit)
+  local count, too_few = 0, S.per_ip and passed_over > 0
   while count < limit do
-    local key = next_host(queues, order, floor)
-    if not key then break end
-    local h = host_of(key)
-    if needs_gate(h) then
+    -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
+    -- address another one has filled. Then there are too few, and others are looked for before one is served again.
+    local key = next_host(queues, order, floor, too_few)
+    local h = key and host_of(key)
+    if not key and too_few then
+      if passed_over >= BATCH then
+        in_haste = true
+        break
+      end
+      save_hosts()
+      local more
+      queues, order, more = ready_hosts(limit - count)
+      too_few, passed_over = more > 0, passed_over + more
+    elseif not key then
+      break
+    elseif S.per_ip and phase_of(h) ~= READY then
+      too_few, passed_over = true, passed_over + 1
+    elseif needs_gate(h) then
       if h[GATE_LOSSES] < LOSSES_BEFORE_ALONE then
         grant_gate(worker, key)
         count = count + 1
@@ -314,7 +360,13 @@ local function find_suspect()
   local ids = call('ZRANGE', RUN .. 'suspects', 0, 31)
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
-    if has_room(h) and due_at(h) <= now then return ids[place], row end
+    if is_spent(h) then
+      -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
+      mark_stopped(row[HOST], h)
+      burying = true
+    elseif has_room(h) and due_at(h) <= now and not address_is_full(h) then
+      return ids[place], row
+    end
   end
 end
 
@@ -383,7 +435,7 @@ end
 -- When something may have become ready.
 local function ask_again()
   -- The end of the job may be a few pieces away, and nobody else digs.
-  if burying then return 0 end
+  if burying or in_haste then return 0 end
   return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
 end
 

@@ -27,7 +27,7 @@ for place, row in ipairs(load_rows(ids)) do
     row[ENDED_AT], row[NOT_BEFORE], row[ERROR_CLASS], row[ERROR] = 0, 0, '', ''
     -- A new chance for the host too. A pause that it asked for still holds.
     local h = host_of(row[HOST])
-    h[STRIKES], h[BLOCKS], h[GATE_LOSSES] = 0, 0, 0
+    h[STRIKES], h[BLOCKS], h[BACKOFF], h[GATE_LOSSES] = 0, 0, 0, 0
     forgive(row[HOST], h)
     requeue(id, row)
   end

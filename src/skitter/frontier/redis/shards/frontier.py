@@ -199,6 +199,9 @@ class ShardedFrontier:
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         return await self._targets.items_done(target, owner, progress)
 
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        return await self._targets.peek(after, limit)
+
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._targets.close_sink(target, owner, forget=forget)
 
@@ -227,9 +230,11 @@ class ShardedFrontier:
 
 
 def _in_order(troubles: Iterable[HostTrouble], outcomes: Sequence[Outcome]) -> list[HostTrouble]:
-    """Of the outcomes. One batch strikes a host once."""
-    places: dict[str, int] = {}
+    """Of the outcomes. One batch strikes a host once, and its last page spends the budget."""
+    strikes: dict[str, int] = {}
+    ends: dict[str, int] = {}
     for place, outcome in enumerate(outcomes):
+        ends[outcome.lease.host_key] = place
         if outcome.news is not None and (outcome.news.blocked or outcome.news.unreachable):
-            places.setdefault(outcome.lease.host_key, place)
-    return sorted(troubles, key=lambda trouble: places[trouble.key])
+            strikes.setdefault(outcome.lease.host_key, place)
+    return sorted(troubles, key=lambda trouble: (ends if trouble.rule else strikes)[trouble.key])
