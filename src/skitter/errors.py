@@ -12,9 +12,11 @@ SkitterError                 what happened; ``hint`` says what to do
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
+ ├── SitemapError            a sitemap that cannot be read on; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
+ ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  ├── ItemError               an item that cannot be encoded
  ├── DropItem                raised by an item function: the item is left out, and counted
@@ -91,8 +93,17 @@ class UrlError(SkitterError):
         self.rule = rule
 
 
+class SitemapError(SkitterError):
+    """``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
+
+    def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+
 class FetchError(SkitterError):
-    """``kind`` is the class of the failure: dns, connect, tls, timeout, too_large, redirect, protocol, guard."""
+    """``kind`` is the class of the failure (docs/reference/errors.md): dns, connect, proxy, tls, timeout, truncated,
+    protocol, memory, too_large, bomb, redirect or guard."""
 
     def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -100,6 +111,10 @@ class FetchError(SkitterError):
 
 
 class LateError(SkitterError):
+    pass
+
+
+class ParseError(SkitterError):
     pass
 
 

@@ -36,7 +36,10 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     min_bytes_per_second: NotNegative = 100.0
     """A body slower than this for ten seconds is given up as a timeout; 0 allows any rate."""
     max_body_bytes: Count = 33_554_432
-    """Of the decoded body: also the limit for decompression bombs."""
+    """Of the decoded body."""
+    max_ratio: Positive | None = 200.0
+    """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
+    megabyte, is given up as a bomb."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
     """Hops of one chain."""
     allow_private: bool = False
@@ -72,6 +75,14 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
+    obey_nofollow: bool = False
+    """Follow no links of pages that say `nofollow` or `none`, and none with `rel=nofollow`, `ugc` or `sponsored`."""
+    obey_noindex: bool = False
+    """Keep no items of pages that say `noindex` or `none`."""
+    obey_canonical: bool = False
+    """Of a page that names another one in scope by `rel=canonical`, keep no items and fetch that one."""
+    obey_tdm: bool = False
+    """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
     target_concurrency: Positive | None = None
@@ -94,6 +105,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_pages: Count | None = None
     """Pages (requests that end done) of the whole job."""
+    max_pages_per_host: Count | None = None
+    """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """Links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
@@ -104,6 +117,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
     max_known_urls: Count = 200_000
     """URLs a worker remembers so that a link it has already handed in costs nothing."""
+
+
+class Traps(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
+
+    traps: Literal["off", "normal", "strict"] = "normal"
+    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
+    max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
+    """Characters of a link, beyond which it is not followed (trap_length)."""
+    max_path_segments: Count = 64
+    """Segments of a link's path (trap_segments)."""
+    max_path_repeats: Count = 10
+    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
+    endless_depth: Count = 10_000
+    """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
+    trap_pages: Count = 500
+    """strict: the budget of a host whose pages look like those of a trap."""
 
 
 class Items(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +149,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     workers: Count = 1
     """Worker processes."""
     concurrency: Count = 64
-    """Requests in flight per worker."""
+    """Requests in flight per worker; what takes ten times as long as most stands aside, up to seven times as many."""
+    proxy: str = ""
+    """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    max_buffered_bytes: Count = 16_777_216
+    """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
+    max_worker_bytes: Count | None = 4_294_967_296
+    """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +178,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    traps: Traps = msgspec.field(default_factory=Traps)
     items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -178,7 +215,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -188,6 +225,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "traps": Traps,
     "items": Items,
     "run": Run,
     "logging": Logging,

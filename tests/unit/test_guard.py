@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.fetch.guard import Guard, refused
+from skitter.fetch.guard import Guard
+from skitter.policy.network import refused, refused_port
 
 
 @pytest.mark.parametrize(
@@ -131,5 +132,35 @@ def test_nothing_is_let_through_that_the_standard_library_calls_local(number: in
 
 
 def test_an_engine_may_be_told_to_allow_everything() -> None:
-    assert Guard(allow_private=True).objection("127.0.0.1") is None
-    assert Guard(allow_private=False).objection("127.0.0.1") == "loopback"
+    assert Guard(allow_private=True).objection("127.0.0.1", 80) is None
+    assert Guard(allow_private=False).objection("127.0.0.1", 80) == "a loopback address (127.0.0.1)"
+
+
+@pytest.mark.parametrize("port", [1, 22, 25, 53, 110, 143, 514, 993, 2049, 3306, 5432, 6000, 6379, 6667, 9200, 11211])
+def test_ports_of_other_services_are_refused_also_where_private_addresses_are_allowed(port: int) -> None:
+    for allow_private in (True, False):
+        objection = Guard(allow_private=allow_private).objection("8.8.8.8", port)
+        assert objection == f"a port of another service ({port})"
+
+
+@pytest.mark.parametrize("port", [80, 81, 443, 591, 3000, 4443, 5000, 8000, 8008, 8080, 8443, 8888, 9000, 9443, 49152])
+def test_ports_that_sites_live_on_are_let_through(port: int) -> None:
+    assert refused_port(port) is None
+
+
+def test_a_typed_host_may_be_inside_but_not_move_there() -> None:
+    guard = Guard(allow_private=False)
+    assert guard.objection_to_trusted("intranet", "10.0.0.1") is None
+    assert guard.objection_to_trusted("example.com", "8.8.8.8") is None
+    assert guard.objection_to_trusted("example.com", "1.1.1.1") is None
+    assert "where a public one was before" in (guard.objection_to_trusted("example.com", "127.0.0.1") or "")
+    assert guard.objection_to_trusted("intranet", "10.0.0.2") is None
+
+
+def test_what_the_guard_remembers_is_bounded() -> None:
+    guard = Guard(allow_private=False)
+    for number in range(25_000):
+        address = str(IPv4Address(0x08000000 + number))
+        guard.objection(address, 80)
+        guard.objection_to_trusted(f"h{number}.example", address)
+    assert max(len(guard._answers), len(guard._outside)) <= 10_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import FetchError
+from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.policy.redirects import continuation
+from skitter.policy.redirects import continuation, stays
 
 START = "http://a.example/start"
 
@@ -140,3 +141,28 @@ def test_an_empty_location_is_the_page_itself() -> None:
     assert (request.url, filtered) == (START, False)
     with pytest.raises(FetchError, match="in a circle"):
         follow(request, location="")
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "target", "expected"),
+    [
+        ("http://intranet/", "10.0.0.1", "https://intranet/", True),
+        ("http://127.0.0.1:8000/", "127.0.0.1", "http://127.0.0.1:8001/x", True),
+        ("http://[::1]:8000/", "::1", "http://[::1]/", True),
+        ("http://user:word@intranet/", "10.0.0.1", "http://intranet:8080/", True),
+        # Another machine, by name or by number.
+        ("http://intranet/", "10.0.0.1", "http://router/", False),
+        ("http://intranet/", "10.0.0.1", "http://169.254.169.254/latest/", False),
+        ("http://127.0.0.1:8000/", "127.0.0.1", "http://localhost:8000/", False),
+        # The same machine, but not a site.
+        ("http://127.0.0.1:8000/", "127.0.0.1", "http://127.0.0.1:6379/", False),
+        # From outside nothing is trusted, nor where nobody knows what outside is.
+        ("http://example.com/", "8.8.8.8", "http://example.com:8080/", False),
+        ("http://intranet/", "", "https://intranet/", False),
+    ],
+)
+def test_a_hop_is_trusted_only_on_the_machine_that_was_typed(
+    url: str, address: str, target: str, expected: bool
+) -> None:
+    page = Page(url=url, status=301, headers=[], body=b"", address=address)
+    assert stays(page, Request(target)) is expected

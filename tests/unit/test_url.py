@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError
-from skitter.model.url import MAX_URL_CHARS, Joiner, Joins, absolute, canonical, host_key
+from skitter.model.url import MAX_URL_CHARS, Joiner, Joins, absolute, canonical, host_key, host_name, port
 
 BASE = "http://a.example/b/c?q=1#f"
 
@@ -233,3 +233,18 @@ class TestJoins:
             Joiner("http://a.example/p", joins).all([f"y{n}" for n in range(Joins.HREFS)])
         assert len(joins._folders) <= Joins.FOLDERS
         assert sum(map(len, joins._folders.values())) <= 3 * Joins.HREFS
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "number"),
+    [
+        ("http://a.example/", "a.example", 80),
+        ("https://a.example/x:81/", "a.example", 443),
+        ("https://a.example:8443/", "a.example", 8443),
+        ("http://user:1@a.example:81/@b:82/", "a.example", 81),
+        ("http://[::1]/", "[::1]", 80),
+        ("http://[::1]:8080/", "[::1]", 8080),
+    ],
+)
+def test_host_name_and_port_are_read_from_a_url(url: str, name: str, number: int) -> None:
+    assert (host_name(url), port(url)) == (name, number)

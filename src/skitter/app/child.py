@@ -26,12 +26,13 @@ from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
 from skitter.observe import events
-from skitter.settings import Settings
+from skitter.settings import Run, Settings
 from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.identity import card_of, worker_id
+from skitter.worker.limits import limit_memory
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
@@ -48,6 +49,8 @@ def make_spider(job: Job, reference: str = "") -> Spider:
     spider = instance_of(load_spider(reference or job.spec.spider, Path.cwd()), job.spec.arguments)
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
+    if job.spec.sitemaps:
+        spider.sitemap_urls = [*spider.sitemap_urls, *job.spec.sitemaps]
     return spider
 
 
@@ -100,7 +103,9 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
-        fetcher = CurlFetcher(settings.fetch)
+        fetcher = CurlFetcher(
+            settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
+        )
         spider = make_spider(job, config.spider)
         archive = await open_archive(frontier, settings.fetch)
         worker = make_worker(
@@ -168,6 +173,7 @@ def main() -> int:
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildConfig)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     events.logger.setLevel(config.event_level)
+    limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))
     try:

@@ -25,7 +25,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     """One worker, until it has ended."""
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
-    fetcher = CurlFetcher(settings.fetch)
+    fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
     archive = await open_archive(frontier, settings.fetch)
     made = spider or make_spider(job)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)

@@ -117,7 +117,7 @@ async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
 
     from skitter.model.request import Fingerprinter, Request
 
-    fingerprinter = Fingerprinter((await frontier.job()).secret)
+    fingerprinter = Fingerprinter.of_job(await frontier.job())
     stream = iter(urls)
     added = 0
     # Reading a pipe blocks the loop, on which there is nothing else.

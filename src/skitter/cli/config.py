@@ -81,7 +81,12 @@ def collect(
     if config is not None:
         layers.append(translated(config, _run_module(config), warnings))
     layers += _from_command_line(overrides)
-    return Collected(Settings.from_layers(layers), warnings)
+    settings = Settings.from_layers(layers)
+    if settings.run.proxy:
+        from skitter.fetch.proxy import read_proxy
+
+        read_proxy(settings.run.proxy)
+    return Collected(settings, warnings)
 
 
 def collect_run(

@@ -25,6 +25,13 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "targets", nargs="*", metavar="URL|SPIDER", help="URLs, or file.py, file.py:Class, a spider's name"
     )
+    parser.add_argument(
+        "--sitemap",
+        action="append",
+        default=[],
+        metavar="URL",
+        help='crawl what a sitemap lists; "robots": those that robots.txt of the seeds\' hosts names; may be repeated',
+    )
     add_output_options(parser, overwrite=True)
     parser.add_argument("--job", metavar="NAME", help="default: the spider's name, or the first seed's host")
     parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
@@ -87,7 +94,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = config.read_project(folder)
-    target = targets.find_target(options.targets, arguments, folder, project.places)
+    target = targets.find_target(options.targets, arguments, folder, project.places, options.sitemap)
     settings, warnings = config.collect(
         spider=(target.spider, dict(target.settings)),
         project=project,
@@ -116,6 +123,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
             name=job,
             spider=target.spider,
             seeds=target.seeds,
+            sitemaps=target.sitemaps,
             arguments=arguments,
             settings=settings.job_wide(),
             version=__version__,

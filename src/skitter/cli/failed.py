@@ -101,12 +101,15 @@ async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[st
     deduped, has the URL of another and still is one that failed.
     """
     from skitter.cli.targets import seed_url
+    from skitter.model.secrets import MASK, without_secrets
     from skitter.model.url import canonical
 
     wanted = {canonical(seed_url(url)) for url in urls}
+    shown = {url for url in urls if MASK in url}
+    """As they were listed, with their secrets masked."""
     after = 0
     while batch := await frontier.dead(error_class, BATCH, after):
         after += len(batch)
         for dead in batch:
-            if not wanted or canonical(dead.url) in wanted:
+            if not wanted or canonical(dead.url) in wanted or without_secrets(dead.url) in shown:
                 yield dead

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import UsageError
+from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
@@ -22,8 +23,6 @@ T = TypeVar("T")
 FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
-_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*@")
-_SECRET_OPTION = re.compile(r"(\w*(?:passw|passphrase|pwd|secret|token|credential)\w*(?<!_file)=)[^&#]*", re.IGNORECASE)
 
 
 def job_name_of(text: str) -> str:
@@ -36,11 +35,6 @@ def check_job_name(name: str) -> str:
     if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE_IN_NAME.search(name):
         raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
     return name
-
-
-def without_secrets(url: str) -> str:
-    """For commands and messages, which people paste and keep: a frontier or a target without its passwords."""
-    return _SECRET_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1***@", url))
 
 
 class Place(NamedTuple):

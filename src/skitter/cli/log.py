@@ -8,7 +8,6 @@ holds nothing that a terminal would obey, and no password of a URL.
 from __future__ import annotations
 
 import logging
-import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -23,13 +22,13 @@ from skitter.cli.output import note
 from skitter.cli.progress import Progress
 from skitter.cli.text import clean, clean_json
 from skitter.errors import UsageError
+from skitter.model.secrets import without_secrets_inside
 from skitter.observe import events
 from skitter.observe.events import Event, Level
 from skitter.settings import Logging
 
 STDERR = "-"
 _NEVER = logging.CRITICAL
-_PASSWORD = re.compile(r"(\w://)[^/@\s]*@")
 _OWN_FIELDS = ("time", "level", "event", "job", "node", "worker", "message")
 
 
@@ -111,11 +110,11 @@ def json_line(event: Event, job: str) -> str:
         "job": job,
         "node": socket.gethostname(),
         "worker": event.worker,
-        "message": without_passwords(event.text),
+        "message": event.text,
     }
     for name, value in event.fields.items():
         if name not in _OWN_FIELDS:
-            fields[name] = without_passwords(value) if isinstance(value, str) else value
+            fields[name] = without_secrets_inside(value)
     return clean_json(msgspec.json.encode(fields).decode())
 
 
@@ -125,13 +124,8 @@ def plainly(event: Event) -> None:
         note(_message(event))
 
 
-def without_passwords(text: str) -> str:
-    """What stands before the host of a URL is nobody's business."""
-    return _PASSWORD.sub(r"\1***@", text)
-
-
 def _message(event: Event) -> str:
-    text = clean(without_passwords(event.text))
+    text = clean(event.text)
     if event.kind is not events.LOG:
         return text
     return f"{event.level.name} {clean(event.fields['logger'])}: {text}"

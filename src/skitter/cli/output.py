@@ -10,10 +10,12 @@ from skitter.cli.text import clean, clean_block, clean_json
 
 
 def print_json(value: Any) -> None:
-    """One value, one line."""
+    """One value, one line, without secrets."""
     import msgspec
 
-    print(clean_json(msgspec.json.encode(value).decode()))
+    from skitter.model.secrets import without_secrets_inside
+
+    print(clean_json(msgspec.json.encode(without_secrets_inside(msgspec.to_builtins(value))).decode()))
 
 
 def note(text: str) -> None:

@@ -67,6 +67,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
+        "sitemaps": job.spec.sitemaps,
         "version": job.spec.version,
         "frontier": place.shown,
         "started_at": job.started_at,
@@ -129,8 +130,9 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
     if report.dropped:
         dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(report.dropped))
         lines.append("items dropped: " + ", ".join(dropped))
-    if outside := {name.partition(":")[2]: n for name, n in tally.items() if name.startswith("outside:") and n}:
-        lines.append("links not followed: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(outside)))
+    for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
+        if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
+            lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
     lines += _workers(report, now, None if verbose else MAX_WORKERS)
     lines += _hosts("slow hosts", report.hosts, width)
     if not {host.key for host in report.crowded} <= {host.key for host in report.hosts}:
@@ -198,6 +200,14 @@ def _workers(report: Report, now: float, limit: int | None) -> list[str]:
     return ["", *lines]
 
 
+def _trouble(host: HostSeen) -> str:
+    from skitter.cli.text import clean, count
+
+    if host.stopped_by:
+        return f"stopped after {count(host.pages, 'page')} ({host.stopped_by})"
+    return f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-"
+
+
 def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str]:
     from skitter.cli.text import clean, duration, number, shorten, table
 
@@ -211,7 +221,7 @@ def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str
             number(host.in_flight),
             number(host.queued),
             duration(host.due_seconds) if host.due_seconds else "address" if host.address_full else "-",
-            f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-",
+            _trouble(host),
         )
         for host in hosts
     ]

@@ -7,8 +7,9 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.jobs import Place, without_secrets
+from skitter.cli.jobs import Place
 from skitter.cli.text import by_class, count, duration, first_line, number, rate, size
+from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary

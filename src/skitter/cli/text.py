@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-# C0, DEL, C1 (escape sequences begin there), line separators, marks that reverse or hide text, and halves of
-# surrogate pairs (which cannot be printed at all).
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+from skitter.model.secrets import without_secrets
+from skitter.model.visible import visible, visible_json
 
 
 def clean(text: str) -> str:
-    """One line that a terminal shows as it is: control characters are gone, white space is single."""
-    return _UNSAFE.sub("", " ".join(text.split()))
+    """One line that a terminal shows as it is: control characters are gone, white space is single.
+
+    Secrets are masked, here as in ``clean_block``: what is cleaned is about to be seen.
+    """
+    # Cleaned first: an escape in the middle of a secret must not hide it.
+    return without_secrets(visible(" ".join(text.split())))
 
 
 def clean_block(text: str) -> str:
     """As ``clean``, for a text of several lines (a traceback) whose indentation matters."""
-    return "\n".join(_UNSAFE.sub("", line.expandtabs(4).rstrip()) for line in text.splitlines())
+    return without_secrets("\n".join(visible(line.expandtabs(4).rstrip()) for line in text.splitlines()))
 
 
 def clean_json(text: str) -> str:
-    """JSON that means the same and holds no character that a terminal would obey.
-
-    JSON itself escapes C0; the rest can only stand inside strings, where an escape is always right.
-    """
-    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """JSON that means the same and holds no character that a terminal would obey."""
+    return visible_json(text)
 
 
 def first_line(text: str) -> str:

@@ -1,107 +1,127 @@
 """Pages that a tree builder chokes on, cut before they reach it.
 
-The HTML standard makes three shapes of markup cost the square of their length, in any parser that
-follows it. Measured with lexbor:
+The HTML standard makes some shapes of markup cost the square of their length, in any parser that follows it, and
+lexbor's tables of names add one more. Measured:
 
-- deep nesting: 20,000 unclosed ``<div>`` take 0.6 s, 100,000 take 22 s;
+- deep nesting: 20,000 unclosed ``<div>`` take 0.6 s, 100,000 take 22 s; a hundred thousand ``<template>`` in each
+  other end the process (by recursion) when they are written out again;
 - unclosed formatting, each tag different: ``<p><font size=1><p><font size=2>...`` copies every open
   ``<font>`` into every new ``<p>``: 37 KB become 730 MB, 75 KB become 2.9 GB;
-- one tag with very many attributes, as when a text file with a stray ``<b`` is served as a page:
-  20,000 words take 0.8 s.
+- one element with very many attributes, as when a text file with a stray ``<b`` is served as a page: 20,000 words
+  take 0.8 s; ``<body a><body b>...`` adds them all to one element too;
+- very many different names: 100,000 take 1.4 s.
 
-``defused`` looks at one kilobyte in sixteen, which costs 1 to 2 % of the parse, and reads the whole
-page only where the windows look wrong; then it cuts the page where the harm begins. That stops
-accidents and plain bombs. Markup made to hide from it is left to the worker's limits.
+``defused`` looks at 384 bytes in 64 KB, which costs 1 to 3 % of the parse, and reads the whole page
+(``extract.outline``) only where the windows look wrong or where the page is large; then it cuts the page where the
+harm begins. Where the windows lie is a matter of chance, and inside them an end tag counts only if it closes what was
+opened last: harm must be large to be harm, and what is large does not slip between them. What still gets past this is
+ended by the limits of its process: ``max_worker_bytes`` and ``callback_seconds``.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 
-SAFE_BYTES = 8192
-"""A smaller page cannot do much harm: at most some 25 ms and 50 MB."""
-MAX_DEPTH = 4000
-"""Browsers stop at 512."""
-MAX_COPIES = 500_000
-"""Elements that formatting left open may add."""
-MAX_ATTRIBUTES = 4000
+from skitter.extract import outline
 
-_STRIDE = 16_384
-_WINDOW = 1024
-_MANY_OPEN = 20
+SAFE_BYTES = 16_384
+"""A smaller page cannot do much harm: at most some 60 ms and 140 MB."""
+MANY_BYTES = 131_072
+"""So many it takes for harm by attributes and by names."""
+LARGE_BYTES = 4_194_304
+"""A larger page is read whole: the number of its tags alone may be harm enough."""
+
+_STRIDE = 65_536
+_WINDOW = 384
+_SUSPICIOUS = 15
+"""Tags in windows without their counterparts, beyond one a window: what honest pages show of their nesting."""
+_MANY_NAMES = 150
+"""Different names of elements and attributes in all windows."""
 _LONG_TAG = 16_384
-_ENOUGH_OF_A_TAG = 65_536
-_TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)([^>]*)")
-_QUOTED = re.compile(rb"""=\s*(?:"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))""")
-_FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
-# Void, or closed by their next sibling: these do not nest by themselves.
-_FLAT = frozenset(
-    b"area base br col embed hr img input link meta param source track wbr html head body p li dt dd option optgroup "
-    b"tr td th tbody thead tfoot colgroup rp rt".split()
-)
+_SPREAD = 10
+_TAG = re.compile(rb"<(?:!--.*?(?:-->|\Z)|[!?][^>]*|(/?)([a-zA-Z][^\s/>]*)([^>]*))", re.DOTALL)
+# A value with markup in it: so a tag may pass itself off as a row of others.
+_MARKUP_IN_VALUE = re.compile(rb"""=\s*(?:"[^"<>]*[<>]|'[^'<>]*[<>])""")
+_random = random.Random()
 
 
 def defused(body: bytes) -> bytes:
     """The body, or as much of it as can be parsed in reasonable time and memory."""
+    if b"\0" in body:
+        # In text a browser drops them too, and in bulk they cost the parser more than anything else of their size.
+        body = body.replace(b"\0", b"")
     size = len(body)
     if size < SAFE_BYTES:
         return body
-    suspicious = False
-    for start in range(0, size, _STRIDE):
-        end = start + _WINDOW
-        tags = body.count(b"<", start, end)
-        unclosed = tags - 2 * body.count(b"</", start, end)
-        if unclosed > _MANY_OPEN and unclosed * 2 > tags:
-            suspicious = True
-        elif tags == 0 and body.find(b">", start, end) == -1:
-            cut = _endless_tag(body, start)
-            if cut is not None:
-                body = body[:cut]
-                break
-    return _cut(body) if suspicious else body
+    if size > LARGE_BYTES or _looks_wrong(body):
+        return body[: outline.harmless_length(body)]
+    return body
 
 
-def _endless_tag(body: bytes, position: int) -> int | None:
-    """Where the tag that ``position`` lies in begins, if it has too many attributes."""
+def _looks_wrong(body: bytes) -> bool:
+    opened: Counter[bytes] = Counter()
+    names: set[bytes] = set()
+    score = windows = deepest = 0
+    size = len(body)
+    for start in range(_random.randrange(min(_STRIDE, size - _WINDOW)), size, _STRIDE):
+        windows += 1
+        window = body[start : start + _WINDOW]
+        tags_at_most = window.count(b"<")
+        if not tags_at_most:
+            if b">" not in window and _is_in_long_tag(body, start):
+                return True
+            continue
+        if size < _STRIDE and tags_at_most <= _SUSPICIOUS:
+            # The only window, and whatever stands in it, it will not do.
+            return False
+        tags = _TAG.findall(window)
+        score += _crossed(tags, opened)
+        deepest = max(deepest, sum(map(abs, opened.values())))
+        if size > MANY_BYTES:
+            score += _SPREAD * len(_MARKUP_IN_VALUE.findall(window))
+            for _, name, attributes in tags:
+                names.add(name)
+                if attributes:
+                    names.update(outline.ATTRIBUTE.findall(attributes))
+    return score + deepest > _SUSPICIOUS + windows or len(names) > _MANY_NAMES
+
+
+def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> int:
+    """Adds what a window leaves open to ``opened``; how many of its tags are not where they belong."""
+    stack: list[bytes] = []
+    crossed = 0
+    for end_tag, written, attributes in tags:
+        name = written.lower()
+        if not name or name in outline.FLAT or name in outline.SHAPES:
+            continue
+        last = stack[-1] if stack else b""
+        closes_twin = (name in outline.TWINS_IN and name != last) if end_tag else name in outline.OPTIONS
+        if closes_twin and last in outline.TWINS:
+            stack.pop()
+            last = stack[-1] if stack else b""
+        if name in outline.MERGED:
+            crossed += not end_tag
+        elif not end_tag and (attributes.count(b'"') % 2 or attributes.count(b"'") % 2):
+            # It does not end where it seems to: what follows may be in a value.
+            opened[name] += 1
+        elif not end_tag:
+            stack.append(name)
+        elif last == name:
+            stack.pop()
+        elif last:
+            crossed += 1
+        else:
+            opened[name] -= 1
+    opened.update(stack)
+    return crossed
+
+
+def _is_in_long_tag(body: bytes, position: int) -> bool:
     # What began before the last window was judged there.
     begin = body.rfind(b"<", max(0, position - _STRIDE), position)
-    if begin == -1 or not body[begin + 1 : begin + 2].isalpha():
-        return None
-    end = body.find(b">", begin, begin + _ENOUGH_OF_A_TAG)
-    tag = body[begin : end if end != -1 else begin + _ENOUGH_OF_A_TAG]
-    if len(tag) < _LONG_TAG or len(_QUOTED.sub(b"", tag).split()) < MAX_ATTRIBUTES:
-        return None
-    return begin
-
-
-def _cut(body: bytes) -> bytes:
-    depth = copies = active = 0
-    opened: Counter[bytes] = Counter()
-    formatting: dict[bytes, list[bytes]] = {}
-    alike: Counter[bytes] = Counter()
-    for match in _TAG.finditer(body):
-        end_tag, name, attributes = match.groups()
-        name = name.lower()
-        if name in _FORMATTING:
-            # The standard keeps at most three equal ones.
-            if not end_tag and alike[match[0]] < 3:
-                alike[match[0]] += 1
-                formatting.setdefault(name, []).append(match[0])
-                active += 1
-            elif end_tag and formatting.get(name):
-                alike[formatting[name].pop()] -= 1
-                active -= 1
-        else:
-            copies += active
-            if name in _FLAT or attributes.endswith(b"/"):
-                pass
-            elif not end_tag:
-                opened[name] += 1
-                depth += 1
-            elif opened[name]:
-                opened[name] -= 1
-                depth -= 1
-        if depth > MAX_DEPTH or copies > MAX_COPIES:
-            return body[: match.start()]
-    return body
+    if begin == -1 or not body[begin + 1 : begin + 3].removeprefix(b"/")[:1].isalpha():
+        return False
+    end = body.find(b">", begin, begin + _LONG_TAG)
+    return end == -1

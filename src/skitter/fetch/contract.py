@@ -41,12 +41,16 @@ class Fetcher(Protocol):
     async def fetch(self, request: FetchRequest) -> Page:
         """The server's answer, whatever its status.
 
-        Raises FetchError when there is none: its ``kind`` is dns, connect, tls, timeout, too_large,
-        protocol or guard. Cancelling the caller ends the transfer at once.
+        Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, truncated,
+        protocol, memory, too_large, bomb or guard. Cancelling the caller ends the transfer at once.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
         kept, before the request was sent: the server has noticed nothing.
         """
+        ...
+
+    def slow(self) -> int:
+        """How many fetches are under way for much longer than most take."""
         ...
 
     async def close(self) -> None:

@@ -8,22 +8,34 @@ This is the hot path of a crawl: see bench/fetch_cost.py for what a request cost
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
+import socket
 import time
 
 import pycurl
 
 from skitter.errors import FetchError
 from skitter.fetch.authorities import ca_file as find_ca_file
+from skitter.fetch.body import Bodies
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
+from skitter.fetch.proxy import objection, read_proxy
 from skitter.fetch.transfer import Transfer
 from skitter.model.page import Page
+from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
+SLOW_TIMES = 10
+"""A fetch is slow when it takes so many times as long as most do."""
+SPARE_FILES = 256
+UNLIMITED = 2**31
+COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
+log = logging.getLogger("skitter.fetch")
 
 
 class CurlFetcher:
@@ -34,23 +46,32 @@ class CurlFetcher:
         settings: Fetch,
         *,
         ca_file: str | None = None,
+        proxy: str = "",
+        max_buffered_bytes: int = 16_777_216,
         max_idle_connections: int = 256,
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
         self._settings = settings
+        self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()
         self._rate_window_seconds = rate_window_seconds
         self._make_poller = poller
         self._poller: Poller | None = None
         self._header_lines = HeaderLines()
         self._guard = Guard(allow_private=settings.allow_private)
+        self._running: dict[pycurl.Curl, Transfer] = {}
+        self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
         self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
         # Idle connections are kept for the next request of their host; each is a file descriptor.
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
-        self._running: dict[pycurl.Curl, Transfer] = {}
+        self._typical_seconds = 0.1
+        # Each has a socket, and so have idle connections, the store and the rest of the process.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._max_slow = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
+        self._complain_at = 0.0
         self._closed = False
         self._kicked = False
         self._due: float | None = None
@@ -71,19 +92,36 @@ class CurlFetcher:
             self._bind(asyncio.get_running_loop())
         if self._sweep is None and self._settings.min_bytes_per_second:
             self._start_sweep()
+        address = "" if self._proxy is None else await self._through_proxy(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-            transfer.prepare(request, future)
+            transfer.prepare(request, future, address)
             self._running[transfer.curl] = transfer
             self._multi.add_handle(transfer.curl)
             code, message = await future
-            return transfer.finish(code, message)
+            try:
+                page = transfer.finish(code, message)
+            except FetchError as error:
+                if error.kind == "proxy":
+                    self._complain(error)
+                raise
+            self._learn(page.seconds)
+            return page
         finally:
             # Still running: the caller was cancelled. Removing the handle closes its connection now.
             if self._running.pop(transfer.curl, None) is not None:
                 self._multi.remove_handle(transfer.curl)
             self._put_back(transfer)
+
+    def slow(self) -> int:
+        """See ``Fetcher.slow``."""
+        before, count = time.time() - SLOW_TIMES * self._typical_seconds, 0
+        for transfer in self._running.values():  # in the order they were begun
+            if transfer.started_at > before:
+                break
+            count += 1
+        return min(count, self._max_slow)
 
     async def close(self) -> None:
         """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""
@@ -101,25 +139,66 @@ class CurlFetcher:
         for transfer in self._idle:
             transfer.curl.close()
 
+    async def _through_proxy(self, request: FetchRequest) -> str:
+        """What can be checked before a proxy is asked; the address to ask it for, where names are resolved here."""
+        assert self._proxy is not None
+        if request.trusted:
+            return ""
+        found = objection(self._guard, request.url)
+        name, number = host_name(request.url), port(request.url)
+        address = ""
+        if found is None and self._proxy.resolves_here and not name.startswith("["):
+            try:
+                async with asyncio.timeout(self._settings.connect_timeout_seconds):
+                    answers = await self._loop.getaddrinfo(name, number, type=socket.SOCK_STREAM)
+            except (OSError, TimeoutError) as error:
+                raise FetchError("dns", f"the name cannot be resolved ({error}): {request.url}") from error
+            addresses = [str(answer[4][0]) for answer in answers]
+            objections = [self._guard.objection(address, number) for address in addresses]
+            address = next((address for address, wrong in zip(addresses, objections, strict=True) if not wrong), "")
+            found = None if address else objections[0]
+        if found is not None:
+            raise FetchError("guard", f"refused to connect to {found}: {request.url}")
+        if self._closed:  # while the name was looked up
+            raise FetchError("protocol", _CLOSED)
+        return address
+
+    def _complain(self, error: FetchError) -> None:
+        """A proxy that fails holds up the whole crawl, and nobody looks at each host to find out why."""
+        now = time.monotonic()
+        if now >= self._complain_at:
+            self._complain_at = now + COMPLAINT_SECONDS
+            log.warning("%s", error)
+
+    def _learn(self, seconds: float) -> None:
+        """A step towards the median. An average would be whatever the slowest want it to be."""
+        typical = self._typical_seconds
+        self._typical_seconds = min(typical * 1.05, 0.5) if seconds > typical else max(typical * 0.95, 0.02)
+
     def _put_back(self, transfer: Transfer) -> None:
         if self._closed:
             transfer.curl.close()
         else:
             transfer.release()
             self._idle.append(transfer)
+            if self._bodies.grown:
+                # Others waited for what this one had.
+                self._look_at_bodies()
 
     def _new_transfer(self) -> Transfer:
         return Transfer(
             self._settings,
             guard=self._guard,
+            bodies=self._bodies,
             jar=self._jar,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
+            proxy=self._proxy,
         )
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._poller = self._make_poller(loop, self._multi.socket_action, self._collect)
+        self._poller = self._make_poller(loop, self._act, self._collect)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
 
@@ -170,8 +249,23 @@ class CurlFetcher:
     def _kick(self) -> None:
         self._kicked = False
         if not self._closed:
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            self._act(pycurl.SOCKET_TIMEOUT, 0)
             self._collect()
+
+    # -- the bodies
+
+    def _act(self, fd: int, events: int) -> None:
+        self._multi.socket_action(fd, events)
+        if self._bodies.grown:
+            # At once, before another socket is read from: one step of the loop may have one for every slot.
+            self._look_at_bodies()
+
+    def _look_at_bodies(self) -> None:
+        for body in self._bodies.to_end():
+            transfer = self._running[body.curl]
+            self._fail(transfer, transfer.refusal())
+            transfer.reset()
+        self._bodies.share()
 
     # -- the ends of transfers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pycurl
 
+_BAD_CONTENT_ENCODING = 61
 _KINDS = {
     5: "dns",  # proxy's name
     6: "dns",
@@ -32,6 +33,7 @@ _KINDS = {
     91: "tls",  # certificate status
     98: "tls",  # client certificate wanted
     101: "tls",  # encrypted hello
+    18: "truncated",  # less than Content-Length, or no last chunk
     63: "too_large",  # announced or received beyond the cap
     100: "too_large",  # headers beyond libcurl's own caps
 }
@@ -43,7 +45,14 @@ def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
         return _phase(message, curl, url)
     if code == pycurl.E_RECV_ERROR and message.startswith(("Too large response headers", "Too many response headers")):
         return "too_large"
+    if code == _BAD_CONTENT_ENCODING and "limit of" in message:
+        return "bomb"  # more encodings on top of each other than libcurl undoes
     return _KINDS.get(code, "protocol")
+
+
+def told(code: int, message: str) -> str:
+    """What libcurl says of a failure; of some it says nothing."""
+    return message or ("response headers without an end" if code in (27, 100) else f"libcurl's error {code}")
 
 
 def one_line(text: str) -> str:

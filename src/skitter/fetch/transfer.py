@@ -7,22 +7,22 @@ its URL: each ``setopt`` is a cost per page. Any other request resets the handle
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import time
 
 import pycurl
 
 from skitter.errors import FetchError, LateError
+from skitter.fetch.body import Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.failures import kind_of, one_line
+from skitter.fetch.failures import kind_of, one_line, told
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.proxy import Proxy, is_proxys_fault
 from skitter.model.page import Page
+from skitter.model.url import host_name, port
 from skitter.settings import Fetch
-
-_PORT = re.compile(r":\d*$")
 
 
 class _Handed(socket.socket):
@@ -36,28 +36,25 @@ class Transfer:
     """A handle and what its callbacks have collected."""
 
     __slots__ = (
+        "_body",
         "_ca_file",
-        "_chunks",
         "_guard",
         "_header_lines",
         "_jar",
         "_late",
-        "_limit",
         "_lines",
         "_opened",
-        "_over",
         "_plain",
         "_problem",
+        "_proxy",
         "_rate_mark",
         "_request",
         "_settings",
-        "_size",
         "_started",
-        "_started_at",
-        "_truncate",
         "_waits",
         "curl",
         "future",
+        "started_at",
     )
 
     def __init__(
@@ -65,30 +62,36 @@ class Transfer:
         settings: Fetch,
         *,
         guard: Guard,
+        bodies: Bodies,
         jar: CookieJar | None,
         ca_file: str | None,
         header_lines: HeaderLines,
+        proxy: Proxy | None = None,
     ) -> None:
         self._settings = settings
         self._guard = guard
         self._jar = jar
         self._header_lines = header_lines
         self._ca_file = ca_file
+        self._proxy = proxy
         self.curl = pycurl.Curl()
         self._lines: list[bytes] = []
-        self._chunks: list[bytes] = []
+        self._body = Body(self.curl, self._lines, bodies)
         if jar is not None:
             jar.attach(self.curl)  # for good: a reset does not undo it
         self._configure()
 
     def _configure(self) -> None:
         settings, setopt = self._settings, self.curl.setopt
-        self._limit = settings.max_body_bytes
         setopt(pycurl.NOSIGNAL, 1)
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.PATH_AS_IS, 1)
-        # Not even from the environment: behind a proxy the guard would see the proxy's address only.
-        setopt(pycurl.PROXY, "")
+        # Neither is taken from the environment: behind a proxy the guard would see the proxy's address only.
+        setopt(pycurl.NOPROXY, "")
+        if self._proxy is None:
+            setopt(pycurl.PROXY, "")
+        else:
+            self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
         setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
@@ -104,21 +107,20 @@ class Transfer:
             setopt(pycurl.SSL_VERIFYHOST, 0)
         setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
         setopt(pycurl.PREREQFUNCTION, self._check_connection)
-        setopt(pycurl.WRITEFUNCTION, self._write)
+        setopt(pycurl.WRITEFUNCTION, self._body.write)
         # No Python runs per header line. libcurl bounds a line at 100 KB and a response's headers at 300 KB.
         setopt(pycurl.HEADERFUNCTION, self._lines.append)
 
-    def prepare(self, request: FetchRequest, future: asyncio.Future[tuple[int, str]]) -> None:
-        """Make the handle ready to be added."""
+    def prepare(self, request: FetchRequest, future: asyncio.Future[tuple[int, str]], address: str = "") -> None:
+        """Make the handle ready to be added. ``address``: where the name of the URL leads, if that is settled."""
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
-        self._size = 0
-        self._over = self._opened = self._started = self._late = False
+        self._opened = self._started = self._late = False
         self._problem: tuple[str, str] | None = None
-        self._truncate = request.truncate_bytes
         self._plain = True
-        self._started_at = time.time()
+        self._body.begin(self._settings.max_body_bytes)
+        self.started_at = time.time()
         try:
             self.curl.setopt(pycurl.URL, request.url)
             if self._settings.http2 and request.url.startswith("https:") != self._waits:
@@ -137,6 +139,9 @@ class Transfer:
             ):
                 self._plain = False
                 self._prepare_special(request)
+            if address:
+                self._plain = False
+                self.curl.setopt(pycurl.RESOLVE, [f"+{host_name(request.url)}:{port(request.url)}:{address}"])
         except (ValueError, TypeError, pycurl.error) as error:
             raise FetchError("protocol", f"a request that cannot be sent: {one_line(str(error))}") from error
 
@@ -168,55 +173,75 @@ class Transfer:
             setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_seconds))
         if request.truncate_bytes is not None:
             setopt(pycurl.MAXFILESIZE_LARGE, 0)
-            self._limit = request.truncate_bytes
+            self._body.begin(request.truncate_bytes, cut=True)
 
     def release(self) -> None:
         """Forget the request, once the handle is out of the multi handle."""
         self._lines.clear()
-        self._chunks.clear()
+        self._body.clear()
         if not self._plain:
-            self.curl.reset()
-            self._configure()
+            self.reset()
+
+    def reset(self) -> None:
+        """As new. It also gives back what libcurl has for a body: four megabytes for one in Brotli."""
+        self._body.clear()
+        self.curl.reset()
+        self._configure()
+        self._plain = True
 
     def finish(self, code: int, message: str) -> Page:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
-        if code and not (self._over and self._truncate is not None):
+        if code and self._body.flaw != "cut":
             if self._late:
                 raise LateError(f"not at the socket in time: {self._request.url}")
             raise self._error(code, message)
+        if self._proxy is not None and self.curl.getinfo(pycurl.RESPONSE_CODE) == 407:
+            raise FetchError("proxy", f"the proxy {self._proxy.url} wants another user name or password")
         lines = self._lines
         if lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1:
             lines = final_block(lines) or []
             if not lines:
                 raise FetchError("protocol", f"an answer without headers: {self._request.url}")
         getinfo = self.curl.getinfo
-        headers, set_cookies = self._header_lines.read(lines[1:-1])
+        headers, set_cookies, cookie_bytes = self._header_lines.read(lines[1:-1])
         if set_cookies and self._jar is not None:
-            self._jar.received(_host(self._request.url), set_cookies)
+            self._jar.received(host_name(self._request.url), set_cookies, cookie_bytes)
         return Page(
             url=self._request.url,
             status=getinfo(pycurl.RESPONSE_CODE),
             headers=headers,
-            body=self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks),
-            address=getinfo(pycurl.PRIMARY_IP),
+            body=self._body.whole(),
+            address=getinfo(pycurl.PRIMARY_IP) if self._proxy is None else "",
             http_version=lines[0].partition(b" ")[0][5:].decode("latin-1"),
-            started_at=self._started_at,
+            started_at=self.started_at,
             seconds=getinfo(pycurl.TOTAL_TIME),
             wire_bytes=int(getinfo(pycurl.SIZE_DOWNLOAD_T)),
         )
 
     def _error(self, code: int, message: str) -> FetchError:
         url = self._request.url
-        if self._over:
-            return FetchError("too_large", f"a body of more than {self._limit} bytes: {url}")
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
-        return FetchError(kind_of(code, message, self.curl, url), one_line(f"{message}: {url}"))
+        if self._proxy is not None and is_proxys_fault(self.curl, code, url):
+            return FetchError("proxy", one_line(f"the proxy {self._proxy.url} failed ({told(code, message)}): {url}"))
+        return FetchError(kind_of(code, message, self.curl, url), one_line(f"{told(code, message)}: {url}"))
+
+    def refusal(self) -> FetchError:
+        """Why the body is not read further."""
+        settings, url = self._settings, self._request.url
+        if self._body.is_bomb(settings.max_ratio):
+            return FetchError("bomb", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}")
+        if self._body.flaw == "memory":
+            return FetchError("memory", f"too many large bodies at once: {url}")
+        return FetchError("too_large", f"a body of more than {settings.max_body_bytes} bytes: {url}")
 
     def slow(self, now: float, window_seconds: float) -> bool:
         """Whether the body came below the minimum rate over the window; asked from time to time."""
-        # Waiting for the answer is the total timeout's business.
+        # Waiting for the answer is the total timeout's business, and so is waiting for our own turn.
+        if self._body.paused:
+            self._rate_mark = None
+            return False
         if final_block(self._lines) is None:
             return False
         received = int(self.curl.getinfo(pycurl.SIZE_DOWNLOAD_T))
@@ -233,20 +258,8 @@ class Transfer:
         """What is said of a slow one."""
         return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
 
-    def _write(self, chunk: bytes) -> int | None:
-        # Chunks are decoded already, at most 16 KB each: this is the cap for decompression bombs too.
-        self._size += len(chunk)
-        if self._size <= self._limit:
-            self._chunks.append(chunk)
-            return None
-        self._over = True
-        if self._truncate is not None:
-            self._chunks.append(chunk[: len(chunk) - (self._size - self._limit)])
-        return 0  # not what was handed over: libcurl ends the transfer
-
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
-        host = address.addr[0]
-        if not self._permitted(host) or not self._in_time():
+        if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
             opened = _Handed(address.family, address.socktype, address.protocol)
@@ -256,9 +269,9 @@ class Transfer:
         self._opened = True
         return opened
 
-    def _check_connection(self, address: str, _local: str, _port: int, _local_port: int) -> int:
+    def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
-        if not self._permitted(address):
+        if not self._request.trusted and self._proxy is None and self._refused(self._guard.objection(address, port)):
             self._opened = False
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
@@ -270,16 +283,17 @@ class Transfer:
         self._started = not self._late
         return self._started
 
-    def _permitted(self, address: str) -> bool:
-        reason = None if self._request.trusted else self._guard.objection(address)
-        if reason is not None:
-            self._problem = ("guard", f"refused to connect to a {reason} address ({address}): {self._request.url}")
-        return reason is None
+    def _may_open(self, address: str, port: int) -> bool:
+        if self._proxy is not None:
+            return True  # the proxy's own address, which the user typed
+        if self._request.trusted:
+            return not self._refused(self._guard.objection_to_trusted(host_name(self._request.url), address))
+        return not self._refused(self._guard.objection(address, port))
 
-
-def _host(url: str) -> str:
-    # lower-case already, after WHATWG parsing
-    return _PORT.sub("", url.split("/", 3)[2].rpartition("@")[2])
+    def _refused(self, objection: str | None) -> bool:
+        if objection is not None:
+            self._problem = ("guard", f"refused to connect to {objection}: {self._request.url}")
+        return objection is not None
 
 
 def _milliseconds(seconds: float) -> int:

@@ -14,7 +14,7 @@ from skitter.frontier.tables import Hold, JobRow, Place, Row, Tables
 from skitter.model.host import Host, Phase
 from skitter.model.job import Counts, Job, State
 from skitter.model.lease import Lease, Work
-from skitter.policy import losses, politeness
+from skitter.policy import budgets, losses, politeness
 from skitter.settings import Settings
 
 BATCH = 1000
@@ -44,6 +44,7 @@ class Books:
         self.now = tables.clock()
         self.settings = settings
         self.politeness = settings.politeness
+        self.budgets = budgets.of_job(settings)
         self.addresses = Addresses(tables, settings.politeness.per_ip)
         self.hosts: dict[str, Host] = {}
         self.touched: dict[str, Host] = {}
@@ -51,7 +52,7 @@ class Books:
         self._ended_holds: list[Hold] = []
         self._may_bury = BATCH
         self.burying = False
-        """A host that was given up has more than this call may bury."""
+        """A host that was given up, or whose budget is spent, has more than this call may bury."""
 
     def close(self) -> None:
         """Write back what changed; settle what it means for the job's state."""
@@ -63,6 +64,7 @@ class Books:
         """Hosts are written once per transaction, not once per change."""
         self.flush_holds()
         while self.touched:
+            self._stop_spent()
             hosts, self.touched = list(self.touched.values()), {}
             self._put_down(hosts)
             self.tables.save_hosts(hosts)
@@ -71,7 +73,7 @@ class Books:
 
     def phase_of(self, host: Host) -> Phase:
         """Where the host stands at this moment, its address considered."""
-        phase = politeness.phase_of(host, self.now, self.politeness)
+        phase = politeness.phase_of(host, self.now, self.politeness, self.budgets)
         return Phase.PARKED if phase is Phase.READY and self.addresses.is_full(host.address) else phase
 
     def _put_down(self, hosts: Sequence[Host]) -> None:
@@ -142,8 +144,9 @@ class Books:
         if host.run != self.job.run:
             host.run = self.job.run
             host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
-            host.waiting = host.gate = host.trusted = False
+            host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
+            host.pages = host.signs = 0
             host.phase = Phase.IDLE
         return host
 
@@ -168,6 +171,10 @@ class Books:
         row.error_class, row.error, row.ended_at = error_class, error, self.now
         self.count_error(error_class, 1)
         self.move(row, Place.DEAD)
+
+    def exclude(self, row: Row, rule: str, reason: str) -> None:
+        row.error_class, row.error, row.ended_at = rule, reason, self.now
+        self.move(row, Place.EXCLUDED)
 
     def move(self, row: Row, place: Place) -> None:
         job, old, new = self.job, _COUNTER[row.place], _COUNTER[place]
@@ -203,10 +210,36 @@ class Books:
             host.given_up = (error_class, f"the host is down: {error}")
         self._bury_piece(host)
 
+    def is_spent(self, host: Host) -> bool:
+        return self.budgets is not None and self.budgets.is_spent(host)
+
+    def stop(self, host: Host) -> None:
+        """A host whose budget is spent takes what waits for it along, as one that is down does; but excluded."""
+        self.mark_stopped(host)
+        self._bury_piece(host)
+
+    def mark_stopped(self, host: Host) -> None:
+        """The next call that buries finds it."""
+        if host.given_up is None and self.budgets is not None:
+            host.given_up = (budgets.HOST_BUDGET, self.budgets.reason(host))
+
+    def _stop_spent(self) -> None:
+        """Something was added, or came back, to a host that has no budget left."""
+        if self.budgets is None:
+            return
+        for host in self.touched.values():
+            if host.waiting and host.given_up is None and self.budgets.is_spent(host):
+                self.mark_stopped(host)
+                self.burying = True
+
     def bury(self) -> None:
         """The next piece of what hosts have left that were given up."""
+        self._stop_spent()
+        self.burying = False
         # Each has at least one request: one host more than may be buried tells that there are more.
-        keys = self.tables.given_up_hosts(self._may_bury + 1)
+        stored = self.tables.given_up_hosts(self._may_bury + 1 + len(self.touched))
+        of_this_call = [key for key, host in self.touched.items() if host.given_up is not None]
+        keys = sorted({*of_this_call, *(key for key in stored if key not in self.touched)})[: self._may_bury + 1]
         self.load_hosts(keys)
         for key in keys:
             if not self._may_bury:
@@ -217,11 +250,20 @@ class Books:
     def _bury_piece(self, host: Host) -> None:
         if host.given_up is None:
             return
+        error_class, error = host.given_up
+        of_budget = error_class == budgets.HOST_BUDGET
+        if of_budget and not self.is_spent(host):
+            # The job goes on with a larger one.
+            host.given_up = None
+            return
         # One more than may be buried tells whether that was all, and which priority waits next.
         waiting = self.tables.waiting(host.key, self._may_bury + 1)
         rows, left = waiting[: self._may_bury], waiting[self._may_bury :]
         for row in rows:
-            self.die(row, *host.given_up)
+            if of_budget:
+                self.exclude(row, error_class, error)
+            else:
+                self.die(row, error_class, error)
         self.tables.save_rows(rows)
         self._may_bury -= len(rows)
         host.waiting = bool(left) and left[0].place is Place.QUEUED

@@ -11,9 +11,11 @@ from skitter.model.job import Item
 from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
 from skitter.model.request import Entry
-from skitter.policy import politeness
+from skitter.policy import budgets, politeness
 
 NOTABLE_HOSTS = 16
+STOPPED_SCORE = 3600.0
+"""A host whose budget is spent is worth a look before those that are slow, and after those in trouble."""
 _ENDED = {
     Ending.DONE: Place.DONE,
     Ending.REDIRECTED: Place.REDIRECTED,
@@ -60,17 +62,22 @@ class Committing:
             host = self._books.host(hold.host_key)
             if not outcome.touched:
                 politeness.given_back(host, hold.epoch, self._books.now)
+            was_spent = self._books.is_spent(host)
             struck = self._hear(host, hold, outcome)
             if hold.row is not None:
                 self._end(hold.row, host, outcome, struck=struck)
                 changed.append(hold.row)
+            if self._books.is_spent(host) and not was_spent:
+                self._tell_spent(host)
         self._books.tables.save_rows(changed)
+        # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
+        # follow in this transaction, whose reaper must not find it.
+        self._books.flush_holds()
         self._drop_downed(outcomes, accepted)
+        self._stop_spent(outcomes, accepted)
         new = self._add(links)
         if len(links) > new:
             self._books.bump("duplicates", len(links) - new)
-        # A lease may follow in this transaction, and its reaper must not find what has just ended.
-        self._books.flush_holds()
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
@@ -79,6 +86,7 @@ class Committing:
         if outcome.ending is not Ending.RETRY:
             row.attempts += outcome.touched
             row.ended_at = self._books.now
+            host.pages += outcome.ending is Ending.DONE
             if outcome.ending is Ending.DEAD:
                 self._books.count_error(outcome.error_class, 1)
             self._books.move(row, _ENDED[outcome.ending])
@@ -105,6 +113,8 @@ class Committing:
         if news is None:
             return False
         struck = self._take_news(host, hold, outcome, news)
+        if hold.work is Work.ROBOTS and (news.blocked or news.unreachable):
+            politeness.gate_failed(host, self._books.now, self._books.politeness, self._books.settings.retry)
         self._note(host)
         if struck:
             self._troubles.append(
@@ -113,7 +123,7 @@ class Committing:
                     error_class=host.error_class,
                     strikes=host.strikes + host.blocks,
                     pause_seconds=politeness.due_at(host) - self._books.now,
-                    given_up=politeness.is_down(host, self._books.settings.retry),
+                    given_up=self._is_given_up(host, outcome),
                 )
             )
         return struck
@@ -124,6 +134,8 @@ class Committing:
             host.address = news.address
         if news.robots is not None:
             self._learn_robots(host, hold, news)
+        if news.sign is not None:
+            budgets.judged(host, news.sign)
         if news.answered:
             succeeded = 200 <= outcome.status < 300
             politeness.answered(host, hold.leased_at, news.latency_seconds, succeeded=succeeded)
@@ -140,6 +152,7 @@ class Committing:
         """Remember a few slow and troubled hosts for people: an index of all would cost more than the crawl."""
         notable = self._books.job.notable
         score = (host.strikes + host.blocks) * politeness.MAX_PAUSE_SECONDS + host.latency_seconds
+        score += STOPPED_SCORE * self._books.is_spent(host)
         if host.key not in notable and len(notable) >= NOTABLE_HOSTS:
             if score <= self._least_notable:
                 return
@@ -170,8 +183,39 @@ class Committing:
             if not was_accepted or news is None or not (news.blocked or news.unreachable):
                 continue
             host = self._books.host(outcome.lease.host_key)
-            if politeness.is_down(host, self._books.settings.retry):
+            if self._is_given_up(host, outcome):
                 self._books.give_up(host, outcome.error_class, storable(outcome.error))
+
+    def _stop_spent(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """So does one whose budget is spent."""
+        if self._books.budgets is None:
+            return
+        ended = (outcome.lease for outcome, was_accepted in zip(outcomes, accepted, strict=True) if was_accepted)
+        for key in dict.fromkeys(lease.host_key for lease in ended if lease.work is not Work.SEED):
+            host = self._books.host(key)
+            if self._books.is_spent(host):
+                self._books.stop(host)
+                self._note(host)
+
+    def _tell_spent(self, host: Host) -> None:
+        assert self._books.budgets is not None
+        self._troubles.append(
+            HostTrouble(
+                key=host.key,
+                error_class=budgets.HOST_BUDGET,
+                strikes=0,
+                pause_seconds=0.0,
+                given_up=True,
+                rule=self._books.budgets.rule(host),
+                pages=host.pages,
+            )
+        )
+
+    def _is_given_up(self, host: Host, outcome: Outcome) -> bool:
+        """Not by a robots.txt that cannot be read while the last good copy of it governs."""
+        if outcome.lease.work is Work.ROBOTS and host.robots_until > self._books.now:
+            return False
+        return politeness.is_down(host, self._books.settings.retry)
 
     def _stage(self, outcome: Outcome, hold: Hold) -> None:
         if outcome.items:

@@ -89,11 +89,19 @@ class Granting:
         """The first suspect that could start now."""
         for row in self._books.tables.suspects(32):
             host = self._books.host(row.host_key)
+            if self._books.is_spent(host):
+                # It stands in no queue, so nothing else would tell that it is not to be leased any more.
+                self._books.mark_stopped(host)
+                self._books.burying = True
+                continue
             is_due = politeness.due_at(host) <= self._books.now
             is_full = self._books.addresses.is_full(host.address)
-            if is_due and politeness.has_room(host, self._books.politeness) and not is_full:
+            if is_due and self._has_room(host) and not is_full:
                 return row
         return None
+
+    def _has_room(self, host: Host) -> bool:
+        return politeness.has_room(host, self._books.politeness, self._books.budgets)
 
     def _choose_suspect(self, row: Row) -> None:
         host = self._books.host(row.host_key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from skitter.frontier.books import BATCH, Books
 from skitter.frontier.committing import Committing
@@ -31,11 +31,11 @@ class Ledger(Books):
     def add(self, entries: Iterable[Entry]) -> int:
         """Dedup and enqueue (promise 3); how many were new."""
         fresh: dict[int, Entry] = {}
-        permits: dict[str, None] = {}
+        permits: dict[str, bool] = {}
         for entry in entries:
             fresh.setdefault(entry.id, entry)
             if entry.permits:
-                permits[entry.host_key] = None
+                permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
         for known in self.tables.known(list(fresh)):
             del fresh[known]
         self.load_hosts(entry.host_key for entry in fresh.values())
@@ -51,13 +51,14 @@ class Ledger(Books):
         self.job.queued += len(rows)
         return len(rows)
 
-    def _permit(self, host_keys: Iterable[str]) -> None:
+    def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""
-        for key in host_keys:
+        for key, trusted in trusts.items():
             host = self.host(key)
-            if not host.trusted:
-                host.trusted = True
+            if not (host.trusted or host.permitted):
                 self.tables.permit(key)
+            host.permitted = True
+            host.trusted = host.trusted or trusted
 
     def reopen(self) -> None:
         """New work for a finished job."""
@@ -171,7 +172,6 @@ class Ledger(Books):
         if self.now >= self.job.reap_at:
             expired = self.tables.expired_holds(self.now, BATCH)
             self._lose(expired)
-            self.flush_holds()
             self.job.reap_at = self.tables.first_deadline() or math.inf
         self.bury()
         return Counter(hold.worker for hold in expired)
@@ -207,6 +207,8 @@ class Ledger(Books):
                     self.requeue(row)
                 returned.append(row)
         self.tables.save_rows(returned)
+        # What has come back is buried too.
+        self.flush_holds()
         for host in given_up:
             self.give_up(host, "lost", "its robots.txt lost the worker every time")
         return len(holds)

@@ -107,7 +107,7 @@ def dead(row: Row) -> Dead:
 
 
 def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
-    now = ledger.now
+    now, is_current = ledger.now, host.run == ledger.job.run
     return HostSeen(
         key=host.key,
         queued=ledger.tables.queue_length(host.key, MOST_COUNTED),
@@ -119,4 +119,6 @@ def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
         error_class=host.error_class,
         address=host.address,
         address_full=ledger.addresses.is_full(host.address),
+        pages=host.pages if is_current else 0,
+        stopped_by=ledger.budgets.rule(host) if is_current and ledger.budgets is not None else "",
     )

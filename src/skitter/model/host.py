@@ -19,7 +19,7 @@ class Phase(enum.IntEnum):
     FULL = 3
     """Its in-flight limit is reached, or its robots.txt is being read."""
     GIVEN_UP = 4
-    """What waits for it is being buried, a piece at a time, and nothing of it is leased."""
+    """It is down or its budget is spent: what waits for it ends, a piece at a time, and nothing of it is leased."""
     PARKED = 5
     """It would be ready, but the in-flight limit of its IP address is reached."""
 
@@ -67,6 +67,13 @@ class Host(msgspec.Struct, array_like=True):
     run: int = 0
     """The run that its queue and its troubles belong to."""
     given_up: tuple[str, str] | None = None
-    """Why what still waits for it is being buried: the class of the error and its text."""
+    """Why what still waits for it is being buried: the class of the error and its text. Class ``host_budget``: it is
+    excluded, not dead."""
     backoff: int = 0
     """How often the pause of its next block is doubled. Normal answers take it back, one by one."""
+    permitted: bool = False
+    """In the scope although nobody typed it: a seed was redirected here."""
+    pages: int = 0
+    """That ended done in this run: what its budget is spent on."""
+    signs: int = 0
+    """Of a trap (policy/budgets.py)."""

@@ -40,6 +40,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A reference that a worker elsewhere can load; empty is the built-in spider."""
     seeds: list[str] = []
     """URLs typed on the command line."""
+    sitemaps: list[str] = []
+    """Sitemaps typed there; they are seeds too."""
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
@@ -49,8 +51,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A hash of the spider's file there; empty: it has none."""
 
     def same_work(self, other: JobSpec) -> bool:
-        """Settings may differ between two commands for one job; spider, seeds and arguments may not."""
-        return (self.spider, self.seeds, self.arguments) == (other.spider, other.seeds, other.arguments)
+        """Settings may differ between two commands for one job; spider, seeds, sitemaps and arguments may not."""
+        ours, theirs = ((spec.spider, spec.seeds, spec.sitemaps, spec.arguments) for spec in (self, other))
+        return ours == theirs
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +124,10 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     """The IP address that last answered for it."""
     address_full: bool = False
     """As many requests are in flight to its address as ``per_ip`` allows: it waits for one of them to end."""
+    pages: int = 0
+    """Done in this run."""
+    stopped_by: str = ""
+    """The setting whose budget is spent: max_pages_per_host or trap_pages."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,8 @@ class HostNews(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     robots: RobotsRecord | None = None
     """The answer of a gate."""
+    sign: bool | None = None
+    """Where traps are looked for: the page looks like one of a trap, or like a page of its own. None: not judged."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -78,7 +80,10 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A strike against a host: what a commit made of bad news. Told once per strike, not once per request."""
+    """A strike against a host, or the end of its budget (class ``host_budget``): what a commit made of its news.
+
+    Told once per strike, not once per request.
+    """
 
     key: str
     error_class: str
@@ -87,7 +92,11 @@ class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
     pause_seconds: float
     """Until its next request may start."""
     given_up: bool
-    """It is down, and its queue with it."""
+    """It is down or its budget is spent, and its queue with it."""
+    rule: str = ""
+    """The setting that its budget comes from, when that is spent."""
+    pages: int = 0
+    """What it was spent on."""
 
 
 class Committed(msgspec.Struct, frozen=True):

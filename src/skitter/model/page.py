@@ -15,7 +15,7 @@ class Page(msgspec.Struct, kw_only=True):
     body: bytes
     """Decoded: gzip, deflate and brotli are undone."""
     address: str = ""
-    """The IP address that answered."""
+    """The IP address that answered; empty behind a proxy, which alone knows it."""
     http_version: str = ""
     started_at: float = 0.0
     """Wall time, seconds."""

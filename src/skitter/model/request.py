@@ -9,6 +9,9 @@ import msgspec
 
 from skitter.errors import FormatError, ItemError
 from skitter.model.carried import carried, read_extension
+from skitter.model.job import Job
+from skitter.model.secrets import shown_url
+from skitter.model.sessions import without_session
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
@@ -45,7 +48,11 @@ class Request(msgspec.Struct, omit_defaults=True):
     chain: tuple[str, ...] = ()
     """The URLs that redirected here, first one first. Set by the worker."""
     seed: bool = False
-    """Typed by the user, or a redirect of such a one: it permits its host key. Set by the worker."""
+    """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
+
+    def __repr__(self) -> str:
+        # It ends up in tracebacks and logs: no headers, no cookies, no password.
+        return f"<Request {self.method} {shown_url(self.url)}>"
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
@@ -68,20 +75,33 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     priority: int
     payload: bytes
     permits: bool = False
-    """A seed: its host key joins the scope and is trusted by the network guard."""
+    """A seed, or where one was redirected to: its host key joins the scope."""
+    trusts: bool = False
+    """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
 
 
 class Fingerprinter:
     """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
 
-    __slots__ = ("_keyed",)
+    __slots__ = ("_ignore_sessions", "_keyed")
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, *, ignore_sessions: bool = False) -> None:
+        """``ignore_sessions``: two URLs that differ in a session id are the same page."""
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
+        self._ignore_sessions = ignore_sessions
+
+    @classmethod
+    def of_job(cls, job: Job) -> Fingerprinter:
+        """As the job's settings have it, so that every process of it names a page alike."""
+        return cls(job.secret, ignore_sessions=job.spec.settings.get("traps") == "strict")
+
+    def identity(self, url: str) -> str:
+        """The form in which two URLs of one page are the same text."""
+        return canonical(without_session(url) if self._ignore_sessions else url)
 
     def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
         """64 bits over method, canonical URL and body."""
-        return self._hash(method.encode(), canonical(url).encode(), body)
+        return self._hash(method.encode(), self.identity(url).encode(), body)
 
     def request_id(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> RequestId:
         """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
@@ -90,14 +110,20 @@ class Fingerprinter:
             return fingerprint
         return self._hash(b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
 
-    def entry(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> Entry:
-        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``)."""
+    def entry(
+        self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
+    ) -> Entry:
+        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``).
+
+        ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
+        """
         return Entry(
             self.request_id(request, parent, place, filtered=filtered),
             host_key(request.url),
             request.priority,
             encode(request),
             request.seed,
+            request.seed and (trusts or not request.chain),
         )
 
     def _hash(self, *parts: bytes) -> RequestId:

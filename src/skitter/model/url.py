@@ -18,6 +18,7 @@ from skitter.errors import UrlError
 MAX_URL_CHARS = 4096
 """Longer URLs are not crawled: no honest page has them and traps do."""
 
+_PORT = re.compile(r":(\d+)$")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
@@ -116,6 +117,17 @@ def host_key(url: str) -> str:
     if at == -1:
         return url[:end]
     return url[: url.index("//") + 2] + url[at + 1 : end]
+
+
+def host_name(url: str) -> str:
+    """The host of an absolute URL without its port; IPv6 addresses keep their brackets."""
+    return _PORT.sub("", host_key(url).partition("//")[2])
+
+
+def port(url: str) -> int:
+    """The port of an absolute URL, also where it is left out."""
+    given = _PORT.search(host_key(url))
+    return int(given[1]) if given else 443 if url.startswith("https:") else 80
 
 
 def canonical(url: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.secrets import without_secrets
+
 logger = logging.getLogger("skitter.events")
 
 
@@ -61,7 +63,7 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """In words."""
-        return self.kind.sentence.format_map(_Fields(self.fields))
+        return without_secrets(self.kind.sentence.format_map(_Fields(self.fields)))
 
     @property
     def worker(self) -> str:
@@ -274,6 +276,16 @@ HOST_GIVEN_UP = _kind(
     host="the host key",
     error_class="why",
     strikes="how often in a row",
+)
+HOST_STOPPED = _kind(
+    "host.stopped",
+    Level.INFO,
+    "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
+    "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
+    worker="who brought the last page",
+    host="the host key",
+    rule="the setting that the budget comes from: max_pages_per_host or trap_pages",
+    pages="what it was spent on",
 )
 ROBOTS_READ = _kind(
     "robots.read",

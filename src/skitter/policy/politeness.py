@@ -7,12 +7,15 @@ frontier applies them inside the transaction that grants or commits.
 from __future__ import annotations
 
 from skitter.model.host import Host, Phase
+from skitter.policy.budgets import Budgets
 from skitter.settings import Politeness, Retry
 
 MAX_PAUSE_SECONDS = 86_400.0
 """No host is blocked for longer than a day at a time, whatever its Retry-After says."""
 MAX_RECONNECT_SECONDS = 3_600.0
 MAX_START_SECONDS = 2.0
+LAST_COPY_SECONDS = 3_600.0
+"""How long the last good copy of a robots.txt that cannot be read is believed, before it is tried again."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
 _LATENCY_WEIGHT = 0.2
@@ -33,22 +36,24 @@ def due_at(host: Host) -> float:
     return max(host.due, host.blocked_until)
 
 
-def phase_of(host: Host, now: float, politeness: Politeness) -> Phase:
+def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | None = None) -> Phase:
     """Where the host stands at this moment."""
     if host.given_up is not None:
         return Phase.GIVEN_UP
     if not host.waiting:
         return Phase.IDLE
-    if not has_room(host, politeness):
+    if not has_room(host, politeness, budgets):
         return Phase.FULL
     # As ``due_at`` says, without the call: this is asked five times for each page.
     return Phase.READY if host.due <= now and host.blocked_until <= now else Phase.WAITING
 
 
-def has_room(host: Host, politeness: Politeness) -> bool:
+def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None) -> bool:
     """One more request may be in flight. Where the delay goes by the latency, one page comes first, to know it."""
+    if host.given_up is not None or host.gate or (budgets is not None and not budgets.has_room(host)):
+        return False
     alone = politeness.target_concurrency is not None and not host.latency_seconds
-    return host.given_up is None and not host.gate and host.in_flight < (1 if alone else politeness.per_host)
+    return host.in_flight < (1 if alone else politeness.per_host)
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
@@ -126,6 +131,17 @@ def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
     if not _strike(host, now, leased_at, pause):
         return False
     host.strikes += 1
+    return True
+
+
+def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) -> bool:
+    """Its robots.txt could not be read once more. True: it has waited enough, and the last good copy governs.
+
+    That there was no file is a good copy too. Strikes and blocks stay: whether the host is down, its pages will tell.
+    """
+    if not host.robots_until or max(host.strikes, host.blocks) < retry.max_attempts:
+        return False
+    host.robots_until = now + min(politeness.robots_seconds, LAST_COPY_SECONDS)
     return True
 
 

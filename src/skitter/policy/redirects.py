@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skitter.errors import FetchError, UrlError
+from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.model.url import absolute, canonical, host_key
+from skitter.model.url import absolute, canonical, host_key, host_name, port
+from skitter.policy import network
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
@@ -15,8 +19,13 @@ _ABOUT_THE_BODY = frozenset(
 )
 
 
-def continuation(request: Request, status: int, location: str, max_redirects: int) -> tuple[Request, bool]:
+def continuation(
+    request: Request, status: int, location: str, max_redirects: int, identity_of: Callable[[str], str] = canonical
+) -> tuple[Request, bool]:
     """The next hop, and whether it is to be deduped. Raises FetchError (class ``redirect``) at the end of a chain.
+
+    ``identity_of``: by which the job tells pages apart; a site that redirects to put a session id into its URLs leads
+    back to the page that was asked for, where sessions are ignored.
 
     A hop is not deduped when the chain has been there before: many sites set a cookie and send the browser
     back. Nor is any when the chain began with a request that is not deduped by its URL alone (``dont_filter``,
@@ -31,8 +40,8 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     chain = (*request.chain, request.url)
     if len(chain) > max_redirects:
         raise FetchError("redirect", f"more than {max_redirects} redirects, the last one to {target}")
-    identity = canonical(target)
-    visits = sum(canonical(url) == identity for url in chain)
+    identity = identity_of(target)
+    visits = sum(identity_of(url) == identity for url in chain)
     if visits >= _VISITS:
         raise FetchError("redirect", f"redirects in a circle, back to {target}")
     unfiltered = request.dont_filter or request.method != "GET"
@@ -48,3 +57,17 @@ def continuation(request: Request, status: int, location: str, max_redirects: in
     if dropped and request.headers:
         changes["headers"] = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
     return request.replace(**changes), visits == 0 and not unfiltered
+
+
+def stays(page: Page, following: Request) -> bool:
+    """Whether a hop of a trusted request may be trusted as well.
+
+    Who types an address of their own network means that machine, and it may say that its pages are at another
+    port or behind TLS. A machine elsewhere may not say so of itself: its name can point inside a moment later.
+    """
+    return (
+        page.address != ""
+        and network.refused(page.address) is not None
+        and host_name(page.url) == host_name(following.url)
+        and network.refused_port(port(following.url)) is None
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from skitter.errors import UrlError
 from skitter.model.url import absolute, host_key
+from skitter.policy.traps import TrapRules
 
 _MAX_REMEMBERED = 10_000
 
@@ -14,15 +15,23 @@ class Scope:
     """The rules of one job, as one worker asks them.
 
     With ``domains``: those and their subdomains, on any port unless the domain names one. With ``by_seeds``:
-    the host keys that seeds have permitted so far (``permit``). With neither: everywhere.
+    the host keys that seeds have permitted so far (``permit``). With neither: everywhere. ``traps``: but not there.
     """
 
-    def __init__(self, *, domains: Iterable[str] = (), by_seeds: bool = False, max_depth: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        domains: Iterable[str] = (),
+        by_seeds: bool = False,
+        max_depth: int | None = None,
+        traps: TrapRules | None = None,
+    ) -> None:
         # One name instead of a list of them is an easy mistake with one possible meaning.
         self._domains = tuple(map(_as_authority, [domains] if isinstance(domains, str) else domains))
         self._by_seeds = by_seeds
         self._permitted: set[str] = set()
         self._max_depth = max_depth
+        self._traps = traps
         self._verdicts: dict[str, bool] = {}
 
     def permit(self, host_keys: Iterable[str]) -> None:
@@ -30,20 +39,24 @@ class Scope:
         self._permitted.update(host_keys)
 
     def rule_against(self, url: str, depth: int) -> str | None:
-        """``offsite`` or ``depth``; None: the link is to be followed."""
+        """``offsite``, ``depth``, or a rule of ``traps``; None: the link is to be followed."""
         if self._max_depth is not None and depth > self._max_depth:
             return "depth"
-        key = host_key(url)
+        if not self._is_permitted(host_key(url)):
+            return "offsite"
+        return None if self._traps is None else self._traps.rule_against(url, depth)
+
+    def _is_permitted(self, key: str) -> bool:
         if self._by_seeds:
-            return None if key in self._permitted else "offsite"
+            return key in self._permitted
         if not self._domains:
-            return None
+            return True
         inside = self._verdicts.get(key)
         if inside is None:
             if len(self._verdicts) >= _MAX_REMEMBERED:
                 self._verdicts.clear()
             inside = self._verdicts[key] = self._is_inside(key)
-        return None if inside else "offsite"
+        return inside
 
     def _is_inside(self, key: str) -> bool:
         authority = _authority(key)

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
+from skitter.model.visible import visible_json
 from skitter.sinks.disk import mapped, write_all
 from skitter.sinks.records import json_lines
 
@@ -36,6 +37,9 @@ class StdoutSink:
 
     def write(self, items: Sequence[Item]) -> bytes:
         lines = json_lines(items)
+        if self._stream.isatty():
+            # A pipe gets what the page had; somebody who looks gets it escaped, which means the same.
+            lines = visible_json(lines.decode()).encode()
         try:
             with mapped("standard output"):
                 _print(lines, self._stream)

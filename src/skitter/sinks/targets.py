@@ -33,6 +33,7 @@ SCHEMES = {
     "mariadb": "skitter.sinks.databases:mysql_sink",
     "mongodb": "skitter.sinks.databases:mongodb_sink",
     "mongodb+srv": "skitter.sinks.databases:mongodb_sink",
+    "mongodb+ring": "skitter.sinks.databases:mongodb_sink",
     "s3": "skitter.sinks.s3:s3_sink",
     "redis": "skitter.sinks.streams:redis_sink",
     "rediss": "skitter.sinks.streams:redis_sink",

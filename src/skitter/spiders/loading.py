@@ -87,15 +87,19 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
 def check_spider(spider: Spider) -> None:
     """What can be seen to be missing before anything runs: where to start, and what to do with a page."""
     kind = type(spider)
+    if isinstance(spider.sitemap_urls, str):
+        raise SpiderError(
+            f"sitemap_urls is one text, not a list: {kind.__name__}", hint='as in sitemap_urls = ["https://…"]'
+        )
     if kind.start is not Spider.start:
         return  # it says itself where it starts, and may name other callbacks
     if isinstance(spider.start_urls, str):
         raise SpiderError(
             f"start_urls is one text, not a list: {kind.__name__}", hint='as in start_urls = ["https://…"]'
         )
-    if not spider.start_urls:
+    if not spider.start_urls and not spider.sitemap_urls:
         raise SpiderError(
-            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, or a start method"
+            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, sitemap_urls or a start method"
         )
     if kind.parse is Spider.parse:
         raise SpiderError(

@@ -61,6 +61,7 @@ class ServedWeb:
     urls: tuple[str, ...]
     canary_url: str
     dead_url: str
+    trap_urls: tuple[str, ...]
     pid: int
     log_path: Path | None
 
@@ -99,6 +100,7 @@ def served(spec: WebSpec, log_path: str | Path | None = None) -> Iterator[Served
             urls=tuple(told["urls"]),
             canary_url=told["canary_url"],
             dead_url=told["dead_url"],
+            trap_urls=tuple(told["trap_urls"]),
             pid=process.pid,
             log_path=None if log_path is None else Path(log_path),
         )
@@ -126,7 +128,8 @@ async def _serve(spec: WebSpec, log_path: str | None, until_eof: bool) -> None:
 
         loop.add_reader(0, ended)
     async with SyntheticWeb(spec, log_path=log_path, keep_log=False) as web:
-        print(json.dumps({"urls": web.urls, "canary_url": web.canary_url, "dead_url": web.dead_url}), flush=True)
+        told = {"urls": web.urls, "canary_url": web.canary_url, "dead_url": web.dead_url, "trap_urls": web.trap_urls}
+        print(json.dumps(told), flush=True)
         await stopped.wait()
 
 

@@ -20,6 +20,7 @@ from skitter.testing.web_log import Hit, RequestLog
 from skitter.testing.web_pages import PageSpec, answer, robots
 from skitter.testing.web_render import Body, render
 from skitter.testing.web_spec import CANARY, WebSpec, bases_of
+from skitter.testing.web_traps import trap_page
 
 _CACHE_BYTES = 64 * 1024 * 1024
 _MAX_HEAD_BYTES = 65_536
@@ -47,6 +48,8 @@ class SyntheticWeb:
         """The root of each host, in order."""
         self.canary_url = ""
         self.dead_url = ""
+        self.trap_urls: tuple[str, ...] = ()
+        """The roots of the hosts without an end, as ``WebSpec.traps`` names them; their indexes follow the others'."""
         self._log = RequestLog(None if log_path is None else Path(log_path), keep=keep_log)
         self._in_flight: dict[int, int] = {}
         self._everywhere = 0
@@ -79,6 +82,8 @@ class SyntheticWeb:
             # Bound and not listening: connecting is refused, and nobody else can take the port meanwhile.
             self._dead_socket = self._bound(spec.hosts + 1)
             self.dead_url = _url(self._dead_socket)
+        first = spec.hosts + 2
+        self.trap_urls = tuple([await self._listen(first + n, first + n) for n in range(len(spec.traps))])
         self._bases = bases_of(self.urls, self.canary_url, self.dead_url)
 
     async def _listen(self, host: int, place: int) -> str:
@@ -147,6 +152,9 @@ class SyntheticWeb:
         path = target.decode("latin-1")
         if host == CANARY:
             return _wire(404 if path == "/robots.txt" else 200, Body(b"<title>canary</title>\n", _HTML), None)
+        if host >= self.spec.hosts:
+            made = trap_page(self.spec.traps[host - self.spec.hosts - 2], path)
+            return _wire(200 if made else 404, Body((made or "").encode(), _HTML), None)
         if path == "/robots.txt":
             text = robots(self.spec, host)
             if text is None:

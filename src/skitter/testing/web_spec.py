@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from skitter.testing.web_traps import KINDS
+
 CANARY = -1
 """Host index of the canary: a server that a well-guarded crawl never touches."""
 DEAD = -2
@@ -98,10 +100,14 @@ class WebSpec:
     """Each host has a link and a redirect to a closed port."""
     canary: bool = False
     """Each host has a link and a redirect to a server that no seed permits."""
+    traps: tuple[str, ...] = ()
+    """A host without an end for each of these kinds (``web_traps.KINDS``), which no page of the others links to."""
     base_port: int = 0
     """Host i listens on base_port + i; 0 takes free ports."""
 
     def __post_init__(self) -> None:
+        if unknown := set(self.traps) - set(KINDS):
+            raise ValueError(f"no kind of trap: {', '.join(sorted(unknown))}")
         if self.hosts < 1 or self.pages_per_host < 1:
             raise ValueError("a web needs at least one host and one page per host")
 

@@ -18,6 +18,7 @@ from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.request import Request
+from skitter.model.secrets import concealed
 from skitter.worker.harvest import Harvest
 from skitter.worker.item_functions import ItemFunctions, is_drop
 
@@ -34,11 +35,18 @@ class Callbacks:
     """Runs callbacks for one worker."""
 
     def __init__(
-        self, *, callback_seconds: float, commit_part: CommitPart, item_functions: ItemFunctions | None = None
+        self,
+        *,
+        callback_seconds: float,
+        commit_part: CommitPart,
+        item_functions: ItemFunctions | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
+        """``secrets`` of the spider must not be seen in its tracebacks."""
         self._callback_seconds = callback_seconds
         self._commit_part = commit_part
         self._item_functions = item_functions
+        self._secrets = list(secrets)
 
     async def call(
         self, lease: Lease, harvest: Harvest, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
@@ -55,8 +63,12 @@ class Callbacks:
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
-            return described(error)
+            return self.described(error)
         return ""
+
+    def described(self, error: BaseException) -> str:
+        """The traceback, from where the spider's own code begins, without secrets."""
+        return concealed(_traceback(error), self._secrets)
 
     async def send_part(self, lease: Lease, harvest: Harvest) -> None:
         """Commit what was harvested so far, ahead of the rest. Raises LeaseLostError when that is refused."""
@@ -129,8 +141,7 @@ def is_of_the_callback(error: BaseException) -> bool:
     return isinstance(error, (Exception, SystemExit)) and not isinstance(error, (LeaseLostError, FrontierError))
 
 
-def described(error: BaseException) -> str:
-    """The traceback, from where the spider's own code begins."""
+def _traceback(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next

@@ -12,10 +12,13 @@ from skitter.extract.rejects import encode_reject
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request
+from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known import KnownUrls
+from skitter.worker.wishes import Wishes
 
 log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
@@ -68,6 +71,7 @@ class Harvest:
         "_parent",
         "_place",
         "_rules",
+        "_wishes",
         "is_large",
         "items",
         "links",
@@ -75,14 +79,27 @@ class Harvest:
         "urls",
     )
 
-    def __init__(self, rules: Rules, parent: int, origin: Request | None, *, in_parts: bool = True) -> None:
-        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead."""
+    def __init__(
+        self,
+        rules: Rules,
+        parent: int,
+        origin: Request | None,
+        *,
+        in_parts: bool = True,
+        wishes: Wishes | None = None,
+    ) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead.
+
+        ``wishes``: what the page asks for and the job obeys; None: nothing.
+        """
         self._rules = rules
+        self._wishes = wishes
         self._parent = parent
         self._origin = origin
         self._in_parts = in_parts
         self._is_seeding = origin is None
-        self._depth = 0 if origin is None else origin.depth + 1
+        # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
+        self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
         self._ahead = 0
         self._here: set[str] = set()
@@ -120,6 +137,9 @@ class Harvest:
         elif isinstance(output, Links):
             self._take_links(output)
         elif is_item(output):
+            if self._wishes is not None and (rule := self._wishes.against_items) is not None:
+                self.tally[f"withheld:{rule}"] += 1
+                return
             try:
                 self._add_item(encode_item(output))
             except ItemError as error:
@@ -129,7 +149,7 @@ class Harvest:
 
     def reject(self, item: Any, reason: str) -> None:
         """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
-        self._add_item(encode_reject(item, reason, self._origin.url if self._origin else ""))
+        self._add_item(encode_reject(item, reason, shown_url(self._origin.url) if self._origin else ""))
         self.tally["rejected"] += 1
 
     def drop(self, reason: str) -> None:
@@ -146,7 +166,7 @@ class Harvest:
             self.tally["duplicates"] += len(urls) - len(new)
             # Each counts as one place, known or not (see ``_take_request``).
             self._place += len(urls) - len(new)
-        origin = self._origin.url if self._origin else None
+        origin = shown_url(self._origin.url) if self._origin else None
         for url in new:
             # As ``_take_request`` does it, without asking what cannot be: they are plain, absolute and unknown.
             self._place += 1
@@ -155,6 +175,12 @@ class Harvest:
             elif not self._is_outside(url):
                 request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
                 self._add(request, plain=True)
+
+    def take_original(self, url: str) -> None:
+        """The page that this one is a duplicate of: it is treated in the same way, whatever the links here are."""
+        assert self._origin is not None
+        self._wishes = None
+        self._take_request(self._origin.replace(url=url, headers={}, cookies={}, dont_filter=False))
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -186,7 +212,7 @@ class Harvest:
             errback=rules.name_of(request.errback),
             body=_as_bytes(request.body),
             depth=self._depth,
-            referrer=origin.url if origin else None,
+            referrer=shown_url(origin.url) if origin else None,
             chain=(),
             seed=self._is_seeding,
         )
@@ -194,6 +220,9 @@ class Harvest:
 
     def _is_outside(self, url: str) -> bool:
         rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None and self._wishes is not None:
+            # Not remembered: on another page the same link may be one to follow.
+            rule = self._wishes.against_link(url)
         if rule is None:
             return False
         self.tally[f"outside:{rule}"] += 1

@@ -21,6 +21,7 @@ import msgspec
 from skitter.errors import FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
+from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
@@ -29,9 +30,11 @@ from skitter.model.worker import Doing, WorkerCard
 from skitter.observe import events
 from skitter.policy.asking import pause_seconds
 from skitter.policy.scope import Scope
+from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import is_robots
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
@@ -48,6 +51,9 @@ FLUSH_SECONDS: Final = 0.05
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
 wire: on a machine with too much to do that was up to 47 ms."""
+SLOW_SLOTS: Final = 7
+"""Slots that slow servers may hold, for each that ``concurrency`` grants beyond the first: one means one."""
+SLOW_LOOK_SECONDS: Final = 0.1
 CANCEL_SECONDS: Final = 2.0
 """A callback that was cancelled has this long to clean up; then it is left behind."""
 _ENDED = (State.FINISHED, State.STOPPED)
@@ -83,6 +89,7 @@ class Worker:
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
+        self._fetcher = fetcher
         self._settings = settings
         self._stay = stay
         self._run = job.run
@@ -91,17 +98,26 @@ class Worker:
         self._handover = Handover(worker_id, source, known, archive)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""
-        self._scope = Scope(domains=spider.allowed_domains, by_seeds=by_seeds, max_depth=settings.limits.max_depth)
-        rules = Rules(spider=spider, fingerprinter=Fingerprinter(job.secret), scope=self._scope, known=known)
+        self._scope = Scope(
+            domains=spider.allowed_domains,
+            by_seeds=by_seeds,
+            max_depth=settings.limits.max_depth,
+            traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
+        )
+        rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds
         self._item_functions = item_functions_of(spider, settings.items.item_functions, callback_seconds)
         callbacks = Callbacks(
-            callback_seconds=callback_seconds, commit_part=self._commit_part, item_functions=self._item_functions
+            callback_seconds=callback_seconds,
+            commit_part=self._commit_part,
+            secrets=secrets.of_arguments(job.spec.arguments),
+            item_functions=self._item_functions,
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
+        self._slow = 0
         self._wake = asyncio.Event()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._ask_at = 0.0
@@ -190,7 +206,7 @@ class Worker:
         if self._failure is not None:
             raise self._failure
         batch = await self._collect()
-        want = max(0, self._settings.run.concurrency - len(self._tasks))
+        want = self._free_slots()
         asked_at = time.monotonic()
         grant: Grant | None = None
         if batch:
@@ -208,6 +224,15 @@ class Worker:
             # A start() may go on for hours; it will be run again.
             self._give_up_seeding()
 
+    def _free_slots(self) -> int:
+        """How many requests more may be in flight. Those that wait for slow servers hold up the others only so far.
+
+        Without it a few hosts that accept and say nothing would have every slot, until their deadline.
+        """
+        concurrency = self._settings.run.concurrency
+        self._slow = min(self._fetcher.slow(), SLOW_SLOTS * (concurrency - 1))
+        return max(0, concurrency - (len(self._tasks) - self._slow))
+
     def _tell(self, grant: Grant) -> None:
         for lost, count in grant.recovered:
             events.tell(events.LEASES_RECOVERED(worker=self.id, lost=lost, leases=count))
@@ -218,8 +243,8 @@ class Worker:
     async def _rest(self) -> None:
         """Until there is something to commit, or it is time to ask again."""
         if not self._wake.is_set() and not self._is_over():
-            timeout = None
-            if len(self._tasks) < self._settings.run.concurrency:
+            timeout: float | None = SLOW_LOOK_SECONDS
+            if self._free_slots():
                 timeout = max(0.0, self._ask_at - time.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
@@ -310,10 +335,12 @@ class Worker:
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, start_by), []
         request = lease.request
-        if not self._gatekeeper.allows(lease, request.url):
+        if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
-                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
+                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
+        if is_robots(request) and (page := await self._gatekeeper.copy_of(lease)) is not None:
+            return await self._visitor.read(lease, request, page)
         return await self._visitor.visit(lease, request, start_by)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
@@ -342,9 +369,9 @@ class Worker:
             self._handover.outcomes.append((outcome, []))
 
     def _nudge(self) -> None:
-        """Wake the loop when as much is waiting as is under way, or soon."""
+        """Wake the loop when as much is waiting as is under way (slow ones apart), or soon."""
         waiting = self._handover.waiting
-        if waiting >= FLUSH_OUTCOMES or waiting >= len(self._tasks):
+        if waiting >= FLUSH_OUTCOMES or waiting >= len(self._tasks) - self._slow:
             self._wake.set()
         elif self._flush_timer is None and waiting:
             self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._wake.set)

@@ -41,6 +41,8 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
 
 
 def _of_host(worker: str, trouble: HostTrouble) -> events.Event:
+    if trouble.rule:
+        return events.HOST_STOPPED(worker=worker, host=trouble.key, rule=trouble.rule, pages=trouble.pages)
     shared = {"worker": worker, "host": trouble.key, "error_class": trouble.error_class, "strikes": trouble.strikes}
     if trouble.given_up:
         return events.HOST_GIVEN_UP(**shared)

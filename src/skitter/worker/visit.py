@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
+from skitter.agent import product_token
 from skitter.errors import FetchError
 from skitter.extract.response import Response
+from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model import secrets
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.url import Joins
 from skitter.policy import retry
-from skitter.policy.redirects import REDIRECT_STATUSES, continuation
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.signs import Signs
+from skitter.worker.wishes import Wishes
 
 
 class Failure:
@@ -31,6 +39,12 @@ class Failure:
         self.error_class = error_class
         self.message = message
         self.response = response
+
+
+def _concealed(error: str, request: Request, page: Page | None) -> str:
+    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+    known = secrets.of_request(request.url, request.headers, request.cookies)
+    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
 
 
 class Visitor:
@@ -52,9 +66,16 @@ class Visitor:
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
+        self._signs = Signs() if settings.traps.traps == "strict" else None
+        self._product = product_token(settings.fetch.agent).lower()
+        politeness = settings.politeness
+        self._obeys_pages = (
+            politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
+        )
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        is_sitemap = request.callback == SITEMAP_CALLBACK
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -65,6 +86,8 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
+                    # The protocol's limit; one byte more tells that there is more.
+                    truncate_bytes=MAX_SITEMAP_BYTES + 1 if is_sitemap else None,
                 )
             )
         except FetchError as error:
@@ -84,26 +107,46 @@ class Visitor:
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
 
+    async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a page that is at hand: no network is touched."""
+        outcome, urls = await self._done(lease, request, page)
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
+
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request, self._joins)
+        response = Response(page, request, self._joins, self._product)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
             return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
-        harvest = Harvest(self._rules, lease.id, request)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
+        harvest = Harvest(self._rules, lease.id, request, wishes=wishes)
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
+            error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
+            problem = _concealed(problem, request, page)
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
+        if wishes is not None and (original := wishes.original) is not None:
+            harvest.take_original(original)
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
-        return self._harvested(self._outcome(lease, page, Ending.DONE), harvest)
+        outcome = self._outcome(lease, page, Ending.DONE)
+        if self._signs is not None and outcome.news is not None:
+            outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
+        return self._harvested(outcome, harvest)
 
     async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
         try:
-            following, filtered = continuation(request, page.status, location, self._settings.fetch.max_redirects)
+            following, filtered = continuation(
+                request,
+                page.status,
+                location,
+                self._settings.fetch.max_redirects,
+                self._rules.fingerprinter.identity,
+            )
         except FetchError as error:
             return await self._fail(lease, request, page, error.kind, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
@@ -111,7 +154,8 @@ class Visitor:
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
-            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+            trusts = lease.trusted and stays(page, following)
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
         return outcome, []
 
     async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
@@ -130,9 +174,13 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.kind, str(error)
+        kind, message = error.kind, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if kind == "proxy":
+            # Neither the page's fault nor its host's: it waits, and spends no attempt.
+            news = HostNews(blocked=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_KINDS:
             news = HostNews(unreachable=True)
             if request.errback is None or not self._is_last(lease):
@@ -151,6 +199,7 @@ class Visitor:
         self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
     ) -> tuple[Outcome, list[str]]:
         """Dead for good: the errback, if there is one, has the last word."""
+        message = _concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
         if request.errback is None:
             return outcome, []
@@ -164,11 +213,15 @@ class Visitor:
         else:
             problem = await self._callbacks.call(lease, harvest, errback, failure, {})
         if problem:
-            outcome.error = f"{message}\nand its errback failed:\n{problem}"
+            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
             return outcome, []
         return self._harvested(outcome, harvest)
 
     # ---- small change
+
+    def _obeys(self, request: Request) -> bool:
+        """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
+        return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
     def _is_last(self, lease: Lease) -> bool:
         return lease.attempts + 1 >= self._settings.retry.max_attempts

@@ -84,7 +84,7 @@ def _put(jar: CookieJar, host: str, names: range) -> None:
 
 def _fill(jar: CookieJar, host: str, names: range) -> None:
     _put(jar, host, names)
-    jar.received(host, len(names))
+    jar.received(host, len(names), 20 * len(names))
 
 
 def test_a_full_jar_forgets_the_hosts_heard_of_longest_ago() -> None:
@@ -111,6 +111,48 @@ def test_http_only_cookies_survive_a_cut() -> None:
     jar = CookieJar(max_cookies=4)
     jar._keeper.setopt(pycurl.COOKIELIST, "#HttpOnly_a.example.com\tFALSE\t/\tTRUE\t0\tsession\t1")
     _put(jar, "b.example.com", range(10))
-    jar.received("a.example.com", 2)
+    jar.received("a.example.com", 2, 40)
     assert len(jar.lines()) == 2
     assert "#HttpOnly_a.example.com\tFALSE\t/\tTRUE\t0\tsession\t1" in jar.lines()
+
+
+def test_large_cookies_are_bounded_by_their_bytes() -> None:
+    jar = CookieJar(max_bytes=100_000)
+    _fill(jar, "first.example.com", range(3))
+    for host in range(100):
+        for number in range(10):
+            jar._keeper.setopt(pycurl.COOKIELIST, f"h{host}.example.com\tFALSE\t/\tFALSE\t0\tn{number}\t{'z' * 4_000}")
+        jar.received(f"h{host}.example.com", 10, 40_000)
+        assert sum(map(len, jar.lines())) <= 150_000
+    assert jar.lines()
+
+
+def test_hosts_whose_cookies_are_gone_at_once_are_forgotten() -> None:
+    jar = CookieJar(max_cookies=40)
+    for number in range(1_000):
+        jar.received(f"h{number}.example.com", 1, 50)
+    assert len(jar._recent) <= 60
+
+
+async def test_a_cookie_bomb_is_cut_to_what_is_sensible(serve: Any, client: Any) -> None:
+    bombs = [f"Set-Cookie: n{number}={'z' * 4_000}; Path=/" for number in range(60)]
+    many = [f"Set-Cookie: m{number}=1; Path=/" for number in range(3_000)]
+    huge = f"Set-Cookie: huge={'z' * 90_000}; Path=/"
+    site = await serve(serve.answer(b"", *bombs))
+    for answer in (serve.answer(b"", *many), serve.answer(b"", huge), serve.answer(b"", "Set-Cookie: s=1; Path=/")):
+        await client.get(site.url())
+        site.behaviour = serve.says(answer)
+    await client.get(site.url())
+    await client.get(site.url())
+    assert max(len(sent or "") for sent in _cookies(site)) < 10_000
+    assert len(client.fetcher._jar.lines()) <= 150
+    assert sum(map(len, client.fetcher._jar.lines())) < 300_000
+
+
+async def test_a_jar_does_not_grow_with_the_hosts_of_a_crawl(serve: Any, make_client: Any) -> None:
+    site = await serve(serve.answer(b"", *[f"Set-Cookie: n{number}={'z' * 1_000}" for number in range(20)]))
+    client = make_client()
+    client.fetcher._jar._max_bytes = 200_000
+    for number in range(60):
+        await client.get(site.url(host=f"h{number}.localhost"))
+    assert sum(map(len, client.fetcher._jar.lines())) <= 300_000

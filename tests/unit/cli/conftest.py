@@ -144,6 +144,7 @@ def make_report() -> Callable[..., Report]:
     return report
 
 
+RULE = "robots.txt line 2: Disallow: /private (group: *)"
 SEED = "http://a.example/"
 LINKS = ["done", "missing", "broken", "private", "waiting"]
 TRACEBACK = (
@@ -180,7 +181,7 @@ async def _crawl(frontier: Frontier) -> None:
         SEED + "done": {"ending": Ending.DONE, "status": 200},
         SEED + "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
         SEED + "broken": {"ending": Ending.DEAD, "status": 200, "error_class": "callback", "error": TRACEBACK},
-        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt"},
+        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": RULE},
     }
     robots = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
     while len(endings) > 0:

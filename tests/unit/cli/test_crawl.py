@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from skitter.settings import Run
 from skitter.sinks.targets import parse_target
 
 URL = "https://a.example/"
@@ -142,7 +143,9 @@ def test_a_worker_has_only_settings_of_its_own(skitter, fake_app, job, folder, m
     assert skitter("worker", "--job", job, "--concurrency", 7, "-q").code == 0
     (told,) = fake_app.told
     assert (told["frontier"], told["job"], told["spider"], told["stay"]) == ("sqlite:.skitter/books.db", job, "", False)
-    assert told["settings_overrides"] == {"workers": 1, "concurrency": 7, "shutdown_seconds": 3.0}
+    own = told["settings_overrides"]
+    assert (own["workers"], own["concurrency"], own["shutdown_seconds"]) == (1, 7, 3.0)
+    assert set(own) == set(Run.__struct_fields__)
     said = skitter("worker", "--job", job, "--set", "timeout_seconds=5")
     assert said.code == 2
     assert "belongs to the whole job" in said.err

@@ -131,6 +131,11 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
     assert "hunter2" not in str(told)
 
 
+def test_a_host_that_has_had_its_pages_is_shown_with_the_setting(make_report) -> None:
+    stopped = msgspec.structs.replace(host("http://a.example", 5), pages=1500, stopped_by="trap_pages")
+    assert lines_with("stopped after 1,500 pages (trap_pages)", make_report(hosts=[stopped]))
+
+
 def test_a_host_that_waits_for_its_address_says_so(make_report) -> None:
     waits = msgspec.structs.replace(host("https://one.example", 5), address="192.0.2.1", address_full=True)
     (line,) = lines_with("one.example", msgspec.structs.replace(make_report(), crowded=[waits]))

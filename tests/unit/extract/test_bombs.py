@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
 import pytest
 
-from skitter.extract.bombs import MAX_DEPTH, defused
+from skitter.extract.bombs import defused
+from skitter.extract.outline import MAX_DEPTH
 from skitter.extract.response import Response
 
 Respond = Callable[..., Response]
@@ -18,6 +20,25 @@ BOMBS = {
     "deep lists": b"<ul><li>" * 200_000,
     "open formatting": b"".join(b"<p><font size=%d>" % n for n in range(20_000)),
     "words as attributes": b"if a <b then " + b" ".join(b"word%d" % n for n in range(200_000)),
+    # Made to hide.
+    "closed by what closes nothing": b"<div></x>" * 200_000,
+    "closed in a comment": b"<div><!--</div>-->" * 100_000,
+    "closed in a value": b"<div a='>' b='</div>'>" * 100_000,
+    "closed in a script": b"<div><script></div></script>" * 100_000,
+    "closed behind a wall": b"".join(b"<b x=%d><object></b></object><p>x" % n for n in range(50_000)),
+    "self-closing, it seems": b"<div/>" * 200_000,
+    "among honest markup": b"<p>some <a href=/y>text</a> and more</p><div>" * 50_000,
+    "attributes that look like tags": b"<p " + b"".join(b'a%d="<p></p>" ' % n for n in range(200_000)),
+    "attributes of one body": b"".join(b"<body a%d>" % n for n in range(100_000)),
+    "attributes of an end tag": b"</p " + b" ".join(b"a%d" % n for n in range(200_000)),
+    "attributes of a script": b"<script " + b" ".join(b"a%d" % n for n in range(200_000)),
+    "names": b"".join(b"<t%d></t%d>" % (n, n) for n in range(200_000)),
+    "names of attributes": b"".join(b"<p a%d>" % n for n in range(200_000)),
+    "ends of formatting": b"".join(b"<b x=%d>" % n for n in range(2000)) + b"<div>" * 200 + b"</b>" * 100_000,
+    "foreign": b"<svg><foreignObject>" * 100_000,
+    "templates": b"<template>" * 200_000,
+    "options with something in them": b"<optgroup><i a='>'>" * 50_000,
+    "annotations without their base": b"<rt><i x=1>" * 100_000,
 }
 
 
@@ -43,6 +64,8 @@ HONEST = {
     "balanced": b"<div><p><b>x</b></p></div>" * 20_000,
     "a large attribute": b"<div data-state='" + b'{"a": [1, 2, 3], "b": "c d"} ' * 20_000 + b"'>x</div>",
     "a large script": b"<script>" + b"var a = 1; if (a) { b = c; } " * 20_000 + b"</script>",
+    "options": b"<select>" + b"<option value=1>one\n" * 20_000 + b"</select>",
+    "groups of options": (b"<select>" + b"<optgroup><option>a<option>b" * 20 + b"</select>") * 500,
     "text": b"nothing but words " * 20_000,
     "nested as deep as allowed": b"<div>" * (MAX_DEPTH - 1),
 }
@@ -53,6 +76,20 @@ def test_an_honest_page_is_not_cut(body: bytes) -> None:
     assert defused(b"<html><body>" + body) == b"<html><body>" + body
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_wherever_the_windows_lie(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bomb is seen, and no honest page is cut."""
+    monkeypatch.setattr("skitter.extract.bombs._random", random.Random(seed))
+    for name, bomb in BOMBS.items():
+        assert len(defused(bomb)) < len(bomb), name
+    for name, body in HONEST.items():
+        assert defused(body) is body, name
+
+
+def test_nulls_are_dropped() -> None:
+    assert defused(b"<p>a\0b\0" * 10) == b"<p>ab" * 10
+
+
 def test_a_small_page_is_not_looked_at() -> None:
-    body = b"<div>" * 1000
+    body = b"<div>" * 3000
     assert defused(body) is body

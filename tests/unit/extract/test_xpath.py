@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -67,3 +68,33 @@ class TestWithParsel:
         for target in (respond(PAGE), respond(PAGE).css("li")[0]):
             with pytest.raises(SelectorError, match="//a\\["):
                 target.xpath("//a[")
+
+    @pytest.mark.parametrize(
+        "bomb",
+        [
+            "<div>" * 500_000,
+            "<div></x>" * 200_000,
+            "<p " + " ".join(f"a{number}" for number in range(200_000)) + ">",
+            "".join(f"<p><font size={number}>x" for number in range(20_000)),
+        ],
+    )
+    def test_a_bomb_is_cut_and_what_stands_before_it_is_found(self, respond: Respond, bomb: str) -> None:
+        started = time.process_time()
+        response = respond("<title>t</title><a href=/x>x</a>" + bomb)
+        assert response.xpath("//title/text()").get() == "t"
+        assert response.xpath("//a/@href").get() == "/x"
+        assert time.process_time() - started < 10
+
+    def test_entities_of_xml_do_not_multiply(self, respond: Respond) -> None:
+        entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 12))
+        page = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "ha">{entities}]><x><y>1</y>&e11;</x>'
+        response = respond(page, "text/xml")
+        assert len("".join(response.xpath("//text()").getall())) < 10_000
+
+    def test_no_file_is_read_for_an_entity(self, respond: Respond) -> None:
+        page = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>&e;</x>'
+        assert "root:" not in "".join(respond(page, "text/xml").xpath("//text()").getall())
+
+    def test_deep_xml_is_cut(self, respond: Respond) -> None:
+        response = respond("<a>" * 200_000, "text/xml")
+        assert len(response.xpath("//a")) < 10_000

@@ -35,6 +35,7 @@ class Answers:
         self.answers: dict[str, Any] = {}
         self.requests: list[FetchRequest] = []
         self.in_flight = 0
+        self.slow_ones = 0
 
     @property
     def paths(self) -> list[str]:
@@ -65,6 +66,9 @@ class Answers:
             seconds=0.25,
             wire_bytes=len(body),
         )
+
+    def slow(self) -> int:
+        return self.slow_ones
 
     async def close(self) -> None:
         pass

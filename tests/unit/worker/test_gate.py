@@ -139,6 +139,20 @@ async def test_a_host_behind_the_network_guard_is_not_down(crawl: Any) -> None:
     assert await crawl.places() == {"excluded": 1}
 
 
+async def test_a_proxy_that_fails_is_not_held_against_the_host(crawl: Any) -> None:
+    await begin(crawl, "/1", max_attempts=1)
+    crawl.fetcher.answers["/robots.txt"] = FetchError("proxy", "it is down")
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    for count in range(1, 5):
+        await crawl.until(lambda count=count: len(crawl.fetcher.requests) == count and not worker.held)
+        if count == 4:
+            del crawl.fetcher.answers["/robots.txt"]
+        await crawl.elapse(100_000)
+    await running
+    assert await crawl.places() == {"done": 1}
+
+
 async def test_crawl_delay_is_obeyed(crawl: Any) -> None:
     await begin(crawl, "/1", "/2")
     crawl.fetcher.answers["/robots.txt"] = (200, {}, RULES)

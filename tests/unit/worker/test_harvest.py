@@ -12,8 +12,10 @@ import pytest
 from skitter.errors import ItemError
 from skitter.extract.items import decode_item
 from skitter.model.lease import Lease, Work
-from skitter.model.request import Fingerprinter, Request, decode
+from skitter.model.request import Fingerprinter, Links, Request, decode
 from skitter.policy.scope import Scope
+from skitter.policy.traps import TrapRules
+from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker import harvest as module
 from skitter.worker.harvest import Harvest, Rules
@@ -212,3 +214,12 @@ def test_memory_does_not_grow_with_the_parts(monkeypatch: pytest.MonkeyPatch) ->
         if taken.is_large:
             taken.take_part(LEASE)
         assert len(taken._here) <= 10
+
+
+def test_links_into_a_trap_are_counted_by_rule_and_are_not_taken() -> None:
+    endless = "http://a.example/" + "a/" * 11
+    by = rules(traps=TrapRules(Settings().traps, 2026))
+    taken = harvest(Request(endless), Links([endless, "http://a.example/b"]), by=by)
+    assert [request.url for request in requests(taken)] == ["http://a.example/b"]
+    assert taken.tally == {"outside:trap_repeats": 2}
+    assert requests(harvest(Request(endless), by=by, origin=None)) != [], "what the user typed is always taken"

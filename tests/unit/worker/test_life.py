@@ -86,6 +86,45 @@ async def test_there_are_never_more_in_flight_than_slots(crawl: Any) -> None:
     assert max(seen) == 7
 
 
+async def test_slow_ones_stand_aside_for_the_others(crawl: Any) -> None:
+    await crawl.begin(Follow(), concurrency=8)
+    slow = Slow()
+
+    async def wait(request: Any) -> Any:
+        crawl.fetcher.slow_ones += 1
+        return await slow(request)
+
+    crawl.fetcher.answers["/0"] = (
+        200,
+        {},
+        b"".join(b"<a href=/slow%d>x</a>" % number for number in range(8)) + (b"<a href=/good>x</a>"),
+    )
+    crawl.fetcher.answers |= {f"/slow{number}": wait for number in range(8)}
+    crawl.fetcher.answers["/good"] = good = Slow()
+    good.go_on.set()
+    running = crawl.start(crawl.worker())
+    await good.asked.wait()
+    slow.go_on.set()
+    crawl.fetcher.slow_ones = 0
+    assert await running is State.FINISHED
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (2, 9), (8, 57)])
+async def test_slow_ones_have_an_end_too(concurrency: int, most: int, crawl: Any) -> None:
+    await crawl.begin(Follow(), concurrency=concurrency)
+    slow = Slow()
+    crawl.fetcher.slow_ones = 1_000
+    crawl.fetcher.answers["/0"] = 200, {}, b"".join(b"<a href=/slow%d>x</a>" % number for number in range(100))
+    crawl.fetcher.answers |= {f"/slow{number}": slow for number in range(100)}
+    running = crawl.start(crawl.worker())
+    await crawl.until(lambda: crawl.fetcher.in_flight >= most)
+    await asyncio.sleep(3 * module.SLOW_LOOK_SECONDS)
+    assert crawl.fetcher.in_flight == most
+    slow.go_on.set()
+    crawl.fetcher.slow_ones = 0
+    assert await running is State.FINISHED
+
+
 async def test_an_idle_worker_does_not_spin(crawl: Any) -> None:
     await crawl.begin(Follow())
     slow = crawl.fetcher.answers["/0"] = Slow()

@@ -81,3 +81,12 @@ async def test_batches_are_not_counted_where_nobody_listens(
     with caplog.at_level(logging.INFO, logger=events.logger.name):
         await crawl.run()
     assert made == []
+
+
+async def test_a_host_that_has_had_its_pages_is_told_once(crawl: Any, heard: Any) -> None:
+    await crawl.begin(Follow(), max_pages_per_host=2)
+    links = b"".join(b"<a href=/%d></a>" % number for number in range(9))
+    crawl.fetcher.answers |= {f"/{number}": (200, {}, links) for number in range(9)}
+    await crawl.run()
+    (stopped,) = heard("host.stopped")
+    assert (stopped["host"], stopped["rule"], stopped["pages"]) == ("http://a.example", "max_pages_per_host", 2)

@@ -15,6 +15,7 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Fingerprinter, Request, decode, encode
 from skitter.policy.scope import Scope
+from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker import harvest as harvest_module
@@ -31,11 +32,13 @@ LEASED_AT = 1_700_000_000.0
 class Desk:
     """A Visitor whose fetcher gives one answer, and whose parts are kept."""
 
-    def __init__(self, answers: Any, spider: Spider, scope: Scope | None = None, **values: Any) -> None:
+    def __init__(
+        self, answers: Any, spider: Spider, scope: Scope | None = None, *, ignore_sessions: bool = False, **values: Any
+    ) -> None:
         self.settings = Settings.from_layers([("test", values)])
         self.parts: list[Outcome] = []
         self.refuse_part = 0
-        self.fingerprinter = Fingerprinter(b"secret")
+        self.fingerprinter = Fingerprinter(b"secret", ignore_sessions=ignore_sessions)
         self._visitor = Visitor(
             rules=Rules(spider=spider, fingerprinter=self.fingerprinter, scope=scope or Scope(), known=KnownUrls(100)),
             fetcher=answers,
@@ -162,6 +165,36 @@ async def test_a_redirect_out_of_the_scope_is_not_followed_unless_a_seed_led_the
     assert entry.permits
 
 
+async def test_a_redirect_into_a_trap_is_not_followed(answers: Any) -> None:
+    answers.answers["/page"] = (302, {"Location": "/" + "a/" * 20}, b"")
+    desk = Desk(answers, Spider(), Scope(traps=TrapRules(Settings().traps, 2026)))
+    outcome = await desk.visit()
+    assert (outcome.ending, outcome.links, outcome.tally["outside:trap_repeats"]) == (Ending.REDIRECTED, [], 1)
+
+
+async def test_a_redirect_that_adds_a_session_id_is_followed_once(answers: Any) -> None:
+    """Where sessions are ignored it leads back to the page that was asked for; left out, the page would be lost."""
+    answers.answers["/page"] = (302, {"Location": "/page;jsessionid=1f2e"}, b"")
+    desk = Desk(answers, Spider(), ignore_sessions=True, traps="strict")
+    (entry,) = (await desk.visit()).links
+    assert entry.id != desk.fingerprinter.fingerprint("GET", PAGE), "it is not taken for one that was seen"
+    outcome = await desk.visit(chain=(PAGE, PAGE + ";jsessionid=0"))
+    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, "redirect")
+
+
+async def test_pages_are_judged_only_where_traps_are_looked_for(answers: Any) -> None:
+    html = (200, {"Content-Type": "text/html"}, b"<p>the same words</p>")
+    answers.answers |= {"/page": html, "/other": html}
+    for traps, expected in (("strict", [False, True]), ("normal", [None, None]), ("off", [None, None])):
+        desk = Desk(answers, Reader(), traps=traps)
+        signs = []
+        for path in ("/page", "/other"):
+            news = (await desk.visit("http://a.example" + path)).news
+            assert news is not None
+            signs.append(news.sign)
+        assert signs == expected
+
+
 async def test_a_redirect_that_leads_nowhere_is_dead(answers: Any) -> None:
     desk = Desk(answers, Spider(), max_redirects=1)
     answers.answers |= {
@@ -271,7 +304,20 @@ async def test_a_host_that_cannot_be_reached_is_the_hosts_news(answers: Any, kin
     assert outcome.news == HostNews(unreachable=True)
 
 
-@pytest.mark.parametrize("kind", ["timeout", "protocol"])
+async def test_a_proxy_that_fails_costs_no_attempt_and_blames_no_host(answers: Any) -> None:
+    answers.answers["/page"] = FetchError("proxy", "it is down")
+    outcome = await Desk(answers, Spider(), max_attempts=1).visit(attempts=5)
+    assert (outcome.ending, outcome.error_class, outcome.news) == (Ending.RETRY, "proxy", HostNews(blocked=True))
+
+
+@pytest.mark.parametrize("kind", ["bomb", "too_large"])
+async def test_what_a_server_will_do_again_is_not_tried_again(answers: Any, kind: str) -> None:
+    answers.answers["/page"] = FetchError(kind, "far too much")
+    outcome = await Desk(answers, Spider()).visit()
+    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, kind)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "protocol", "truncated", "memory"])
 async def test_a_fetch_that_broke_off_is_tried_again_and_then_dead(answers: Any, kind: str) -> None:
     answers.answers["/page"] = FetchError(kind, "cut off")
     desk = Desk(answers, Spider(), max_attempts=2)

@@ -166,7 +166,9 @@ def dead(fields: Sequence[Any]) -> Dead:
 
 
 def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
-    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full = told
+    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
+        told
+    )
     blocked_seconds = max(0.0, float(blocked_until) - now)
     return HostSeen(
         key=key,
@@ -179,6 +181,8 @@ def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
         error_class=error_class.decode(),
         address=address.decode(),
         address_full=address_full == 1,
+        pages=pages,
+        stopped_by=stopped_by.decode(),
     )
 
 

@@ -17,6 +17,7 @@ from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.policy import budgets
 from skitter.settings import Settings
 
 FORMAT = 2
@@ -25,6 +26,7 @@ LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
+_TRUSTS, _PERMITS = b"!%d", b"?%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -142,6 +144,9 @@ def settings_of(spec: JobSpec) -> bytes:
             "max_attempts": retry.max_attempts,
             "retry_delay_seconds": retry.retry_delay_seconds,
             "max_pages": limits.max_pages,
+            "max_pages_per_host": limits.max_pages_per_host,
+            "trap_pages": settings.traps.trap_pages if settings.traps.traps == "strict" else None,
+            "trap_signs": budgets.TRAP_SIGNS,
             "lease_seconds": limits.lease_seconds,
             "max_outbox_items": limits.max_outbox_items,
             "bury_batch": books.BATCH,
@@ -169,7 +174,7 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         arguments += (
             b"%d" % entry.id,
             host_key,
-            b"!%d" % priority if entry.permits else b"%d" % priority,
+            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
             entry.id.to_bytes(8, "big", signed=True) + slim(entry.payload, host_key),
         )
 
@@ -289,6 +294,8 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
 
 def _news(news: HostNews) -> tuple[Any, ...]:
     did = news.answered + 2 * news.unreachable + 4 * news.blocked
+    if news.sign is not None:
+        did += 256 if news.sign else 512
     if news.robots is not None:
         did += 24 if news.robots.text else 8
     elif news.retry_after_seconds is None:
@@ -305,8 +312,10 @@ def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
             strikes=strikes,
             pause_seconds=float(pause),
             given_up=given_up == 1,
+            rule=rule.decode(),
+            pages=pages,
         )
-        for key, error_class, strikes, pause, given_up in answer
+        for key, error_class, strikes, pause, given_up, rule, pages in answer
     ]
 
 

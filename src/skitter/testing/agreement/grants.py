@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,17 +53,15 @@ def rest_of(grant: Grant) -> Grant:
 
 
 def ready_hosts(
-    traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], per_host: int, *, adaptive: bool
+    traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], room_of: Callable[[Host], int]
 ) -> Ready:
-    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read.
-
-    ``adaptive``: a host is asked for one page until its latency is known.
-    """
+    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+    hosts = list(hosts)
     # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
     # whoever holds the seeding.
     closed = gates | {host.key for host in hosts if host.given_up is not None or is_suspect(host.gate_losses)}
     waiting: defaultdict[str, list[int]] = defaultdict(list)
-    room: dict[str, int] = {}
+    room = {host.key: room_of(host) for host in hosts}
     for trace in traces:
         host = trace.host
         if host is None or host.key in closed or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
@@ -71,7 +69,6 @@ def ready_hosts(
         if is_suspect(trace.losses):
             return {}  # Suspects go first, and alone.
         waiting[host.key].append(trace.priority)
-        room[host.key] = (1 if adaptive and not host.latency_seconds else per_host) - host.in_flight
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
 

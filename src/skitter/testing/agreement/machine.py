@@ -23,8 +23,10 @@ from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.host import Host, Phase
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
+from skitter.policy import budgets
+from skitter.settings import Settings
 from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, ready_hosts, rest_of
 from skitter.testing.agreement.steps import (
     ADDRESSES,
@@ -36,6 +38,7 @@ from skitter.testing.agreement.steps import (
     OWNERS,
     PATHS,
     PIECES,
+    TRAP_SIGNS,
     UNREACHABLE,
     WORKERS,
     endings,
@@ -94,6 +97,8 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.last_epoch = 0
+        self.has_other_budget = False
+        self.run = 1
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
     def teardown(self) -> None:
@@ -120,6 +125,7 @@ class FrontiersAgree(RuleBasedStateMachine):
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
         self.patch.setattr(books, "BATCH", piece)
+        self.patch.setattr(budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
@@ -136,20 +142,26 @@ class FrontiersAgree(RuleBasedStateMachine):
         spec = JobSpec(name="job", spider="", settings=self.settings)
         begun = self.agreed(lambda frontier, _: frontier.begin(spec, fresh=fresh))
         if begun is not Begun.RESUMED:
+            self.run = self.loop.run_until_complete(self.oracle.job()).run
             self.stale += self.held.values()
             self.held, self.known = {}, set()
         return begun
 
     @rule(
-        how=st.sampled_from(["again", "fresh", "other seeds", "another limit"]), max_pages=st.sampled_from([None, 3, 8])
+        how=st.sampled_from(["again", "fresh", "other seeds", "another limit", "another budget"]),
+        max_pages=st.sampled_from([None, 3, 8]),
+        traps=st.sampled_from(["normal", "strict"]),
     )
-    def is_begun(self, how: str, max_pages: int | None) -> None:
+    def is_begun(self, how: str, max_pages: int | None, traps: str) -> None:
         report = self.agreed(self.report_of)
         if how == "other seeds":
             self.is_refused()
             return
         if how == "another limit" and report.counts.unfinished and self.has_limit:
             self.settings = {**self.settings, "max_pages": max_pages}
+        if how == "another budget":
+            self.settings = {**self.settings, "max_pages_per_host": max_pages, "traps": traps}
+            self.has_other_budget = True
         begun = self.begin(fresh=how == "fresh")
         delivered = all(sink.undelivered == 0 for sink in report.sinks)
         if how == "fresh":
@@ -193,9 +205,14 @@ class FrontiersAgree(RuleBasedStateMachine):
 
     # ---- work
 
-    @rule(added=st.lists(names, min_size=3, max_size=9), priority=st.sampled_from([0, 0, 5, -5]), seed=st.booleans())
-    def adds(self, added: list[str], priority: int, seed: bool) -> None:
-        entries = [entry(name, priority, seed=seed) for name in added]
+    @rule(
+        added=st.lists(names, min_size=3, max_size=9),
+        priority=st.sampled_from([0, 0, 5, -5]),
+        seed=st.booleans(),
+        redirected=st.booleans(),
+    )
+    def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
+        entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
         ids = {entry.id for entry in entries}
         assert new == len(ids - self.known)
@@ -211,8 +228,7 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        adaptive = self.settings["target_concurrency"] is not None
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.settings["per_host"], adaptive=adaptive)
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         rooms = self.rooms()
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
         self.take(grants, limit, ready, rooms)
@@ -246,6 +262,18 @@ class FrontiersAgree(RuleBasedStateMachine):
             self.leases("w1", 100)
             keys = [key for key, (lease, _) in self.held.items() if lease.host_key == entry(f"{host}/0").host_key]
             self.commit("w1", keys, [UNREACHABLE] * len(keys), 0)
+
+    @rule(host=st.sampled_from(HOSTS), signs=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=5))
+    def is_judged(self, host: str, signs: list[bool]) -> None:
+        """A host has pages, some of them signs of a trap, until its budget is spent: by chance that is rare too."""
+        self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
+        self.advance(LEASE_SECONDS / 2)
+        for sign in signs:
+            self.leases("w2", 100)
+            of_host = [key for key in self.held if HOST_OF.get(key[1]) == entry(f"{host}/0").host_key]
+            pages = [key for key in of_host if key[0] is Work.PAGE][:1]
+            judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
+            self.commit("w2", pages, [judged] * len(pages), 0)
 
     @precondition(lambda self: self.settings["per_ip"] is not None)
     @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
@@ -288,7 +316,7 @@ class FrontiersAgree(RuleBasedStateMachine):
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
         assert answers[0].accepted == answers[1].accepted
         assert answers[0].new_links == answers[1].new_links
-        assert answers[0].troubles == answers[1].troubles
+        assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.known |= {link.id for link in outcome.links}
@@ -298,6 +326,10 @@ class FrontiersAgree(RuleBasedStateMachine):
         if grants[0] is not None and grants[1] is not None:
             self.take((grants[0], grants[1]), want, {})
             self.ask_everywhere(worker)
+
+    def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
+        """Which of two hosts in two places has spent its budget first, nobody knows."""
+        return troubles if self.order_across_hosts else sorted(troubles, key=lambda trouble: trouble.key)
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
@@ -373,6 +405,22 @@ class FrontiersAgree(RuleBasedStateMachine):
         while not self.same_pieces and any(host.given_up is not None for host in self.hosts()):
             self.agreed(lambda frontier, _: frontier.reap())
             self.forget_lost()
+
+    def room_of(self, host: Host) -> int:
+        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
+        those that are in flight has ended."""
+        if host.phase is Phase.FULL:
+            return 0
+        of_job = self.budgets
+        budget = None if of_job is None else of_job.of(host)
+        # Where the delay goes by the latency, one page comes first, to know it.
+        alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
+        room: int = 1 if alone else self.settings["per_host"]
+        return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
+
+    @property
+    def budgets(self) -> budgets.Budgets | None:
+        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
 
     def rooms(self) -> Rooms:
         """As the oracle has them."""
@@ -531,6 +579,15 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert trace is not None
             traces[request_id] = self.comparable_trace(trace)
         return traces
+
+    @invariant()
+    def no_host_has_more_than_its_budget(self) -> None:
+        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
+        if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
+            return
+        for host in self.hosts():
+            if host.run == self.run:
+                assert host.pages <= self.settings["max_pages_per_host"]
 
     @invariant()
     def the_dead_agree(self) -> None:

@@ -19,6 +19,8 @@ ADDRESSES = ["192.0.2.1", "2001:db8::2"]
 LEASE_SECONDS = 10.0
 PIECES = [1, 2, 1000]
 """What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
+TRAP_SIGNS = 2
+"""Of a trap, that give a host a budget: few enough that two pages have them."""
 UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
 FOUND: dict[str, Any] = {
     "ending": Ending.DONE,
@@ -42,14 +44,18 @@ job_settings = st.fixed_dictionaries(
         "max_delay_seconds": st.just(1.5),
         "lease_seconds": st.just(LEASE_SECONDS),
         "max_pages": st.sampled_from([None, None, 5]),
+        "max_pages_per_host": st.sampled_from([None, None, None, 2]),
+        "traps": st.sampled_from(["normal", "strict"]),
+        "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
     }
 )
 
 
-def entry(name: str, priority: int = 0, *, seed: bool = False) -> Entry:
+def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False) -> Entry:
     host, _, path = name.partition("/")
-    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed))
+    chain = ("http://first.example/",) if redirected else ()
+    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed, chain=chain))
 
 
 IDS: dict[str, int] = {f"{host}/{path}": entry(f"{host}/{path}").id for host in HOSTS for path in PATHS}
@@ -63,6 +69,9 @@ def _all_endings() -> Iterator[dict[str, Any]]:
             fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
             yield {**fields, **FOUND, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
+        for sign in (True, False):
+            judged = HostNews(answered=True, latency_seconds=0.4, sign=sign)
+            yield {"ending": Ending.DONE, "links": [entry(name) for name in links], "news": judged, "status": 200}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
     for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
         news = HostNews(answered=True, latency_seconds=latency, address=address)

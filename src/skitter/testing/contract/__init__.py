@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _ROOMS = (
-    "client store adding order politeness retries gate backoff giving_up fencing losses seeding life outbox reading"
-    " workers"
+    "client store adding order politeness retries gate backoff giving_up budgets fencing losses seeding life outbox"
+    " reading workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
@@ -32,6 +32,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     adding,
     addresses,
     backoff,
+    budgets,
     fencing,
     gate,
     giving_up,
@@ -63,11 +64,14 @@ class FrontierContract(
     retries.Retries,
     gate.Gate,
     gate.BrokenGate,
+    gate.LastCopy,
     backoff.Blocks,
     backoff.Unreachable,
     giving_up.GivingUp,
     giving_up.Forgiven,
     giving_up.Unhurried,
+    budgets.HostBudgets,
+    budgets.TrapBudgets,
     fencing.Commits,
     fencing.Told,
     fencing.Parts,

@@ -101,6 +101,30 @@ class Permits:
         trusted = {lease.host_key: lease.trusted for lease in await client.lease()}
         assert trusted == {"http://a.example": False, "http://b.example": True}
 
+    async def test_where_a_seed_is_redirected_to_joins_the_scope_and_is_not_trusted(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        hop = ("http://a.example/1",)
+        await client.add("b/1", "c/1", seed=True, chain=hop)
+        await client.add("c/2", seed=True)
+        await client.add("c/3", seed=True, chain=hop)
+        grant = await client.grant()
+        assert grant.permitted == ["http://b.example", "http://c.example"]
+        trusted = {lease.host_key: lease.trusted for lease in grant.leases}
+        assert trusted == {"http://a.example": False, "http://b.example": False, "http://c.example": True}
+
+    async def test_a_redirect_of_a_seed_that_a_commit_brings_joins_the_scope(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded()
+        await client.add("a/1", seed=True)
+        [lease] = await client.lease()
+        outcome = await client.outcome(lease, Ending.REDIRECTED)
+        outcome.links = await client.entries(["b/1"], seed=True, chain=("http://a.example/1",))
+        committed = await client.commit(outcome, want=9)
+        assert committed.grant is not None
+        assert committed.grant.permitted == ["http://b.example"]
+        assert [lease.trusted for lease in committed.grant.leases] == [False]
+
     async def test_a_seed_that_a_link_found_first_still_permits_its_host(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")

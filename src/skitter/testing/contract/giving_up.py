@@ -177,6 +177,19 @@ class GivingUp:
         counts = await client.counts()
         assert (counts.dead, counts.unfinished) == (MANY + 5, 0)
 
+    async def test_what_comes_back_in_the_same_commit_dies_with_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", per_host=2, max_attempts=2)
+        await client.unreachable(await client.one())
+        await store.elapse(60)
+        down, slow = await client.lease()
+        await client.commit(
+            await client.outcome(slow, Ending.RETRY, error_class="timeout", retry_seconds=1000),
+            await client.outcome(down, Ending.RETRY, error_class="connect", news=HostNews(unreachable=True)),
+        )
+        assert (await client.counts()).dead == 3
+        assert await client.state() is State.FINISHED
+
     async def test_what_is_in_flight_may_fail_as_the_rest_did(self, store: ContractStore) -> None:
         client = store.client()
         (lease,) = await given_up(client, in_flight=1)

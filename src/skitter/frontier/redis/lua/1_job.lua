@@ -31,7 +31,8 @@
 --   addresses     hash    IP address -> how many leases are counted under it (the setting per_ip)
 --   parked        zset    hosts that wait for their address, by their order there (2_hosts.lua); all scores are 0
 --   given_up      zset    host keys: what waits for them is being buried, a piece at a time
---   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for
+--   reasons       hash    host key -> msgpack array: class and text of the error that a host was given up for, or of its
+--                         budget that is spent
 --   holds         hash    lease key -> the lease, packed (4_leases.lua): all current ones. A lease key is the 8 bytes of
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends

@@ -3,15 +3,19 @@
 --   hosts, ready:P, tops, waiting, addresses, parked, given_up, q:P:HOST, notable: see 1_job.lua
 --
 -- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
--- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack.
+-- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack. Behind it stand
+-- the pages that a host has had and the signs of a trap, once there are any.
 
 local RUN_OF, QUEUED, IN_FLIGHT, TOP, SERVED, DUE, BLOCKED_UNTIL, STRUCK_AT = 1, 2, 3, 4, 5, 6, 7, 8
 local STRIKES, BLOCKS, LATE, CRAWL_DELAY, ROBOTS_VERSION, ROBOTS_UNTIL = 9, 10, 11, 12, 13, 14
 local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 17, 18, 19, 20, 21
+-- TRUSTED: 1 typed as a seed, 2 in the scope because a seed was redirected to it, 0 neither.
 -- LEVELS: {priority, requests in its list, ...}, highest first, or false. AWAY: how many are delayed or suspect.
 local LEVELS, AWAY = 22, 23
 -- How often the pause of its next block is doubled.
 local BACKOFF = 24
+-- What its budget is spent on, and the signs of a trap (policy/budgets.py).
+local PAGES, SIGNS = 25, 26
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 local IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED = 0, 1, 2, 3, 4, 5
@@ -19,7 +23,9 @@ local IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED = 0, 1, 2, 3, 4, 5
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local LOSSES_BEFORE_ALONE = 2
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
+local LAST_COPY_SECONDS = 3600
 local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
+local STOPPED_SCORE = 3600
 
 -- Of each host: its record, and the set it stands in with its score and its name there.
 local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
@@ -45,8 +51,40 @@ local function start_seconds(h)
   return math.min(FIRST_START_SECONDS * 2 ^ h[LATE], MAX_START_SECONDS)
 end
 
+-- ---- budgets
+
+local HOST_BUDGET = 'host_budget'
+
+local function has_budgets()
+  return S.max_pages_per_host or S.trap_pages
+end
+
+-- nil: none.
+local function budget_of(h)
+  if not S.trap_pages or h[SIGNS] < S.trap_signs then return S.max_pages_per_host end
+  return math.min(S.trap_pages, S.max_pages_per_host or math.huge)
+end
+
+local function is_spent(h)
+  local budget = budget_of(h)
+  return budget and h[PAGES] >= budget or false
+end
+
+-- The setting that stopped the host.
+local function rule_of(h)
+  if not is_spent(h) then return '' end
+  return budget_of(h) == S.max_pages_per_host and 'max_pages_per_host' or 'trap_pages'
+end
+
+local function judged(h, sign)
+  if h[SIGNS] >= (S.trap_signs or 0) then return end
+  h[SIGNS] = sign and h[SIGNS] + 1 or math.floor(h[SIGNS] / 2)
+end
+
 local function has_room(h)
   if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 then return false end
+  local budget = budget_of(h)
+  if budget and h[PAGES] + h[IN_FLIGHT] >= budget then return false end
   -- A host whose delay goes by its latency is asked for one page until that is known.
   return h[IN_FLIGHT] < ((S.target_concurrency and h[LATENCY] == 0) and 1 or S.per_host)
 end
@@ -140,12 +178,14 @@ local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
 -- robots until, latency, priority and length of the first list, address, rare fields
 local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I4c0'
+-- pages, signs
+local BUDGET_FORM = '<I4I2'
 
 local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    and h[BLOCKED_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
@@ -154,11 +194,12 @@ local function pack_host(h)
       h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
     })
   end
+  local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
   return struct.pack(
     LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
     h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
     levels and levels[2] or 0, #h[ADDRESS], h[ADDRESS], #rare, rare
-  )
+  ) .. budget
 end
 
 local function unpack_host(stored)
@@ -166,14 +207,16 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
+      0, 0,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
-    robots_until, latency, priority, listed, address, rare = struct.unpack(LONG_FORM, stored)
+    robots_until, latency, priority, listed, address, rare, rest = struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
-    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0,
+    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0,
   }
+  if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
@@ -185,12 +228,12 @@ end
 -- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
 local function read_host(stored)
   if not stored then
-    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0}
+    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0}
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
-    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF] = 0, IDLE, false, 0, 0
+    h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
   end
   return h
 end
@@ -250,6 +293,19 @@ local function note_queue(key, queued)
   end
 end
 
+-- Whether some host that was given up, or whose budget is spent, has more than this call may bury.
+local burying = false
+
+-- The next call that buries finds it, and excludes what waits for it.
+local function mark_stopped(key, h)
+  if h[PHASE] == GIVEN_UP then return end
+  local rule = rule_of(h)
+  local sign = rule == 'trap_pages' and ': its pages look like those of a trap' or ''
+  local reason = format('the budget of its host is spent: %d pages (%s%s)', budget_of(h), rule, sign)
+  h[PHASE] = GIVEN_UP
+  call('HSET', RUN .. 'reasons', key, pack({HOST_BUDGET, reason}))
+end
+
 -- A host goes from one set to another, in a job that counts addresses or did.
 local function note_move(key, h, old)
   local was_parked = old == RUN .. 'parked'
@@ -266,10 +322,16 @@ local function note_move(key, h, old)
 end
 
 local function save_touched()
+  local some_have_budgets = has_budgets()
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
     note_queue(key, h[QUEUED])
+    -- Something was added, or came back, to a host that has no budget left.
+    if some_have_budgets and h[QUEUED] > 0 and h[PHASE] ~= GIVEN_UP and is_spent(h) then
+      mark_stopped(key, h)
+      burying = true
+    end
     h[PHASE] = phase_of(h)
     local set, score, new_name = stand_of(key, h)
     if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
@@ -443,6 +505,12 @@ local function unreachable(h, leased_at)
   return true
 end
 
+-- Its robots.txt could not be read once more: when the host has waited enough, the last good copy governs.
+local function gate_failed(h)
+  if h[ROBOTS_UNTIL] == 0 or math.max(h[STRIKES], h[BLOCKS]) < S.max_attempts then return end
+  h[ROBOTS_UNTIL] = now + math.min(S.robots_seconds, LAST_COPY_SECONDS)
+end
+
 local function is_down(h)
   return h[STRIKES] >= S.max_attempts or h[BLOCKS] >= BLOCK_LIMIT
 end
@@ -462,7 +530,7 @@ local function save_notable()
   local scores = {}
   for key in pairs(notable) do
     local h = hosts[key]
-    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY]
+    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY] + (is_spent(h) and STOPPED_SCORE or 0)
     if members[key] ~= score and (members[key] or count < NOTABLE_HOSTS or score > least) then
       scores[#scores + 1] = score
       scores[#scores + 1] = key
@@ -475,13 +543,16 @@ local function save_notable()
   end
 end
 
--- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error.
+-- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error, pages, the setting that
+-- stopped it.
 local function tell_host(key)
   local stored = call('HGET', BASE .. 'hosts', key)
   if not stored then return false end
   local h = unpack_host(stored)
+  local is_current = h[RUN_OF] == J.run
   return {
     h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
-    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0,
+    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
+    is_current and rule_of(h) or '',
   }
 end

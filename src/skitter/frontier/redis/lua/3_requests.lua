@@ -47,23 +47,28 @@ end
 
 -- ---- adding
 
-local function permit(key)
+local TRUSTS, PERMITS = string.byte('!?', 1, 2)
+
+local function permit(key, trusts)
   local h = host_of(key)
-  if h[TRUSTED] == 0 then
+  -- Those of a job with shards are listed at its lead (permit.lua).
+  if h[TRUSTED] == 0 and not J.shards then call('RPUSH', RUN .. 'permits', key) end
+  if trusts then
     h[TRUSTED] = 1
-    -- Those of a job with shards are listed at its lead (permit.lua).
-    if not J.shards then call('RPUSH', RUN .. 'permits', key) end
+  elseif h[TRUSTED] == 0 then
+    h[TRUSTED] = 2
   end
 end
 
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
--- A priority that begins with "!" comes with a permit for its host.
+-- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
   local seen = count_seen()
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
-    if string.byte(ARGV[place + 2]) == 33 then permits[#permits + 1] = key end
+    local mark = string.byte(ARGV[place + 2])
+    if mark == TRUSTS or mark == PERMITS then permits[#permits + 1] = {key, mark == TRUSTS} end
     if call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
@@ -73,11 +78,12 @@ local function add(places)
     end
   end
   load_hosts(keys)
-  for _, key in ipairs(permits) do permit(key) end
+  for _, found in ipairs(permits) do permit(found[1], found[2]) end
   local lists = {}
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
-    priority = tonumber(string.byte(priority) == 33 and string.sub(priority, 2) or priority)
+    local mark = string.byte(priority)
+    priority = tonumber((mark == TRUSTS or mark == PERMITS) and string.sub(priority, 2) or priority)
     local h = host_of(key)
     joined_queue(h, priority)
     count_level(h, priority, 1)
@@ -225,6 +231,18 @@ local function die_together(ids, rows, class, reason)
   bulk('HSET', RUN .. 'requests', fields)
 end
 
+-- Many that a rule keeps out. Nothing lists them: each is found by its id.
+local function exclude_together(ids, rows, rule, reason)
+  local fields = {}
+  for place, id in ipairs(ids) do
+    local row = rows[place]
+    row[ERROR_CLASS], row[ERROR], row[ENDED_AT] = rule, reason, now
+    move(row, AT_EXCLUDED)
+    fields[#fields + 1], fields[#fields + 2] = id, pack_row(row)
+  end
+  bulk('HSET', RUN .. 'requests', fields)
+end
+
 -- The first of a host's queue, out of it: its id and its row.
 local function take_head(key, h)
   local levels = h[LEVELS]
@@ -280,15 +298,23 @@ local function take_waiting(key, h, limit)
   return ids, rows
 end
 
--- How many requests of hosts that were given up this call may still bury, and whether there are more.
-local may_bury, burying = nil, false
+-- How many requests of hosts that were given up this call may still bury.
+local may_bury
 
 local function bury_piece(key, h)
   may_bury = may_bury or S.bury_batch or BATCH
   if may_bury > 0 and h[PHASE] == GIVEN_UP then
     local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
+    if class == HOST_BUDGET and not is_spent(h) then
+      -- The job goes on with a larger one.
+      return forgive(key, h)
+    end
     local ids, rows = take_waiting(key, h, may_bury)
-    die_together(ids, rows, class, reason)
+    if class == HOST_BUDGET then
+      exclude_together(ids, rows, class, reason)
+    else
+      die_together(ids, rows, class, reason)
+    end
     may_bury = may_bury - #ids
     if h[QUEUED] + h[AWAY] == 0 then
       forgive(key, h)
@@ -309,9 +335,21 @@ local function give_up(key, class, reason)
   bury_piece(key, h)
 end
 
+-- A host whose budget is spent takes what waits for it along, as one that is down does; but excluded.
+local function stop(key)
+  local h = host_of(key)
+  if h[QUEUED] + h[AWAY] > 0 then mark_stopped(key, h) end
+  bury_piece(key, h)
+end
+
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
   may_bury = may_bury or S.bury_batch or BATCH
+  -- What came back in this call may have come to a host that has no budget left.
+  if has_budgets() then
+    save_hosts()
+    burying = false
+  end
   -- Each has at least one request: one host more than may be buried tells that there are more.
   local keys = call('ZRANGE', RUN .. 'given_up', 0, may_bury)
   if #keys == 0 then return end

@@ -360,7 +360,13 @@ local function find_suspect()
   local ids = call('ZRANGE', RUN .. 'suspects', 0, 31)
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
-    if has_room(h) and due_at(h) <= now and not address_is_full(h) then return ids[place], row end
+    if is_spent(h) then
+      -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
+      mark_stopped(row[HOST], h)
+      burying = true
+    elseif has_room(h) and due_at(h) <= now and not address_is_full(h) then
+      return ids[place], row
+    end
   end
 end
 

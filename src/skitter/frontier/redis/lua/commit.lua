@@ -7,9 +7,10 @@
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
--- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text.
+-- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
+-- one that is none.
 -- Answers a text of 1 and 0, a grant when some were wanted, the number of new links, and for each strike against a host
--- {its key, class of the error, strikes, pause, given up}.
+-- {its key, class of the error, strikes, pause, given up, rule, pages}; the last two for one whose budget is spent.
 
 if not load_job() then return false end
 asked = ARGV[2]
@@ -29,6 +30,7 @@ local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
+local SIGN, NO_SIGN = 256, 512
 local SPECIAL = 12
 local keep_items = call('HLEN', RUN .. 'sinks') > 0
 local outbox, troubles = {}, {}
@@ -67,6 +69,7 @@ local function hear(key, h, hold, head, record)
     h[ADDRESS] = news[N_ADDRESS]
   end
   if did(news, WITH_ROBOTS) then learn_robots(key, h, hold[EPOCH], news, record) end
+  if did(news, SIGN + NO_SIGN) then judged(h, did(news, SIGN)) end
   if did(news, ANSWERED) then answered(key, h, hold[LEASED_AT], news[N_LATENCY], head[H_STATUS]) end
   if did(news, BLOCKED) then
     h[HOST_ERROR] = head[H_CLASS]
@@ -79,6 +82,11 @@ local function hear(key, h, hold, head, record)
   return false
 end
 
+-- Not by a robots.txt that cannot be read while the last good copy of it governs.
+local function is_given_up(h, gate)
+  return not (gate and h[ROBOTS_UNTIL] > now) and is_down(h)
+end
+
 -- Where the request goes from here.
 local function end_page(id, hold, h, head, struck)
   local ending = head[H_ENDING]
@@ -86,6 +94,7 @@ local function end_page(id, hold, h, head, struck)
     -- Nothing is kept of it but that it was seen.
     J.leased = J.leased - 1
     J[ending] = J[ending] + 1
+    if ending == 'done' then h[PAGES] = h[PAGES] + 1 end
     return
   end
   local row = row_of(hold)
@@ -195,17 +204,24 @@ for place, head in ipairs(heads) do
         local host_key = hold[HOLD_HOST]
         local h = host_of(host_key)
         if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
+        local was_spent = is_spent(h)
         local struck = hear(host_key, h, hold, head, record)
+        local gate = work_of(key) == ROBOTS
+        if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
         if struck then
           troubles[#troubles + 1] = {
-            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now), is_down(h) and 1 or 0,
+            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now),
+            is_given_up(h, gate) and 1 or 0, '', 0,
           }
         end
         if work_of(key) == PAGE then end_page(key, hold, h, head, struck) end
+        if is_spent(h) and not was_spent then
+          troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, rule_of(h), h[PAGES]}
+        end
       end
     end
     if did(news, BLOCKED + UNREACHABLE) and hold[HOLD_HOST] ~= '' then
-      downed[#downed + 1] = {hold[HOLD_HOST], head}
+      downed[#downed + 1] = {hold[HOLD_HOST], head, work_of(key) == ROBOTS}
     end
   end
 end
@@ -215,7 +231,16 @@ if #outbox > 0 then
   J.position = J.position + #outbox
 end
 for _, pair in ipairs(downed) do
-  if is_down(host_of(pair[1])) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
+  if is_given_up(host_of(pair[1]), pair[3]) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
+end
+if has_budgets() then
+  for place, key in ipairs(keys) do
+    local host_key = accepted[place] == '1' and holds[place][HOLD_HOST] or ''
+    if host_key ~= '' and is_spent(host_of(host_key)) then
+      notable[host_key] = true
+      stop(host_key)
+    end
+  end
 end
 local new = add(links)
 if #links > new then bump('duplicates', #links - new) end

@@ -230,9 +230,11 @@ class ShardedFrontier:
 
 
 def _in_order(troubles: Iterable[HostTrouble], outcomes: Sequence[Outcome]) -> list[HostTrouble]:
-    """Of the outcomes. One batch strikes a host once."""
-    places: dict[str, int] = {}
+    """Of the outcomes. One batch strikes a host once, and its last page spends the budget."""
+    strikes: dict[str, int] = {}
+    ends: dict[str, int] = {}
     for place, outcome in enumerate(outcomes):
+        ends[outcome.lease.host_key] = place
         if outcome.news is not None and (outcome.news.blocked or outcome.news.unreachable):
-            places.setdefault(outcome.lease.host_key, place)
-    return sorted(troubles, key=lambda trouble: places[trouble.key])
+            strikes.setdefault(outcome.lease.host_key, place)
+    return sorted(troubles, key=lambda trouble: (ends if trouble.rule else strikes)[trouble.key])

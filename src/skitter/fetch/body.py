@@ -1,0 +1,206 @@
+"""The bodies of transfers as they come in: decoded already, and held to their limits.
+
+A server decides how its body is cut and how it is packed. Either can be made to cost the reader a thousand times what
+it costs the sender, so neither is trusted: small pieces are joined before there are many, a body that swells out of
+proportion is not read to its cap, and all bodies together have a budget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Container, Sequence
+
+import pycurl
+
+STEP_BYTES = 32_768
+"""A body is looked at each time it has grown by this much, and what came since is joined. A piece of one or two bytes
+takes fifty as an object; most pages are smaller than a step and are never looked at."""
+ROOM_BYTES = 262_144
+"""For so much of every body there is always room."""
+LUMP_BYTES = 8_388_608
+"""libcurl reads up to 350 KB before it returns, on loopback. Who makes more than this of it is no page."""
+RATIO_FROM_BYTES = 1_048_576
+"""Below it nobody asks what a body was packed from: a page of blanks is no attack."""
+
+
+class Body:
+    """What ``write`` was given by one transfer, up to a limit."""
+
+    __slots__ = (
+        *("_bodies", "_chunks", "_cut", "_joined", "_limit", "_lines", "_mark"),
+        *("counted", "curl", "flaw", "looked_at", "paused", "size"),
+    )
+
+    def __init__(self, curl: pycurl.Curl, lines: Sequence[bytes], bodies: Bodies) -> None:
+        """``lines``: where the headers of the transfer are found."""
+        self.curl = curl
+        self._lines = lines
+        self._bodies = bodies
+        self._chunks: list[bytes] = []
+        self._joined: list[bytes] = []
+        self.counted = 0
+        """How much of the budget it has."""
+        self.paused = False
+        self.begin(0)
+
+    def begin(self, limit: int, *, cut: bool = False) -> None:
+        """A new transfer. ``cut``: the first ``limit`` bytes are wanted, and more is no flaw."""
+        self._limit = limit
+        self._cut = cut
+        self.size = self.looked_at = 0
+        self._mark = min(limit, STEP_BYTES)
+        self.flaw = ""
+        """Why the rest was not wanted: ``too_large``, ``memory`` or ``cut``."""
+
+    def write(self, chunk: bytes) -> int | None:
+        """WRITEFUNCTION: libcurl hands over at most 16 KB at a time, decoded."""
+        self.size += len(chunk)
+        if self.size <= self._mark:
+            self._chunks.append(chunk)
+            return None
+        return self._weigh(chunk)
+
+    def _weigh(self, chunk: bytes) -> int | None:
+        if self.size > self._limit:
+            if self._cut:
+                self._chunks.append(chunk[: len(chunk) - (self.size - self._limit)])
+                return self._refuse("cut")
+            return self._refuse("too_large")
+        room = self._bodies.room_for(self)
+        if room is Room.LATER:
+            self.size -= len(chunk)
+            self.paused = True
+            return int(pycurl.WRITEFUNC_PAUSE)  # libcurl hands it over again
+        if room is Room.NEVER:
+            return self._refuse("memory")
+        self._chunks.append(chunk)
+        # Not into one buffer: a large one moves as it grows, and is there twice while it does.
+        self._joined.append(b"".join(self._chunks))
+        self._chunks.clear()
+        self._mark = min(self._limit, self.size + STEP_BYTES)
+        return None
+
+    def _refuse(self, flaw: str) -> int:
+        self.flaw = flaw
+        if flaw != "cut":
+            self.clear()  # now, and not when the caller comes to look: others are growing meanwhile
+            self._bodies.grown.add(self)
+        return 0  # not what was handed over: libcurl ends the transfer
+
+    def whole(self) -> bytes:
+        """All of it, at the end."""
+        chunks = self._joined + self._chunks if self._joined else self._chunks
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def clear(self) -> None:
+        """Forget what came."""
+        self._chunks.clear()
+        self._joined.clear()
+        self.paused = False
+        if self.counted:
+            self._bodies.gone(self)
+
+    def is_bomb(self, max_ratio: float | None) -> bool:
+        """Whether it has grown out of proportion to what came over the wire. Not from within ``write``."""
+        if max_ratio is None or self.size <= RATIO_FROM_BYTES:
+            return False
+        return self.size > max_ratio * max(int(self.curl.getinfo(pycurl.SIZE_DOWNLOAD_T)), 1)
+
+    def is_packed(self) -> bool:
+        """Whether a little of it may become a lot before anybody is asked."""
+        values = (line[17:].strip().lower() for line in self._lines if line[:17].lower() == b"content-encoding:")
+        return any(value not in (b"", b"identity") for value in values)
+
+    def pause(self, yes: bool) -> None:
+        """Stop reading from its server, or go on. Not from within ``write``."""
+        if self.paused is not yes:
+            self.paused = yes  # before: it may be written to, and be paused again, while it is told to go on
+            # Refused for what has come to its end in this very step.
+            with contextlib.suppress(pycurl.error):
+                self.curl.pause(pycurl.PAUSE_RECV if yes else pycurl.PAUSE_CONT)
+
+
+class Room(enum.Enum):
+    """What a body is told that wants to grow."""
+
+    NOW = enum.auto()
+    LATER = enum.auto()
+    NEVER = enum.auto()
+
+
+class Bodies:
+    """All bodies that are being read, beyond the first step of each.
+
+    When they pass ``max_bytes`` together, only one of them is read on, to its end; the others wait for it, at their
+    servers' cost. A packed body cannot be held back at once, because libcurl would unpack into memory of its own what
+    it has read: it waits after that, or is given up if it brings too much in one go, and may be tried again.
+    """
+
+    def __init__(self, running: Container[pycurl.Curl], *, max_bytes: int, max_ratio: float | None) -> None:
+        """``running``: the handles that libcurl works on. What has ended has its body until somebody takes it."""
+        self._running = running
+        self._max_bytes = max_bytes
+        self._max_ratio = max_ratio
+        self._held: dict[Body, None] = {}
+        self._bytes = 0
+        self._first: Body | None = None
+        self._waiting = False
+        self.grown: set[Body] = set()
+        """To be looked at as soon as libcurl has returned: within its callbacks nothing can be asked or paused."""
+
+    def room_for(self, body: Body) -> Room:
+        """Asked by a body that wants to have its new size; it is counted if there is room now."""
+        bytes_then = self._bytes + body.size - body.counted
+        if bytes_then > self._max_bytes and body.size > ROOM_BYTES:
+            self.grown.add(body)
+            if self._first is None:
+                self._first = self._largest(body)
+            if body is not self._first:
+                self._waiting = True
+                if not body.is_packed():
+                    return Room.LATER
+                if body.size - body.looked_at > LUMP_BYTES:
+                    return Room.NEVER
+        elif body.size > RATIO_FROM_BYTES:
+            self.grown.add(body)
+        self._bytes = bytes_then
+        body.counted = body.size
+        self._held[body] = None
+        return Room.NOW
+
+    def gone(self, body: Body) -> None:
+        """It has ended; what it had is free."""
+        del self._held[body]
+        self._bytes -= body.counted
+        body.counted = 0
+        self.grown.discard(body)
+        if body is self._first:
+            self._first = None
+        if self._waiting:
+            self.grown.update(self._held)  # who may go on now, is to be seen
+
+    def to_end(self) -> list[Body]:
+        """Those that are to be read no further: refused already, or bombs."""
+        reading = [body for body in self.grown if body.curl in self._running]
+        for body in reading:
+            body.looked_at = body.size
+        return [body for body in reading if body.flaw or body.is_bomb(self._max_ratio)]
+
+    def share(self) -> None:
+        """Let those read on that may, and no others. After ``to_end``."""
+        self.grown.clear()
+        if not self._waiting:
+            return
+        full = self._bytes > self._max_bytes
+        if not full or self._first is None or self._first.curl not in self._running:
+            self._first = self._largest() if full else None
+        self._waiting = full
+        for body in list(self._held):
+            if body.curl in self._running:
+                may = not full or body is self._first or body.size <= ROOM_BYTES
+                body.pause(not may)
+
+    def _largest(self, *more: Body) -> Body | None:
+        reading = (body for body in (*self._held, *more) if body.curl in self._running)
+        return max(reading, key=lambda body: body.size, default=None)

@@ -1,0 +1,184 @@
+"""The real command line among servers that are out to hurt it."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import socket
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MEGABYTE = 1_048_576
+CAP = 33_554_432
+NO = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
+
+
+class Raw:
+    """A server that says the bytes of a path, and then closes or holds on."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        self.says: dict[str, bytes] = {"/robots.txt": NO}
+        self.holds: set[str] = set()
+        self.seen: Counter[str] = Counter()
+        self._over = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path: str = "/") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def page(self, path: str, body: bytes, *headers: bytes) -> None:
+        lines = [OK, *(header + b"\r\n" for header in headers), b"Content-Length: %d\r\n\r\n" % len(body)]
+        self.says[path] = b"".join(lines) + body
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            path = client.recv(65_536).split(b" ")[1].decode()
+            self.seen[path] += 1
+            client.sendall(self.says.get(path, b""))
+            if path in self.holds:
+                self._over.wait(100)
+
+    def close(self) -> None:
+        self._over.set()
+        self._socket.close()
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[[], Raw]]:
+    made: list[Raw] = []
+
+    def make() -> Raw:
+        made.append(Raw())
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+def links(paths: list[str]) -> bytes:
+    return "".join(f'<a href="{path}">x</a>' for path in paths).encode()
+
+
+def peak_bytes(process: Any) -> int:
+    """The most memory that a child of this process, a worker, ever had; asked until it ends."""
+    most = 0
+    while process.poll() is None:
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            for child in children:
+                for line in Path(f"/proc/{child}/status").read_text().splitlines():
+                    if line.startswith("VmHWM"):
+                        most = max(most, int(line.split()[1]) * 1024)
+        time.sleep(0.02)
+    return most
+
+
+def crawled(skitter: Any, *arguments: Any) -> tuple[dict[str, Any], int]:
+    process = skitter.start("crawl", *arguments, "--json", "-q")
+    most = peak_bytes(process)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    return json.loads(out), most
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell how large a process was")
+def test_a_site_of_bombs_does_not_blow_up_a_worker(skitter: Any, raw: Any) -> None:
+    plain = raw()
+    plain.page("/", b"fine")
+    _, before = crawled(skitter, plain.url(), "--job", "before")
+    bombs = [raw() for _ in range(3)]
+    zeros = bytes(48 * MEGABYTE)
+    packed, deflated = gzip.compress(zeros, 1, mtime=0), zlib.compress(zeros, 1)
+    kinds = {
+        "gzip": packed,
+        "deflate": deflated,
+        "gzip, gzip": gzip.compress(packed, mtime=0),
+        "deflate, gzip, gzip": gzip.compress(gzip.compress(deflated, mtime=0), mtime=0),
+    }
+    for server in bombs:
+        paths = [f"/{number}" for number in range(24)]
+        server.page("/", links([*paths, "/good"]))
+        server.page("/good", b"<title>good</title>")
+        for number, path in enumerate(paths):
+            encoding = list(kinds)[number % len(kinds)]
+            server.page(path, kinds[encoding], b"Content-Encoding: " + encoding.encode())
+    summary, most = crawled(skitter, *(server.url() for server in bombs), "-o", "out.jsonl", "--job", "bombs")
+    assert (summary["pages"], summary["errors"]) == (6, {"bomb": 72})
+    assert most - before <= CAP + 64 * MEGABYTE
+
+
+def test_every_kind_of_misbehaviour_ends_with_its_class(skitter: Any, raw: Any) -> None:
+    server = raw()
+    cases = {
+        "/short": (OK + b"Content-Length: 100\r\n\r\nhalf", "truncated"),
+        "/chunk": (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "protocol"),
+        "/lengths": (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "protocol"),
+        "/old": (b"<html>without a head</html>", "protocol"),
+        "/headers": (OK + b"".join(b"X-%d: y\r\n" % number for number in range(6_000)) + b"\r\n", "too_large"),
+        "/hints": (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000, "too_large"),
+        "/large": (OK + b"Content-Length: 99999999999\r\n\r\n", "too_large"),
+        "/nested": (OK + b"Content-Encoding: " + b"gzip, " * 20 + b"gzip\r\nContent-Length: 2\r\n\r\nab", "bomb"),
+        "/silent": (b"", "timeout"),
+        "/stops": (OK + b"Content-Length: 100\r\n\r\nhalf", "timeout"),
+        "/away": (b"HTTP/1.1 302 Found\r\nLocation: ftp://x/\r\nContent-Length: 0\r\n\r\n", "redirect"),
+    }
+    server.says |= {path: said for path, (said, _) in cases.items()}
+    server.holds |= {"/silent", "/stops"}
+    server.page("/", links([*cases, "/good"]))
+    server.page("/good", b"<title>good</title>")
+    limits = ("--set", "max_attempts=1", "--set", "timeout_seconds=1", "--set", "min_bytes_per_second=0")
+    summary = skitter.json("crawl", server.url(), "-o", "out.jsonl", "--job", "j", *limits)
+    assert summary["pages"] == 2
+    dead = {record["url"]: record["error_class"] for record in skitter.records("failed", "--job", "j")}
+    assert dead == {server.url(path): kind for path, (_, kind) in cases.items()}
+    assert summary["seconds"] < 5, "a slot is free again a second after its deadline"
+
+
+def test_servers_that_say_nothing_do_not_hold_up_the_others(skitter: Any, raw: Any, make_site: Any) -> None:
+    silent, good = [raw() for _ in range(4)], make_site()
+    for server in silent:
+        paths = [f"/{number}" for number in range(8)]
+        server.page("/", links(paths))
+        server.holds |= set(paths)
+    good.page("/", links([f"/{number}" for number in range(100)]).decode())
+    for number in range(100):
+        good.page(f"/{number}", "good")
+    # Eight slots, and 32 requests that would have each of them for twenty seconds.
+    seeds = [*(server.url() for server in silent), good.url()]
+    limits = ("--concurrency", 8, "--set", "timeout_seconds=20", "--set", "shutdown_seconds=0")
+    process = skitter.start("crawl", *seeds, *limits, "-q", "--job", "j")
+    started = time.monotonic()
+    while len(good.paths()) < 101 and time.monotonic() - started < 18:
+        time.sleep(0.05)
+    process.terminate()
+    process.communicate(timeout=30)
+    assert len(good.paths()) >= 101
+
+
+def test_a_seed_does_not_redirect_to_another_machine_inside(skitter: Any, make_site: Any) -> None:
+    seed, canary = make_site(), make_site()
+    seed.page("/", status=302, location=canary.url("/secret").replace("127.0.0.1", "localhost"))
+    canary.page("/secret", "secret")
+    summary = skitter.json("crawl", seed.url(), "--job", "j", code=None)
+    assert (summary["pages"], summary["redirected"], summary["excluded"]) == (0, 1, 1)
+    assert canary.seen == []
+    # What the user allows is another matter.
+    assert skitter.json("crawl", seed.url(), "--job", "k", "--allow-private")["pages"] == 1

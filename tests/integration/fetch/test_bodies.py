@@ -1,0 +1,467 @@
+"""Bodies and headers that are made to hurt: each ends, soon and small, and with a class that says what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pycurl
+import pytest
+
+from skitter.fetch.contract import FetchRequest
+from skitter.settings import Fetch
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+MEGABYTE = 1_048_576
+CAP = Fetch().max_body_bytes
+
+
+def endless(head: bytes, again: bytes) -> Any:
+    """Says ``head``, and then the same for ever, as fast as it is read."""
+
+    async def behaviour(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(head)
+        while True:
+            writer.write(again)
+            await writer.drain()
+
+    return behaviour
+
+
+def trickle(head: bytes, again: bytes, seconds: float = 0.05) -> Any:
+    """Says ``head``, and then a little, and a little, and a little."""
+
+    async def behaviour(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(head)
+        while True:
+            writer.write(again)
+            await writer.drain()
+            await asyncio.sleep(seconds)
+
+    return behaviour
+
+
+# -- without an end
+
+
+@pytest.mark.parametrize(
+    ("head", "again", "kind"),
+    [
+        (OK + b"\r\n", b"x" * 65_536, "too_large"),
+        (CHUNKED, b"10000\r\n" + b"x" * 65_536 + b"\r\n", "too_large"),
+        (CHUNKED, b"8\r\n12345678\r\n" * 5_000, "too_large"),
+        (OK, b"X-Header: some value\r\n" * 1_000, "too_large"),
+        (OK, b"a:b\r\n" * 1_000, "too_large"),
+        (OK + b"X-Long: ", b"y" * 65_536, "too_large"),
+        (OK + b"X-Folded: a\r\n", b" and more\r\n" * 1_000, "too_large"),
+        (b"HTTP/1.1 200 ", b"y" * 65_536, "too_large"),
+        (CHUNKED + b"2\r\nok\r\n0\r\n", b"X-Trailer: value\r\n" * 1_000, "too_large"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000, "too_large"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" * 1_000, "too_large"),
+        (b"", b"HTTP/1.1 199 Whatever\r\n\r\n" * 1_000, "too_large"),
+        (b"", b"HTTP/1.1 101 Switching Protocols\r\n\r\n" * 1_000, "too_large"),
+        (OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(bytes(100), mtime=0) * 1_000, "too_large"),
+        (b"", b"garbage without a line" * 3_000, "protocol"),
+        (b"", b"\r\n" * 30_000, "protocol"),
+    ],
+)
+async def test_what_does_not_end_is_ended(head: bytes, again: bytes, kind: str, serve: Any, make_client: Any) -> None:
+    site = await serve(endless(head, again))
+    client = make_client(Fetch(max_body_bytes=4 * MEGABYTE, timeout_seconds=60))
+    # The server closes: a gzip stream ends with its first member, and the rest is garbage.
+    assert await client.kind(site.url()) in {kind, "protocol"}
+    assert client.fetcher.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "again"),
+    [
+        (CHUNKED + b"2;", b"x" * 65_536),
+        (CHUNKED, b"1;" + b"x" * 60_000 + b"\r\na\r\n"),
+        (CHUNKED, b"1\r\na\r\n" * 10_000),
+        (CHUNKED + b"0" * 10, b"0" * 65_536),
+    ],
+    ids=["one extension", "many extensions", "one byte each", "a size of zeros"],
+)
+async def test_chunks_that_never_say_anything_are_a_matter_of_time(
+    head: bytes, again: bytes, serve: Any, make_client: Any
+) -> None:
+    site = await serve(endless(head, again))
+    client = make_client(Fetch(timeout_seconds=1))
+    started = time.monotonic()
+    assert await client.kind(site.url()) in {"timeout", "protocol"}
+    assert time.monotonic() - started < 2
+
+
+async def test_ten_thousand_headers_are_too_many(serve: Any, client: Any) -> None:
+    many = "\r\n".join(f"X-{number}: 1" for number in range(10_000))
+    site = await serve(serve.answer(b"ok", many))
+    assert await client.kind(site.url()) == "too_large"
+
+
+# -- lies about the length
+
+
+@pytest.mark.parametrize(
+    ("response", "kind"),
+    [
+        (OK + b"Content-Length: 100\r\n\r\nhalf", "truncated"),
+        (OK + b"Content-Length: 100\r\n\r\n", "truncated"),
+        (CHUNKED + b"5\r\nabcde\r\n", "truncated"),
+        (CHUNKED + b"5\r\nab", "truncated"),
+        (CHUNKED, "truncated"),
+        (OK + b"Content-Encoding: gzip\r\nContent-Length: 500\r\n\r\n" + gzip.compress(b"half of it"), "truncated"),
+        (OK + b"Content-Length: -5\r\n\r\nabc", "protocol"),
+        (OK + b"Content-Length: +3\r\n\r\nabc", "protocol"),
+        (OK + b"Content-Length: 3abc\r\n\r\nabc", "protocol"),
+        (OK + b"Content-Length: three\r\n\r\nabc", "protocol"),
+        (OK + b"Content-Length: 3\r\nContent-Length: 5\r\n\r\nabcde", "protocol"),
+        (OK + b"Content-Length: 3, 5\r\n\r\nabcde", "protocol"),
+        (OK + b"Content-Length: 999999999999999999999999999\r\n\r\nabc", "too_large"),
+        (CHUNKED + b"-5\r\nabcde\r\n0\r\n\r\n", "protocol"),
+        (CHUNKED + b"0x5\r\nabcde\r\n0\r\n\r\n", "protocol"),
+        (CHUNKED + b"fffffffffffffffff\r\na", "protocol"),
+        (CHUNKED + b"\r\n\r\n\r\n", "protocol"),
+        (CHUNKED + b"5\r\nabcdefgh\r\n0\r\n\r\n", "protocol"),
+        (OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 200\x00OK\r\nX: \x00\r\n\r\n", "protocol"),
+        (b"HTTP/0.9 200 OK\r\n\r\nabc", "protocol"),
+        (b"<html>as HTTP/0.9 had it</html>", "protocol"),
+        (b"ICY 200 OK\r\n\r\nabc", "protocol"),
+        (b"HTTP/1.1 000 What\r\n\r\nabc", "protocol"),
+    ],
+)
+async def test_a_length_that_is_a_lie_has_its_class(response: bytes, kind: str, serve: Any, client: Any) -> None:
+    site = await serve(response, keep=False)
+    assert await client.kind(site.url()) == kind
+
+
+async def test_more_than_was_announced_is_not_taken_for_the_next_answer(serve: Any, client: Any) -> None:
+    smuggled = serve.answer(b"smuggled")
+
+    async def talkative(seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(serve.answer(seen.path.encode()) + smuggled)
+        return True
+
+    site = await serve(talkative)
+    for path in ("/a", "/b", "/c"):
+        assert (await client.get(site.url(path))).body == path.encode()
+
+
+async def test_a_half_closed_connection_is_no_page(serve: Any, client: Any) -> None:
+    never = asyncio.Event()
+
+    async def half(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(OK + b"Content-Length: 10\r\n\r\nabc")
+        writer.write_eof()
+        return await never.wait()
+
+    site = await serve(half)
+    assert await client.kind(site.url()) == "truncated"
+
+
+# -- bombs
+
+
+def packed(encoding: str, size: int) -> bytes:
+    """Zeros, in one encoding."""
+    if encoding == "zstd":
+        # One frame of blocks that each repeat a byte 131,072 times.
+        blocks = size // 131_072
+        heads = (131_072 << 3 | 1 << 1 | (number == blocks - 1) for number in range(blocks))
+        return b"\x28\xb5\x2f\xfd\x00\x38" + b"".join(head.to_bytes(3, "little") + b"\0" for head in heads)
+    if encoding == "br":
+        # Made by the brotli tool: its format has no simple form to write by hand.
+        assert size == 64 * MEGABYTE
+        return bytes.fromhex(
+            "cbffff3ff82700e2b14020f7fe8fffff7ff04f00c4611180eefd1fffffffe09f0088c30200ddfb3ffeffffc13f0110870500baf77f"
+            "fcffff837f02200e0b0074effff8ffff07ff04401c1600e8defff1ffff0ffe0980382c00d0bdffe3ffff1ffc1300715800a07bff37"
+        )
+    kind = {"gzip": 31, "deflate": 15, "raw deflate": -15}[encoding]
+    packer = zlib.compressobj(wbits=kind)
+    return b"".join(packer.compress(bytes(MEGABYTE)) for _ in range(size // MEGABYTE)) + packer.flush()
+
+
+BOMBS = {
+    "gzip": packed("gzip", 64 * MEGABYTE),
+    "x-gzip": packed("gzip", 64 * MEGABYTE),
+    "deflate": packed("deflate", 64 * MEGABYTE),
+    "deflate ": packed("raw deflate", 64 * MEGABYTE),
+    "br": packed("br", 64 * MEGABYTE),
+    "zstd": packed("zstd", 64 * MEGABYTE),
+    "gzip, gzip": gzip.compress(packed("gzip", 64 * MEGABYTE), mtime=0),
+    "gzip, gzip, gzip": gzip.compress(gzip.compress(packed("gzip", 64 * MEGABYTE), mtime=0), mtime=0),
+    "deflate, gzip": gzip.compress(packed("deflate", 64 * MEGABYTE), mtime=0),
+    "br, gzip": gzip.compress(packed("br", 64 * MEGABYTE), mtime=0),
+    "br, deflate, gzip": gzip.compress(zlib.compress(packed("br", 64 * MEGABYTE)), mtime=0),
+    "zstd, gzip": gzip.compress(packed("zstd", 64 * MEGABYTE), mtime=0),
+}
+
+
+def understood(encoding: str) -> bool:
+    """Whether this libcurl undoes it: zstd is left out of most builds of pycurl."""
+    return "zstd" not in encoding or "zstd" in pycurl.version
+
+
+@pytest.mark.parametrize("encoding", BOMBS)
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_bomb_goes_off_small(encoding: str, chunked: bool, serve: Any, client: Any) -> None:
+    bomb = BOMBS[encoding]
+    head = OK + f"Content-Encoding: {encoding}\r\n".encode()
+    if chunked:
+        site = await serve(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(bomb), bomb))
+    else:
+        site = await serve(head + b"Content-Length: %d\r\n\r\n" % len(bomb) + bomb)
+    assert await client.kind(site.url()) == ("bomb" if understood(encoding) else "protocol")
+
+
+async def test_a_bomb_that_comes_slowly_is_known_by_its_ratio(serve: Any, client: Any) -> None:
+    bomb = packed("gzip", 30 * MEGABYTE)  # below the cap
+
+    async def slowly(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb))
+        for place in range(0, len(bomb), 1_000):
+            writer.write(bomb[place : place + 1_000])
+            await writer.drain()
+            await asyncio.sleep(0.005)
+        return True
+
+    site = await serve(slowly)
+    assert await client.kind(site.url()) == "bomb"
+    site.behaviour = serve.says(serve.answer(bomb, "Content-Encoding: gzip"))
+    assert await client.kind(site.url()) == "bomb"
+    lenient = serve.answer(packed("gzip", MEGABYTE), "Content-Encoding: gzip")
+    site.behaviour = serve.says(lenient)
+    assert len((await client.get(site.url())).body) == MEGABYTE
+
+
+async def test_the_ratio_can_be_lifted(serve: Any, make_client: Any) -> None:
+    site = await serve(serve.answer(packed("gzip", 30 * MEGABYTE), "Content-Encoding: gzip"))
+    assert len((await make_client(Fetch(max_ratio=None)).get(site.url())).body) == 30 * MEGABYTE
+
+
+async def test_a_page_that_packs_well_is_no_bomb(serve: Any, client: Any) -> None:
+    rows = "".join(f"<tr><td>{number}</td><td>value</td></tr>\n" for number in range(200_000)).encode()
+    encoded = gzip.compress(rows, mtime=0)
+    site = await serve(serve.answer(encoded, "Content-Encoding: gzip"))
+    assert (await client.get(site.url())).body == rows
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 50])
+async def test_encodings_on_top_of_each_other_are_counted(count: int, serve: Any, client: Any) -> None:
+    body = b"fine"
+    for _ in range(count):
+        body = gzip.compress(body, mtime=0)
+    for headers in (["Content-Encoding: " + ", ".join(["gzip"] * count)], ["Content-Encoding: gzip"] * count):
+        site = await serve(serve.answer(body, *headers))
+        if count <= 5:
+            assert (await client.get(site.url())).body == b"fine"
+        else:
+            assert await client.kind(site.url()) == "bomb"
+
+
+# -- memory
+
+
+class Filling:
+    """A server in a thread of its own: whatever the path, this body, with this encoding."""
+
+    def __init__(self, answer: Callable[[str], bytes]) -> None:
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            with client:
+                client.sendall(self._answer(client.recv(65_536).split(b" ")[1].decode()))
+        except OSError:
+            return  # it had enough
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def filling() -> Iterator[Callable[[Callable[[str], bytes]], Filling]]:
+    made: list[Filling] = []
+
+    def make(answer: Callable[[str], bytes]) -> Filling:
+        made.append(Filling(answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def fetched(port: int, paths: list[str], at_once: int) -> tuple[list[str], int]:
+    """How fetches of these paths end in a process of its own, and by how much it grew."""
+    command = [sys.executable, str(Path(__file__).with_name("fetching.py")), str(at_once)]
+    wanted = json.dumps([(f"http://127.0.0.1:{port}{path}", True) for path in paths])
+    run = subprocess.run(command, input=wanted, stdout=subprocess.PIPE, text=True, check=True)
+    endings, grown = json.loads(run.stdout)
+    if not grown:
+        pytest.skip("this system does not tell how large a process was")
+    return endings, grown
+
+
+def test_bombs_on_all_slots_stay_within_the_cap_and_64_megabytes(filling: Any) -> None:
+    encodings = list(BOMBS)
+
+    def answer(path: str) -> bytes:
+        encoding = encodings[int(path[1:]) % len(encodings)]
+        head = f"Content-Encoding: {encoding}\r\nConnection: close\r\n\r\n".encode()
+        return OK + head + BOMBS[encoding]
+
+    server = filling(answer)
+    endings, grown = fetched(server.port, [f"/{number}" for number in range(20 * len(encodings))], at_once=64)
+    # Those that find no room are tried again later.
+    expected = [{"bomb", "memory"} if understood(encoding) else {"protocol"} for encoding in encodings] * 20
+    assert all(ending in kinds for ending, kinds in zip(endings, expected, strict=True))
+    assert grown <= CAP + 64 * MEGABYTE
+
+
+def _mixed(size: int, chance_bytes: int) -> bytes:
+    """Zeros with some chance in between, which decides how well it packs."""
+    chance = random.Random(7)
+    return b"".join(chance.randbytes(chance_bytes) + bytes(100_000 - chance_bytes) for _ in range(size // 100_000))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "given_up", "room"),
+    [
+        ("identity", bytes(30_000_000), False, CAP + 64 * MEGABYTE),
+        # Each slot may bring what it has read before it can be told to wait: two or three megabytes.
+        ("gzip", gzip.compress(_mixed(8_000_000, 15_000), 1, mtime=0), False, CAP + 192 * MEGABYTE),
+        ("gzip", gzip.compress(_mixed(30_000_000, 600), 1, mtime=0), True, CAP + 64 * MEGABYTE),
+    ],
+    ids=["not packed", "packed as pages are", "packed just below a bomb"],
+)
+def test_large_bodies_on_all_slots_are_bounded(
+    encoding: str, body: bytes, given_up: bool, room: int, filling: Any
+) -> None:
+    head = f"Content-Length: {len(body)}\r\nContent-Encoding: {encoding}\r\nConnection: close\r\n\r\n".encode()
+    server = filling(lambda _path: OK + head + body)
+    endings, grown = fetched(server.port, ["/"] * 64, at_once=64)
+    # Nobody is cut off who can wait. What comes in lumps and finds no room is tried again later.
+    assert set(endings) <= ({"200", "memory"} if given_up else {"200"})
+    assert "200" in endings
+    assert grown <= room
+
+
+def test_a_body_in_pieces_of_two_bytes_takes_no_more_memory_than_it_has(filling: Any) -> None:
+    body = CHUNKED + b"2\r\nab\r\n" * (2 * MEGABYTE) + b"0\r\n\r\n"
+    server = filling(lambda _path: body)
+    endings, grown = fetched(server.port, ["/"] * 4, at_once=4)
+    assert endings == ["200"] * 4
+    assert grown <= CAP + 16 * MEGABYTE
+
+
+async def test_a_handle_that_was_paused_serves_again(serve: Any, make_client: Any) -> None:
+    """Two bodies that do not fit together: one waits, and runs out of time. Its handle is as good as new."""
+    going = asyncio.Event()
+
+    async def large(seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(OK + b"Content-Length: 6000000\r\n\r\n" + bytes(2_000_000))
+        await writer.drain()
+        if seen.path != "/waits":
+            await going.wait()
+        writer.write(bytes(4_000_000))
+        return True
+
+    site = await serve(large)
+    client = make_client(Fetch(), max_buffered_bytes=3_000_000)
+    first = asyncio.create_task(client.get(site.url("/first")))
+    await site.until(lambda: len(site.seen) == 1)
+    assert await client.kind(site.url("/waits"), timeout_seconds=1) == "timeout"
+    going.set()
+    assert len((await first).body) == 6_000_000
+    for _ in range(3):
+        assert len((await client.get(site.url("/again"))).body) == 6_000_000
+
+
+async def test_who_waits_for_room_goes_on_when_there_is_some(serve: Any, make_client: Any) -> None:
+    site = await serve(serve.answer(bytes(6_000_000)))
+    client = make_client(Fetch(), max_buffered_bytes=8_000_000)
+    requests = [FetchRequest(url=site.url(f"/{number}"), trusted=True) for number in range(30)]
+    pages = await asyncio.gather(*(client.fetcher.fetch(request) for request in requests))
+    assert {len(page.body) for page in pages} == {6_000_000}
+
+
+# -- time
+
+
+def _silent(_seen: Any, _writer: asyncio.StreamWriter) -> Any:
+    return asyncio.Event().wait()
+
+
+SLOW = {
+    "says nothing": _silent,
+    "trickles headers": trickle(OK + b"X-Long: ", b"x"),
+    "trickles header lines": trickle(OK, b"X: y\r\n"),
+    "trickles a body": trickle(OK + b"Content-Length: 1000000\r\n\r\n", b"x"),
+    "trickles chunks": trickle(CHUNKED, b"1\r\nx\r\n"),
+    "trickles hints": trickle(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "trickles trailers": trickle(CHUNKED + b"1\r\nx\r\n0\r\n", b"X: y\r\n"),
+    "trickles a gzip head": trickle(OK + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x08\0\0\0\0\0\0", b"x"),
+    "stops in a body": trickle(OK + b"Content-Length: 1000\r\n\r\nabc", b"", 10),
+    "endless": endless(CHUNKED + b"2;", b"x" * 65_536),
+}
+
+
+@pytest.mark.parametrize("slowness", SLOW)
+async def test_a_slot_is_free_again_a_second_after_its_deadline(slowness: str, serve: Any, make_client: Any) -> None:
+    site = await serve(SLOW[slowness])
+    client = make_client(Fetch(timeout_seconds=1, min_bytes_per_second=0))
+    started = time.monotonic()
+    assert await client.kind(site.url()) == "timeout"
+    assert time.monotonic() - started < 2
+    assert client.fetcher.in_flight == 0
+
+
+async def test_what_takes_much_longer_than_most_is_slow(serve: Any, make_client: Any) -> None:
+    quick, silent = await serve(serve.answer()), await serve(_silent)
+    client = make_client()
+    for _ in range(100):
+        await client.get(quick.url())
+    waiting = [asyncio.create_task(client.get(silent.url())) for _ in range(5)]
+    await silent.until(lambda: len(silent.seen) == 5)
+    assert client.fetcher.slow() < 5
+    async with asyncio.timeout(5):
+        while client.fetcher.slow() < 5:
+            await client.get(quick.url())
+    assert client.fetcher.slow() == 5
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert client.fetcher.slow() == 0
+
+
+async def test_a_handshake_that_hangs_is_over_in_time(serve: Any, make_client: Any) -> None:
+    silent = await serve(serve.answer())
+    client = make_client(Fetch(timeout_seconds=10, connect_timeout_seconds=1))
+    started = time.monotonic()
+    assert await client.kind(silent.url().replace("http:", "https:")) == "tls"
+    assert time.monotonic() - started < 2

@@ -1,0 +1,330 @@
+"""Through a proxy: everything goes that way, nothing leads inside as far as that can be known, and nothing is told.
+
+The proxies are real, small and our own: one for HTTP that forwards and tunnels, one for SOCKS 5. Both send everything
+to the same server, whatever they are asked for, and a test sees what that was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from skitter.errors import FetchError, SettingsError
+from skitter.fetch.contract import FetchRequest
+from skitter.fetch.engine import CurlFetcher
+from skitter.fetch.proxy import read_proxy
+from skitter.model.url import absolute
+from skitter.settings import Fetch
+
+PASSWORD = "s3cret-w0rd"
+
+
+class Forwarder:
+    """What both kinds have in common: who asked for what, and a way to the one server."""
+
+    def __init__(self, target: int, user: str = "", answer: bytes | None = None) -> None:
+        self.target = target
+        self.user = user
+        self.answer = answer
+        """Instead of doing its work, it says this."""
+        self.asked: list[str] = []
+        self.connections = 0
+        self.heads: list[bytes] = []
+        self.port = 0
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    async def pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b"") -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self.target)
+        back.write(first)
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                while data := await source.read(65_536):
+                    sink.write(data)
+                    await sink.drain()
+            sink.close()
+
+        try:
+            await asyncio.gather(copy(reader, back), copy(there, writer))
+        finally:
+            back.transport.abort()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        quiet = contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError)
+        with quiet:
+            await self.work(reader, writer)
+        writer.close()
+        self.tasks.discard(task)
+
+    async def stop(self, server: asyncio.Server) -> None:
+        server.close()
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
+
+
+class HttpProxy(Forwarder):
+    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
+        self.asked.append(f"{method} {target}")
+        if self.answer is not None:
+            writer.write(self.answer)
+            return
+        if self.user:
+            wanted = base64.b64encode(self.user.encode())
+            if b"Proxy-Authorization: Basic " + wanted not in head:
+                writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n")
+                return
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Go on\r\nX-Proxy: yes\r\n\r\n")
+            await self.pipe(reader, writer)
+        else:
+            await self.pipe(reader, writer, head)
+
+
+class SocksProxy(Forwarder):
+    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        methods = (await reader.readexactly(2))[1]
+        await reader.readexactly(methods)
+        if self.answer is not None:
+            writer.write(self.answer)
+            return
+        writer.write(b"\x05\x02" if self.user else b"\x05\x00")
+        if self.user:
+            user = await reader.readexactly((await reader.readexactly(2))[1])
+            password = await reader.readexactly((await reader.readexactly(1))[0])
+            right = user + b":" + password == self.user.encode()
+            writer.write(b"\x01\x00" if right else b"\x01\x01")
+            if not right:
+                return
+        kind = (await reader.readexactly(4))[3]
+        length = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
+        raw = await reader.readexactly(length)
+        name = raw.decode() if kind == 3 else ".".join(map(str, raw))
+        port = int.from_bytes(await reader.readexactly(2), "big")
+        self.asked.append(f"{name}:{port}")
+        writer.write(b"\x05\x00\x00\x01\0\0\0\0\0\0")
+        await self.pipe(reader, writer)
+
+
+@pytest.fixture
+async def proxied() -> AsyncIterator[Callable[..., Any]]:
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(proxy: Forwarder) -> Forwarder:
+            server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+            stack.push_async_callback(proxy.stop, server)
+            proxy.port = server.sockets[0].getsockname()[1]
+            return proxy
+
+        yield start
+
+
+def found(url: str) -> FetchRequest:
+    return FetchRequest(url=url)
+
+
+async def test_everything_goes_through_the_proxy(serve: Any, proxied: Any, make_fetcher: Any) -> None:
+    site = await serve(serve.answer(b"through"))
+    proxy = await proxied(HttpProxy(site.port))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
+    page = await fetcher.fetch(found("http://example.com/page"))
+    assert (page.body, page.address) == (b"through", "")
+    assert proxy.asked == ["GET http://example.com/page"]
+    assert (await fetcher.fetch(found("http://93.184.216.34:8080/"))).status == 200
+
+
+async def test_a_tunnel_leaves_nothing_in_the_headers_of_the_page(serve: Any, proxied: Any, make_fetcher: Any) -> None:
+    site = await serve(serve.answer(b"secure"), tls=True)
+    proxy = await proxied(HttpProxy(site.port))
+    fetcher: CurlFetcher = make_fetcher(Fetch(verify_tls=False), proxy=f"http://127.0.0.1:{proxy.port}")
+    headers = {"Authorization": "Bearer token", "Cookie": "a=1"}
+    page = await fetcher.fetch(FetchRequest(url="https://example.com/", headers=headers))
+    assert page.body == b"secure"
+    assert page.header("x-proxy") is None
+    assert proxy.asked == ["CONNECT example.com:443"]
+    assert b"token" not in proxy.heads[0]
+    assert b"a=1" not in proxy.heads[0]
+    assert site.seen[0].headers["authorization"] == "Bearer token"
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5h"])
+async def test_a_password_is_told_to_the_proxy_and_to_nobody_else(
+    scheme: str, serve: Any, proxied: Any, make_fetcher: Any
+) -> None:
+    site = await serve(serve.answer(b"known"))
+    kind = HttpProxy if scheme == "http" else SocksProxy
+    proxy = await proxied(kind(site.port, user=f"me:{PASSWORD}"))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:{proxy.port}")
+    assert (await fetcher.fetch(found("http://example.com/"))).body == b"known"
+    assert PASSWORD not in repr(fetcher._proxy)
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5h", "socks5"])
+@pytest.mark.parametrize("url", ["http://93.184.216.34/", "https://93.184.216.34/"])
+async def test_a_wrong_password_is_the_proxys_fault_and_is_not_repeated(
+    scheme: str, url: str, serve: Any, proxied: Any, make_fetcher: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = await serve(serve.answer())
+    kind = HttpProxy if scheme == "http" else SocksProxy
+    proxy = await proxied(kind(site.port, user="me:another"))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:{proxy.port}")
+    caplog.set_level(logging.WARNING)
+    for _ in range(3):
+        with pytest.raises(FetchError) as caught:
+            await fetcher.fetch(found(url))
+        assert caught.value.kind == "proxy"
+        assert PASSWORD not in str(caught.value)
+    # Told once, not for every page, and not what nobody should know.
+    assert len([record for record in caplog.records if record.name == "skitter.fetch"]) == 1
+    assert PASSWORD not in caplog.text
+    assert site.connections == 0
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "socks5", "socks5h"])
+@pytest.mark.parametrize("url", ["http://93.184.216.34/", "https://93.184.216.34/"])
+async def test_a_proxy_that_is_down_is_the_proxys_fault(scheme: str, url: str, make_fetcher: Any) -> None:
+    fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:1")
+    with pytest.raises(FetchError, match=r"127\.0\.0\.1:1\b") as caught:
+        await fetcher.fetch(found(url))
+    assert caught.value.kind == "proxy"
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme", "answer"),
+    [
+        (HttpProxy, "http", b"what?\r\n\r\n"),
+        (HttpProxy, "http", b""),
+        (HttpProxy, "http", b"HTTP/1.1 403 Not you\r\nContent-Length: 0\r\n\r\n"),
+        (SocksProxy, "socks5h", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        (SocksProxy, "socks5h", b"\x05\xff"),
+        (SocksProxy, "socks5h", b""),
+    ],
+)
+async def test_a_proxy_that_answers_garbage_is_the_proxys_fault(
+    kind: Any, scheme: str, answer: bytes, proxied: Any, make_fetcher: Any
+) -> None:
+    proxy = await proxied(kind(0, answer=answer))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://127.0.0.1:{proxy.port}")
+    with pytest.raises(FetchError) as caught:
+        await fetcher.fetch(found("https://example.com/"))
+    assert caught.value.kind == "proxy"
+
+
+async def test_a_proxy_that_says_nothing_is_over_in_time(proxied: Any, make_fetcher: Any) -> None:
+    class Silent(Forwarder):
+        async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await asyncio.sleep(20)
+
+    proxy = await proxied(Silent(0))
+    for scheme in ("http", "socks5h"):
+        fetcher = make_fetcher(Fetch(timeout_seconds=0.5), proxy=f"{scheme}://127.0.0.1:{proxy.port}")
+        with pytest.raises(FetchError) as caught:
+            await fetcher.fetch(found("https://example.com/"))
+        assert caught.value.kind in {"proxy", "tls", "timeout"}
+
+
+async def test_a_server_that_a_proxy_cannot_reach_is_the_servers_fault(proxied: Any, make_fetcher: Any) -> None:
+    proxy = await proxied(HttpProxy(0, answer=b"HTTP/1.1 502 No way\r\nContent-Length: 0\r\n\r\n"))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
+    with pytest.raises(FetchError) as caught:
+        await fetcher.fetch(found("https://example.com/"))
+    assert caught.value.kind != "proxy"
+
+
+INSIDE = [
+    *("http://127.0.0.1/", "http://[::1]/", "http://10.0.0.1/", "http://169.254.169.254/latest/", "http://2130706433/"),
+    *("http://0x7f.1/", "http://[::ffff:7f00:1]/", "http://localhost/", "http://a.localhost/", "http://LOCALHOST./"),
+    *("http://router/", "http://metadata.google.internal/", "http://printer.local/", "http://nas.lan/"),
+    *("http://example.com:6379/", "http://example.com:22/", "https://93.184.216.34:3306/", "https://127.0.0.1/"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h"])
+async def test_what_is_known_to_be_inside_is_not_asked_for(
+    scheme: str, serve: Any, proxied: Any, make_fetcher: Any
+) -> None:
+    canary = await serve(serve.answer(b"secret"))
+    proxy = await proxied((HttpProxy if scheme == "http" else SocksProxy)(canary.port))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://127.0.0.1:{proxy.port}")
+    for url in INSIDE:
+        for form in (absolute(url), url):  # also when nobody normalised it
+            with pytest.raises(FetchError) as caught:
+                await fetcher.fetch(found(form))
+            assert caught.value.kind == "guard", form
+    assert (proxy.connections, canary.connections) == (0, 0)
+    # What the user typed is asked for all the same.
+    assert (await fetcher.fetch(FetchRequest(url="http://10.0.0.1/", trusted=True))).body == b"secret"
+
+
+async def test_names_that_are_resolved_here_are_checked_here(
+    serve: Any, proxied: Any, make_fetcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = await serve(serve.answer(b"fine"))
+    proxy = await proxied(SocksProxy(canary.port))
+    fetcher: CurlFetcher = make_fetcher(proxy=f"socks5://127.0.0.1:{proxy.port}")
+    answers = [["93.184.216.34"], ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"], []]
+    asked = []
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        asked.append(host)
+        return [(2, 1, 6, "", (address, port)) for address in answers[len(asked) - 1]]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    assert (await fetcher.fetch(found("http://changes.example/"))).body == b"fine"
+    with pytest.raises(FetchError, match="loopback"):
+        await fetcher.fetch(found("http://changes.example/"))
+    assert (await fetcher.fetch(found("http://changes.example:8080/"))).body == b"fine"
+    # The proxy was given the checked address, and never the name.
+    assert proxy.asked == ["93.184.216.34:80", "93.184.216.34:8080"]
+
+
+async def test_the_environment_cannot_take_a_host_past_the_proxy(
+    serve: Any, proxied: Any, make_fetcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = await serve(serve.answer(b"through"))
+    proxy = await proxied(HttpProxy(site.port))
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "*")
+    fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
+    assert (await fetcher.fetch(found("http://example.com/"))).body == b"through"
+    assert proxy.connections == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("proxy.example:3128", "ftp://proxy.example", "http://", "http://a:b@", f"htp://me:{PASSWORD}@proxy.example"),
+        *("http://proxy.example:port", "http://proxy.example/path", f"http://me:{PASSWORD}@proxy.example:99999"),
+        *("http://proxy.example\r\nX: y", "socks4://proxy.example"),
+    ],
+)
+def test_what_is_no_proxy_is_a_settings_error_without_its_password(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_proxy(text)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_proxy_is_read() -> None:
+    proxy = read_proxy("socks5://me:p%40ss@[::1]")
+    assert proxy is not None
+    assert (proxy.url, proxy.user, proxy.password) == ("socks5://[::1]:1080", "me", "p@ss")
+    assert read_proxy("") is None

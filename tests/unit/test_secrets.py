@@ -1,0 +1,78 @@
+"""Secrets are masked wherever they stand, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.model import secrets
+from skitter.model.request import Request
+from skitter.model.secrets import concealed, shown_url, without_secrets, without_secrets_inside
+
+MASKED = {
+    "get http://user:hunter22@a.test/x now": "get http://***@a.test/x now",
+    "http://user:p@ss@a.test/": "http://***@a.test/",
+    "http://hunter22@a.test": "http://***@a.test",
+    "redis://:hunter22@a.test:6379/0?db=1": "redis://***@a.test:6379/0?db=1",
+    "redis+sentinel://a:1,b:2/m?sentinel_password=hunter22&db=1": "redis+sentinel://a:1,b:2/m?sentinel_password=***&db=1",
+    "http://a.test/?access_token=hunter22&x=1": "http://a.test/?access_token=***&x=1",
+    "skitter crawl s.py -a api_key=hunter22 -o x": "skitter crawl s.py -a api_key=*** -o x",
+    "Authorization: Basic aHVudGVyMjI=\nnext": "Authorization: ***\nnext",
+    "{'Authorization': 'Bearer hunter22', 'Accept': 'x'}": "{'Authorization': ***, 'Accept': 'x'}",
+    "[('set-cookie', 'sid=hunter22; Path=/'), ('x', 'y')]": "[('set-cookie', ***), ('x', 'y')]",
+    "Proxy-Authorization: Basic aHVudGVyMjI=": "Proxy-Authorization: ***",
+    "it said Bearer hunter22hunter22": "it said Bearer ***",
+}
+
+
+@pytest.mark.parametrize(("text", "masked"), MASKED.items())
+def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
+    assert without_secrets(text) == masked
+    assert without_secrets(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://a.test/@me/x",
+        "mail me@a.test",
+        "http://a.test/?x=http://b/@c",
+        "the cookie, which was eaten",
+        "no authorization at all",
+        "Bearer of news",
+        "a token is missing",
+    ],
+)
+def test_what_only_looks_like_one_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+def test_values_inside_values_are_masked() -> None:
+    value = {"a": ["http://u:p@h/", 1, None], "b": {"c": "token=hunter22"}}
+    assert without_secrets_inside(value) == {"a": ["http://***@h/", 1, None], "b": {"c": "token=***"}}
+
+
+def test_a_shown_url_is_the_url_without_user_and_password() -> None:
+    assert shown_url("http://user:p%40ss@a.test/x?u=http://b:c@d/") == "http://a.test/x?u=http://b:c@d/"
+    assert shown_url("http://a.test/?mail=me@b.test") == "http://a.test/?mail=me@b.test"
+
+
+def test_what_a_request_knows_is_concealed_wherever_it_stands() -> None:
+    known = secrets.of_request(
+        "http://u:hunter%2D1@a.test/",
+        {"Authorization": "Bearer hunter-2", "Cookie": "a=hunter-3; b=hunter-4"},
+        {"c": "hunter-5"},
+    ) + secrets.of_answer([("Set-Cookie", "d=hunter-6; Path=/"), ("Server", "x")])
+    text = " ".join(f"<hunter-{number}>" for number in range(1, 7))
+    assert "hunter" not in concealed(text, known)
+    assert concealed("plain x", [*known, "x"]) == "plain x"
+
+
+def test_a_request_in_a_traceback_shows_neither_headers_nor_password() -> None:
+    request = Request("http://u:hunter22@a.test/x", headers={"Authorization": "hunter22"}, cookies={"a": "hunter22"})
+    assert repr(request) == "<Request GET http://a.test/x>"
+    assert str([request]) == "[<Request GET http://a.test/x>]"
+
+
+def test_arguments_are_secrets_by_their_names() -> None:
+    given = {"password": "a", "API_KEY": "b", "github_token": "c", "category": "d", "base": "e"}
+    assert secrets.of_arguments(given) == ["a", "b", "c"]
