@@ -93,11 +93,19 @@ class Visitor:
         except FetchError as error:
             return await self._unanswered(lease, request, error)
         outcome, urls = await self._answered(lease, request, page)
-        if self._archive is not None and outcome.ending is not Ending.RETRY:
+        if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
             outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
             # It travels with the items and is none: the frontier's count of items is put right.
             outcome.tally = outcome.tally | {"items": -1, "archived": 1}
         return outcome, urls
+
+    def _may_be_kept(self, request: Request, page: Page) -> bool:
+        """Not where the owner's wish is that no items are kept of it, and the job obeys that."""
+        if not self._obeys(request):
+            return True
+        response = Response(page, request, self._joins, self._product)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness)
+        return wishes.against_items not in ("noindex", "tdm")
 
     async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status

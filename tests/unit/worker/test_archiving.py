@@ -87,6 +87,24 @@ async def test_every_answer_that_ends_a_request_is_kept_once_and_is_no_item(craw
     assert (tally["items"], tally["archived"]) == (2, 6)
 
 
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_a_page_whose_owner_wants_nothing_kept_is_not_archived_where_the_job_obeys(
+    crawl: Any, obeys: bool
+) -> None:
+    await crawl.begin(Pages(), obey_noindex=obeys, obey_tdm=obeys)
+    body = b"<a href=/1>x</a><a href=/2>x</a><a href=/3>x</a>"
+    crawl.fetcher.answers |= {
+        "/0": (200, {}, body),
+        "/1": (200, {"X-Robots-Tag": "noindex"}, b""),
+        "/2": (200, {"tdm-reservation": "1"}, b""),
+        "/3": 200,
+    }
+    archive = Kept()
+    assert await crawl.run(crawl.worker(archive=archive)) is State.FINISHED
+    kept = ["/0", "/3"] if obeys else ["/0", "/1", "/2", "/3"]
+    assert sorted(url.removeprefix(BASE) for url in archive.added) == kept
+
+
 async def test_a_page_is_durable_before_its_commit_refers_to_it(crawl: Any) -> None:
     archive = Kept()
 
