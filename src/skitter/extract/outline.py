@@ -186,7 +186,8 @@ class _Outline:
                 popped, deep = room.stack.pop()
                 room.names[popped] -= 1
                 self._depth -= deep
-                self._run = 0
+                # The formatting around it is the innermost again.
+                self._run = deep - 1
                 self._drawings -= popped in (b"svg", b"math")
                 if popped == name:
                     break
@@ -194,7 +195,7 @@ class _Outline:
     def _leave(self, room: _Room) -> None:
         self._rooms.pop()
         self._depth -= room.deep + sum(deep for _, deep in room.stack)
-        self._run = 0
+        self._run = room.deep - 1
         self._drawings -= sum(popped in (b"svg", b"math") for popped, _ in room.stack)
         self._active -= sum(map(len, room.active.values()))
 

@@ -38,6 +38,7 @@ BOMBS = {
     "foreign": b"<svg><foreignObject>" * 100_000,
     "templates": b"<template>" * 200_000,
     "options with something in them": b"<optgroup><i a='>'>" * 50_000,
+    "the same, closed behind a wall": b"<b><object></b></object>" * 50_000,
     "groups of nothing": b"<optgroup><!--</optgroup>-->" * 50_000,
     "annotations without their base": b"<rt><i x=1>" * 100_000,
 }
