@@ -26,10 +26,19 @@ MERGED = frozenset((b"html", b"body"))
 SHAPES = frozenset(b"path rect circle line polygon polyline ellipse use stop".split())
 """In a drawing they close themselves."""
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-_SIBLINGS = frozenset(b"head p li dt dd tr td th tbody thead tfoot colgroup".split())
+_SIBLINGS = frozenset(b"head p tr td th tbody thead tfoot colgroup".split())
 """Closed by the next of their kind, with all formatting inside."""
 FLAT = _VOID | _SIBLINGS
 """These do not nest by themselves."""
+KIN = {b"li": (b"li",), b"dt": (b"dt", b"dd"), b"dd": (b"dt", b"dd")}
+"""Members of a list close the one before them, unless something special was opened in it, as another list's member."""
+LISTS = frozenset((b"ul", b"ol", b"dl", b"menu", b"dir"))
+_SPECIAL = frozenset(
+    b"article aside blockquote button center details dir dl dt dd fieldset figcaption figure footer form "
+    b"h1 h2 h3 h4 h5 h6 header hgroup li listing main menu nav noscript ol pre search section select summary ul desc foreignobject "
+    b"frameset mi mo mn ms mtext annotation-xml".split()
+)
+_NEAR = 50
 OPTIONS = frozenset((b"option", b"optgroup"))
 TWINS = OPTIONS | {b"rp", b"rt"}
 """Closed by the next of their kind only if nothing was opened in them."""
@@ -137,9 +146,20 @@ class _Outline:
             return
         if name in TWINS:
             self._end_twin(name)
+        elif name in KIN:
+            self._end_member(KIN[name])
         if name in SHAPES and self._drawings and attributes.endswith(b"/"):
             return
         self._open(name)
+
+    def _end_member(self, kin: tuple[bytes, ...]) -> None:
+        # Not further: this, too, must not cost the square of a page.
+        for last, _ in reversed(self._rooms[-1].stack[-_NEAR:]):
+            if last in kin:
+                self._close(last)
+                return
+            if last in _SPECIAL:
+                return
 
     def _end_twin(self, name: bytes) -> None:
         """What the start of ``name`` closes: nothing, if anything was opened since."""
