@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skitter.app.script import crawl as crawl
+    from skitter.errors import DropItem as DropItem
+    from skitter.errors import RejectItem as RejectItem
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
 
-__all__ = ["Request", "Response", "SkitterError", "Spider", "crawl"]
+__all__ = ["DropItem", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
 
 _HOME = {
+    "DropItem": "skitter.errors",
+    "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",
     "SkitterError": "skitter.errors",

@@ -12,12 +12,15 @@ SkitterError                 what happened; ``hint`` says what to do
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
+ ├── SitemapError            a sitemap that cannot be read on; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
  ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
- └── ItemError               an item that cannot be encoded
+ ├── ItemError               an item that cannot be encoded
+ ├── DropItem                raised by an item function: the item is left out, and counted
+ └── RejectItem              raised by an item function: the item goes to the rejects file
 
 Driver errors (sqlite3, pycurl, OSError) are mapped where the driver is called, and stay
 reachable as ``__cause__``.
@@ -75,7 +78,7 @@ class SinkAwayError(SinkError):
 
 
 class BadItemsError(SinkError):
-    """``reasons`` has, for the position of each bad item, why the target will not take it."""
+    """``reasons`` has, for the ``position`` of each bad item, why the target will not take it."""
 
     def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")
@@ -90,9 +93,17 @@ class UrlError(SkitterError):
         self.rule = rule
 
 
+class SitemapError(SkitterError):
+    """``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
+
+    def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.rule = rule
+
+
 class FetchError(SkitterError):
     """``kind`` is the class of the failure (docs/reference/errors.md): dns, connect, proxy, tls, timeout, truncated,
-    protocol, memory, too_large, bomb, redirect or guard."""
+    protocol, memory, too_large, redirect or guard."""
 
     def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -119,3 +130,17 @@ class ExtraMissingError(SkitterError):
 
 class ItemError(SkitterError):
     pass
+
+
+class DropItem(SkitterError):  # noqa: N818  the name that hands know from Scrapy
+    """Raised by an item function: the item is left out, and counted by this reason. Keep the reasons few."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "no reason given")
+
+
+class RejectItem(SkitterError):  # noqa: N818  as DropItem
+    """Raised by an item function: the item goes to the rejects file with this reason, for somebody to look at."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "no reason given")

@@ -39,7 +39,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """Of the decoded body."""
     max_ratio: Positive | None = 200.0
     """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
-    megabyte, is given up as a bomb."""
+    megabyte, is given up as too large."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
     """Hops of one chain."""
     allow_private: bool = False
@@ -75,6 +75,14 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
     """How long a robots.txt is believed."""
+    obey_nofollow: bool = False
+    """Follow no links of pages that say `nofollow` or `none`, and none with `rel=nofollow`, `ugc` or `sponsored`."""
+    obey_noindex: bool = False
+    """Keep no items of pages that say `noindex` or `none`."""
+    obey_canonical: bool = False
+    """Of a page that names another one in scope by `rel=canonical`, keep no items and fetch that one."""
+    obey_tdm: bool = False
+    """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
     target_concurrency: Positive | None = None
@@ -128,6 +136,13 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """strict: the budget of a host whose pages look like those of a trap."""
 
 
+class Items(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to items between the spider and the outbox."""
+
+    item_functions: str = ""
+    """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """This node's share of the work; not stored with the job."""
 
@@ -164,6 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
     traps: Traps = msgspec.field(default_factory=Traps)
+    items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -180,7 +196,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 group = _GROUP_OF.get(name)
                 if group is None:
                     raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
-                groups.setdefault(group, {})[name] = None if value in ("none", "None") else value
+                listed = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+                groups.setdefault(group, {})[name] = None if listed in ("none", "None") else listed
                 origin[name] = source
         converted: dict[str, Any] = {}
         for group, values in groups.items():
@@ -198,7 +215,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Everything that every worker of the job must agree on, as plain values to store with it."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -209,6 +226,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "limits": Limits,
     "traps": Traps,
+    "items": Items,
     "run": Run,
     "logging": Logging,
 }

@@ -299,10 +299,10 @@ def test_robots_txt_is_obeyed_unless_told_otherwise(skitter, site) -> None:
     assert "/secret/x" not in site.paths()
     why = skitter.json("why", site.url("/secret/x"), "--job", "j")
     assert (why["state"], why["error_class"]) == ("excluded", "robots")
-    assert "robots.txt" in why["reasons"][0]
+    assert "by robots.txt line 2: Disallow: /secret (group: skitter)" in why["reasons"][0]
     unseen = skitter.json("why", site.url("/secret/other"), "--job", "j")
     assert unseen["state"] == "unseen"
-    assert "robots.txt of its host forbids it" in unseen["reasons"][0]
+    assert "excluded by robots.txt line 2: Disallow: /secret (group: skitter)" in unseen["reasons"][0]
     assert skitter.json("crawl", site.url(), "--job", "j", "--ignore-robots")["pages"] == 3
     assert "/secret/x" in site.paths()
 

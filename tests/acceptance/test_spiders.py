@@ -522,10 +522,13 @@ def test_a_callback_that_raises_costs_its_page_and_retry_after_the_fix_is_clean(
     assert pages == {("a", False): 1, ("b", False): 1, ("a", True): 1, ("b", True): 1}
 
 
+UNSTORABLE = {
+    "{'price': response.css('h1')}": ["price", "Selector", ".get()"],
+    "{'price': object()}": ["price", "object"],
+    "{'n': 1 << 70}": ["n", "64 bits"],
+}
+"""Items that cannot be stored -> what the reason says."""
 WRONG = {
-    "{'price': response.css('h1')}": ["ItemError", "price", "Selector", ".get()"],
-    "{'price': object()}": ["ItemError", "price", "object"],
-    "{'n': 1 << 70}": ["ItemError", "n", "64 bits"],
     "Request('/c', meta={'deep': [{'bad': object()}]})": ["meta['deep'][0]['bad']", "object", "dates"],
     "Request('/c', headers={'X-Count': 3})": ["headers", "`str`", "`int`"],
     "Request('/c', cookies=[{'name': 'x'}])": ["cookies", "`dict`", "`list`"],
@@ -539,6 +542,27 @@ WRONG = {
     "Shop": ["not type"],
 }
 """What a callback may yield by mistake -> what the error says."""
+
+
+@pytest.mark.parametrize("output", UNSTORABLE)
+def test_an_item_that_cannot_be_stored_is_kept_with_the_reason(skitter, shop, output) -> None:
+    spider(
+        skitter,
+        f"""
+        def start(self):
+            yield Request(self.base + "/a")
+
+        def parse(self, response):
+            yield {output}
+            yield {{"fine": True}}
+        """,
+    )
+    summary = crawl(skitter, shop)
+    assert (summary["pages"], summary["items"], summary["rejected"], summary["errors"]) == (1, 1, 1, {})
+    assert skitter.lines("out.jsonl") == [{"fine": True}]
+    (rejected,) = skitter.lines("out.jsonl.rejects.jsonl")
+    assert [word for word in UNSTORABLE[output] if word not in rejected["reason"]] == [], rejected
+    assert rejected["url"] == shop.url("/a")
 
 
 def test_a_wrong_yield_is_named_and_costs_the_page(skitter, shop) -> None:

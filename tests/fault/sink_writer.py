@@ -15,6 +15,7 @@ from pathlib import Path
 from skitter.errors import SkitterError
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.sinks.files import file_sink
+from skitter.sinks.rejects import RejectsFile
 from skitter.worker.delivery import Delivery
 
 
@@ -24,7 +25,9 @@ def say(letter: str) -> None:
 
 async def main(frontier_path: str, target: str, batch: str) -> None:
     frontier = sqlite_frontier(Path(frontier_path), "books")
-    delivery = Delivery(frontier, [file_sink(target, overwrite=True, job="books")], "this machine", int(batch))
+    sink = file_sink(target, overwrite=True, job="books")
+    rejects = RejectsFile(f"{target}.rejects.jsonl")
+    delivery = Delivery(frontier, [sink], "this machine", int(batch), rejects=lambda _: rejects)
     try:
         await delivery.open()
         say("o")

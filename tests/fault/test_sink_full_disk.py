@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from read_back import records
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
+from skitter.model.url import canonical
 from skitter.sinks.files import file_sink
+from skitter.testing.web import WebSpec, served
 
-FORMATS = pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+FORMATS = pytest.mark.parametrize(
+    "name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst", "out.json", "out.csv", "out.csv.gz", "out.parquet"]
+)
 SIZE_BYTES = 256 * 1024
 
 _LIMITED = """
@@ -94,8 +100,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk, name):
         ballast.unlink()
     again.finish()
     again.close(complete=True)
-    if name == "out.json":
-        assert [record["n"] for record in json.loads(target.read_bytes())] == list(range(1, progress.position + 11))
+    assert [int(record["n"]) for record in records(target)] == list(range(1, progress.position + 11))
     assert [path.name for path in small_disk.iterdir()] == [name]
 
 
@@ -111,3 +116,52 @@ def test_a_file_that_may_not_grow_is_said_and_cut_back(tmp_path, name):
     assert "nothing is lost" in hint
     held = target if name.startswith("out.jsonl") else tmp_path / f".{name}.spool.jsonl"
     assert str(held.stat().st_size) in mark
+
+
+def test_a_folder_of_parts_goes_on_when_there_is_room_again(small_disk):
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(SIZE_BYTES // 2))
+    target = f"{small_disk}/parts/{{part}}.jsonl?part_bytes=20000"
+    sink = file_sink(target, overwrite=False)
+    sink.take()
+    progress = SinkProgress(0, sink.open(SinkProgress()))
+    error = None
+    while error is None:
+        first = progress.position + 1
+        try:
+            progress = SinkProgress(first + 9, sink.write([item(n) for n in range(first, first + 10)]))
+        except SinkError as raised:
+            error = raised
+    assert "the disk is full" in str(error)
+    sink.close()
+    there = [record["n"] for path in sorted((small_disk / "parts").glob("0*")) for record in records(path)]
+    assert there == list(range(1, len(there) + 1)), "what can be seen is whole"
+    assert there
+
+    ballast.unlink()
+    again = file_sink(target, overwrite=False)
+    again.take()
+    again.open(progress)
+    again.write([item(n) for n in range(progress.position + 1, progress.position + 11)])
+    again.finish()
+    again.close(complete=True)
+    there = [record["n"] for path in sorted((small_disk / "parts").iterdir()) for record in records(path)]
+    assert there == list(range(1, progress.position + 11))
+
+
+def test_a_crawl_whose_archive_finds_no_room_says_so_and_goes_on_later(skitter, small_disk):
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(SIZE_BYTES * 9 // 10))
+    with served(WebSpec.plain(hosts=2, pages_per_host=20)) as web:
+        command = ("crawl", *web.urls, "-o", f"{small_disk}/pages.warc.gz", "--job", "x", "-q")
+        failed = skitter.run(*command, code=3)
+        assert "the disk is full" in failed.stderr
+        assert "nothing is lost" in failed.stderr
+        ballast.unlink()
+        skitter.run(*command)
+        expected = web.expected()
+    with (small_disk / "pages.warc.gz").open("rb") as stream:
+        kinds = WarcRecordType.response | WarcRecordType.revisit
+        found = [each.headers["WARC-Target-URI"] for each in ArchiveIterator(stream, record_types=kinds)]
+    assert Counter(map(canonical, found)) == Counter(expected.done)
+    assert [path.name for path in small_disk.iterdir()] == ["pages.warc.gz"]

@@ -8,7 +8,7 @@ import skitter
 
 
 def test_public_names() -> None:
-    assert skitter.__all__ == ["Request", "Response", "SkitterError", "Spider", "crawl"]
+    assert skitter.__all__ == ["DropItem", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
 
 
 @pytest.mark.parametrize("name", skitter.__all__)

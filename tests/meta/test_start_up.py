@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = "asyncio can_ada httpx msgspec multiprocessing protego pycurl rich selectolax sqlite3 uvloop".split()
+HEAVY = "asyncio can_ada httpx msgspec multiprocessing pycurl rich selectolax sqlite3 uvloop".split()
 LOADED = "import sys; from skitter.cli import main; assert main({words!r}) == 0; print(*sys.modules, file=sys.stderr)"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import quote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,6 +106,7 @@ def test_odd_rules_never_raise(fields: list[str], value: str) -> None:
         (403, "allow_all"),
         (404, "allow_all"),
         (410, "allow_all"),
+        (304, "unknown"),
         (429, "unknown"),
         (500, "unknown"),
         (503, "unknown"),
@@ -117,3 +121,173 @@ def test_statuses_become_verdicts(status: int | None, kind: str) -> None:
 
 def test_a_verdict_keeps_no_more_than_the_cap() -> None:
     assert len(robots_verdict(200, b"Allow: /\n" * 100_000).text) <= MAX_ROBOTS_BYTES
+
+
+# ---- RFC 9309, clause by clause
+
+
+def allowed(text: str | bytes, path: str, agent: str = AGENT) -> bool:
+    return Robots.parse(text, agent).allows("https://a.example" + path)
+
+
+def test_all_groups_of_one_name_are_one_group() -> None:
+    text = "User-agent: skitter\nDisallow: /a\n\nUser-agent: x\nDisallow: /x\n\nUser-agent: SKITTER\nDisallow: /b\n"
+    assert [allowed(text, path) for path in ("/a", "/b", "/x")] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_us"),
+    [
+        ("skitter", True),
+        ("Skitter/2.0", True),
+        ("skitter # the crawler", True),
+        ("skit", False),
+        ("skitter-news", False),
+        ("*", True),
+        ("*bot", False),
+        ("", False),
+    ],
+)
+def test_a_group_is_ours_by_the_whole_product_token(name: str, is_us: bool) -> None:
+    assert allowed(f"User-agent: {name}\nDisallow: /\n", "/a") is not is_us
+
+
+def test_several_names_share_the_rules_that_follow() -> None:
+    text = "User-agent: a\n\nUser-agent: skitter\n\nUser-agent: b\nDisallow: /x\nUser-agent: c\nDisallow: /y\n"
+    assert [allowed(text, "/x"), allowed(text, "/y")] == [False, True]
+
+
+def test_other_records_do_not_interfere_with_groups() -> None:
+    text = "User-agent: skitter\nSitemap: https://a.example/s\nHost: a\nCrawl-delay: 3\nUser-agent: b\nDisallow: /x\n"
+    assert not allowed(text, "/x")
+    assert Robots.parse(text, AGENT).crawl_delay == 3.0
+    assert Robots.parse(text, "b").crawl_delay is None, "it was said before b was named"
+
+
+def test_an_empty_disallow_forbids_nothing_and_ends_the_names() -> None:
+    text = "User-agent: skitter\nDisallow:\n\nUser-agent: *\nDisallow: /\n"
+    assert allowed(text, "/a")
+    assert not allowed(text, "/a", "other")
+
+
+def test_rules_outside_any_group_are_ignored() -> None:
+    assert allowed("Disallow: /\n\nUser-agent: *\nDisallow: /x\n", "/a")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_the_rfc_says_and_in_no_other_way(end: str) -> None:
+    text = f"User-agent: *{end}# a comment \x0b\x0c\x85\u2028Disallow: /{end}Disallow: /x{end}"
+    assert allowed(text, "/a")
+    assert str(Robots.parse(text, AGENT).deciding("https://a.example/x")) == (
+        "robots.txt line 3: Disallow: /x (group: *)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("/fish", "/fishheads/x?id=1", True),
+        ("/fish", "/Fish", False),
+        ("/fish", "/catfish", False),
+        ("/fish*", "/fish", True),
+        ("/fish/", "/fish", False),
+        ("/*.php", "/folder/any.php.file?x", True),
+        ("/*.php", "/windows.PHP", False),
+        ("/*.php$", "/folder/any.php", True),
+        ("/*.php$", "/any.php?x", False),
+        ("/*.php$", "/any.php5", False),
+        ("/*.php$", "/a.php/b.php", True),
+        ("/fish*.php", "/fishheads/catfish.php?x", True),
+        ("/fish*.php", "/.php/fish", False),
+        ("/a**b", "/axb", True),
+        ("/$", "/", True),
+        ("/$", "/a", False),
+        ("*", "/", True),
+        ("*.gif$", "/x.gif", True),
+        ("fish", "/fish", False),
+        ("/a$b", "/a$bc", True),
+        ("/a$b", "/a", False),
+        ("/a%24", "/a$", True),
+        ("/a%2A", "/a*b", True),
+        ("/a%2a", "/axb", False),
+        ("/%62%61%7a", "/baz", True),
+        ("/baz", "/%62%61%7A", True),
+        ("/a/b", "/a%2Fb", False),
+        ("/a%2fb", "/a%2Fb", True),
+        ("/\u30c4", "/%E3%83%84", True),
+        ("/%e3%83%84", "/%E3%83%84", True),
+        ("/a b", "/a%20b", True),
+        ("/a|b", "/a|b", True),
+        ("/50%", "/50%25", True),
+        ("/?u=https://b.example", "/?u=https%3A%2F%2Fb.example", True),
+        ("/?u=https%3A%2F%2Fb.example", "/?u=https://b.example", True),
+        ("/p?a=*&u=http%3A//", "/p?a=1&u=http:%2F%2Fb", True),
+        ("/*?sid=", "/a/b?sid=1", True),
+    ],
+)
+def test_patterns_match_as_the_rfc_says(pattern: str, path: str, matches: bool) -> None:
+    assert allowed(f"User-agent: *\nDisallow: {pattern}\n", path) is not matches
+
+
+def test_of_equally_long_rules_an_allow_wins() -> None:
+    assert allowed("User-agent: *\nDisallow: /page\nAllow: /page\n", "/page")
+    assert allowed("User-agent: *\nAllow: /page\nDisallow: /page\n", "/page")
+    assert not allowed("User-agent: *\nAllow: /page\nDisallow: /*.htm\n", "/page.htm")
+
+
+@pytest.mark.parametrize("line", ["Dissallow: /x", "DISALLOW : /x", "disallow /x", "Disallow:/x", "  Disallow:   /x  "])
+def test_what_was_clearly_meant_is_obeyed(line: str) -> None:
+    assert not allowed(f"useragent: *\n{line}\n", "/x")
+
+
+def test_a_rule_names_its_line_and_its_group() -> None:
+    text = "# hello\nUser-agent: Skitter\nAllow: /\n\nUser-agent: SKITTER\nDisallow: /private/ # keep out\n"
+    rule = Robots.parse(text, AGENT).deciding("https://a.example/private/1")
+    assert rule is not None
+    assert str(rule) == "robots.txt line 6: Disallow: /private/ (group: SKITTER)"
+
+
+def test_a_web_page_in_its_place_forbids_nothing() -> None:
+    assert allowed("<!DOCTYPE html>\n<html><head><title>Not found</title>\n<p>Disallow: /\n", "/a")
+
+
+def test_ten_thousand_rules_and_a_hostile_pattern_are_asked_at_once() -> None:
+    rules = "".join(f"Disallow: /{number}/\n" for number in range(10_000))
+    text = f"User-agent: *\nDisallow: /{'*a' * 5_000}b\n{rules}"
+    robots = Robots.parse(text, AGENT)
+    # With a matcher that goes back and tries again this would not end in the age of the universe.
+    assert robots.allows("https://a.example/" + "a" * 4_000)
+    assert not robots.allows("https://a.example/9999/x")
+
+
+WORDS = st.text(alphabet="ab/*$?", max_size=8)
+
+
+def reference(rules: list[tuple[bool, str]], path: str) -> bool:
+    """The RFC's sentences, with a regular expression for each pattern."""
+    best = (-1, True)
+    for allow, pattern in rules:
+        body, end = (pattern[:-1], r"\Z") if pattern.endswith("$") else (pattern, "")
+        if pattern and re.match(".*".join(map(re.escape, body.split("*"))) + end, path):
+            octets = len(body.replace("$", "%24")) + bool(end)
+            best = max(best, (octets, allow))
+    return best[1]
+
+
+@given(st.lists(st.tuples(st.booleans(), WORDS), max_size=6), st.text(alphabet="ab/?", max_size=10))
+def test_the_matcher_agrees_with_the_rfcs_sentences(rules: list[tuple[bool, str]], path: str) -> None:
+    lines = "".join(f"{'Allow' if allow else 'Disallow'}: {pattern}\n" for allow, pattern in rules)
+    assert allowed("User-agent: *\n" + lines, "/" + path) == reference(rules, "/" + path)
+
+
+@given(st.text(alphabet="aé/%20~ *$?:", max_size=10), st.integers(0, 40))
+def test_an_escaped_path_is_the_path_itself(path: str, place: int) -> None:
+    """Whatever letter of a path is escaped, robots.txt says the same about it."""
+    url = "/" + "".join(letter if letter in "/?" else quote(letter, safe="") for letter in path)
+    letters = re.findall(r"%..|.", url)
+    chosen = place % len(letters)
+    if letters[chosen].isalnum():
+        letters[chosen] = f"%{ord(letters[chosen]):02x}"
+    text = "User-agent: *\nDisallow: " + url + "$\n"
+    assert not allowed(text, url)
+    assert not allowed(text, "".join(letters))

@@ -16,22 +16,28 @@ if TYPE_CHECKING:
     from skitter.app.backends import list_jobs as list_jobs
     from skitter.app.backends import open_frontier as open_frontier
     from skitter.app.crawl import run_crawl as run_crawl
-    from skitter.app.crawl import run_drain as run_drain
     from skitter.app.crawl import run_worker as run_worker
+    from skitter.app.draining import run_drain as run_drain
+    from skitter.app.exporting import run_export as run_export
+    from skitter.app.looking import look_at_file as look_at_file
+    from skitter.app.looking import look_at_job as look_at_job
+    from skitter.app.outputs import collect_outputs as collect_outputs
     from skitter.app.plan import CrawlPlan as CrawlPlan
-    from skitter.app.plan import Output as Output
     from skitter.app.plan import Summary as Summary
 
 _HOME = {
     "CrawlPlan": "skitter.app.plan",
-    "Output": "skitter.app.plan",
     "Summary": "skitter.app.plan",
+    "collect_outputs": "skitter.app.outputs",
     "default_frontier": "skitter.app.backends",
     "drop_job": "skitter.app.backends",
     "list_jobs": "skitter.app.backends",
+    "look_at_file": "skitter.app.looking",
+    "look_at_job": "skitter.app.looking",
     "open_frontier": "skitter.app.backends",
     "run_crawl": "skitter.app.crawl",
-    "run_drain": "skitter.app.crawl",
+    "run_drain": "skitter.app.draining",
+    "run_export": "skitter.app.exporting",
     "run_worker": "skitter.app.crawl",
 }
 

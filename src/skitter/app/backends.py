@@ -1,4 +1,4 @@
-"""Which backend a URL means. Nothing else in skitter looks at these schemes."""
+"""Which frontier a URL means. Nothing else in skitter looks at these schemes; for targets, ``sinks.targets`` does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
-from skitter.sinks.contract import Sink
 
 REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
 
@@ -77,10 +76,3 @@ def is_shared(url: str) -> bool:
 def default_frontier(job: str) -> str:
     """Where a job is kept when the user does not say."""
     return f"sqlite:.skitter/{job}.db"
-
-
-def open_sink(target: str, *, overwrite: bool, job: str) -> Sink:
-    """The sink of a target; it is not touched yet."""
-    from skitter.sinks.files import file_sink
-
-    return file_sink(target, overwrite=overwrite, job=job)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from skitter.app.archiving import open_archive
 from skitter.app.backends import open_frontier
 from skitter.app.event_loop import new_loop
 from skitter.app.plan import ChildConfig, job_settings
@@ -26,6 +27,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
 from skitter.observe import events
 from skitter.settings import Run, Settings
+from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
@@ -47,6 +49,8 @@ def make_spider(job: Job, reference: str = "") -> Spider:
     spider = instance_of(load_spider(reference or job.spec.spider, Path.cwd()), job.spec.arguments)
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
+    if job.spec.sitemaps:
+        spider.sitemap_urls = [*spider.sitemap_urls, *job.spec.sitemaps]
     return spider
 
 
@@ -59,6 +63,7 @@ def make_worker(
     *,
     stay: bool,
     url_table: int = -1,
+    archive: Archive | None = None,
 ) -> Worker:
     """A worker on open parts."""
     return Worker(
@@ -72,6 +77,7 @@ def make_worker(
         stay=stay,
         card=card_of(job.spec.spider),
         url_table=url_table,
+        archive=archive,
     )
 
 
@@ -101,7 +107,17 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
         )
         spider = make_spider(job, config.spider)
-        worker = make_worker(frontier, fetcher, spider, job, settings, stay=config.stay, url_table=config.url_table)
+        archive = await open_archive(frontier, settings.fetch)
+        worker = make_worker(
+            frontier,
+            fetcher,
+            spider,
+            job,
+            settings,
+            stay=config.stay,
+            url_table=config.url_table,
+            archive=archive,
+        )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         voice.say(hello=worker.id)
         heart = _Heart(worker, voice, settings.run.shutdown_seconds)
@@ -117,6 +133,8 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
                 await worker.run()
         finally:
             await fetcher.close()
+            if archive is not None:
+                archive.close()
         await leave(worker, frontier)
         return worker.superseded and config.stay
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from typing import Any
 import msgspec
 
 from skitter._version import __version__
-from skitter.app.backends import is_shared, open_frontier, open_sink
-from skitter.app.plan import CrawlPlan, Output, Summary, job_settings
+from skitter.app.backends import is_shared, open_frontier
+from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
+from skitter.app.own_archive import archiving
+from skitter.app.plan import CrawlPlan, Summary, job_settings
+from skitter.app.relief import Relief, relieving
 from skitter.app.stop import Stop
 from skitter.app.supervised import work_supervised
 from skitter.app.watching import Watching
@@ -23,19 +26,16 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
 from skitter.observe import events
 from skitter.settings import Settings
-from skitter.sinks.contract import Sink
+from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import code_of
-from skitter.worker.delivery import Delivery
-from skitter.worker.identity import is_dead, worker_id
+from skitter.worker.identity import is_dead
 
 REPORT_SECONDS = 0.5
 GONE_SECONDS = 3.0
 """A dead worker that was heard from more lately is its supervisor's to mourn: it knows which page is to blame."""
-STDOUT = "-"
 _ENDED = (State.FINISHED, State.STOPPED)
 OnReport = Callable[[Report], None]
-OnEvent = Callable[[events.Event], None]
 
 
 async def run_crawl(
@@ -52,18 +52,26 @@ async def run_crawl(
             hint="use --frontier sqlite:PATH, or --workers 1",
         )
     # Before anything is made: a target without a format is a mistake of typing.
-    named = [open_sink(output.target, overwrite=output.overwrite, job=plan.spec.name) for output in plan.outputs]
+    for target in plan.outputs:
+        sink_of(target)
     began = time.monotonic()
     stop = Stop(on_event)
-    async with _opened(plan.frontier, plan.spec.name, create=True) as frontier:
+    async with opened(plan.frontier, plan.spec.name, create=True) as frontier:
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
-        await _release_the_dead(frontier, on_event)
+        await release_the_dead(frontier, on_event)
         with contextlib.suppress(JobError):
             _check_same_version(await frontier.job(), on_event)
         plan, joins = await _joining(frontier, plan, on_event)
-        sinks = await _sinks_to_serve(frontier, plan, named, on_event)
-        delivery = Delivery(frontier, sinks, owner=worker_id())
+        sinks = await sinks_to_serve(
+            frontier,
+            plan.spec.name,
+            plan.outputs,
+            fresh=plan.fresh,
+            password=plan.sink_password,
+            on_event=on_event,
+        )
+        delivery = delivery_of(frontier, sinks, plan.spec.name, on_event)
         with stop.listening():
             # Before the run begins: a target that cannot be written must not cost the results of the last run.
             await delivery.take()
@@ -80,10 +88,15 @@ async def run_crawl(
                         working = work_inline(plan, frontier, spider, stop)
                     else:
                         working = work_supervised(plan, frontier, stop, on_event)
-                    await _work_and_deliver(working, delivery, stop, on_event)
+                    served = [sink.target for sink in sinks]
+                    others = Relief(
+                        frontier, plan.spec.name, plan.sink_password, on_event, named=plan.outputs, but_not=served
+                    )
+                    async with relieving(others, stop):
+                        await work_and_deliver(working, delivery, stop, on_event)
                     report = await frontier.report()
                     if not stop.forced:
-                        await delivery.finish(complete=report.job.state is State.FINISHED)
+                        await finish_delivery(delivery, stop, complete=report.job.state is State.FINISHED)
             finally:
                 await delivery.close()
         report = await frontier.report()
@@ -103,23 +116,24 @@ async def run_worker(
     on_event: OnEvent,
     verbosity: int = 0,
     event_level: int = events.Level.INFO,
+    sink_password: str | None = None,
 ) -> Summary:
     """Join a job that exists until it is finished; with ``stay``, wait for it and for more."""
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
     began = time.monotonic()
     stop = Stop(on_event)
-    async with _opened(frontier, job, create=stay) as opened:
+    async with opened(frontier, job, create=stay) as store:
         with stop.listening():
-            found = await _wait_for_job(opened, stop) if stay else await opened.job()
+            found = await _wait_for_job(store, stop) if stay else await store.job()
             if found is None:
                 # Interrupted before there was a job to sum up.
                 raise SystemExit(128 + stop.signal)
             _check_same_spider(found, spider)
             _check_same_version(found, on_event)
             _check_same_code(found, code_of(spider or found.spec.spider, Path.cwd()), spider, on_event)
-            await _release_the_dead(opened, on_event)
-            before = await opened.counts()
+            await release_the_dead(store, on_event)
+            before = await store.counts()
             plan = CrawlPlan(
                 spec=found.spec,
                 frontier=frontier,
@@ -127,46 +141,23 @@ async def run_worker(
                 verbosity=verbosity,
                 event_level=event_level,
             )
-            async with _reporting(opened, on_report, on_event) as watching:
-                await work_supervised(plan, opened, stop, on_event, stay=stay, spider=spider)
-            report = await opened.report()
+            async with (
+                _reporting(store, on_report, on_event) as watching,
+                relieving(Relief(store, job, sink_password, on_event), stop),
+                archiving(store, job, stop, on_event),
+            ):
+                await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
+            report = await store.report()
             watching.look(report)
             on_report(report)
     return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
-
-
-async def run_drain(*, frontier: str, job: str, outputs: list[Output], rest: bool = False) -> int:
-    """Write what the outbox holds for the targets, in place of an owner that is gone. How many items.
-
-    ``rest``: what was written before is lost, and the targets begin anew with what is left.
-    """
-    sinks = [open_sink(output.target, overwrite=False, job=job) for output in outputs]
-    async with _opened(frontier, job, create=False) as opened:
-        await _release_the_dead(opened, lambda _: None)
-        kept = [sink.target for sink in (await opened.report()).sinks]
-        for sink in sinks:
-            if sink.target not in kept:
-                raise JobError(
-                    f"the job keeps no items for this target: {sink.target}",
-                    hint=f"its targets: {', '.join(kept)}" if kept else "it was started without -o, and keeps none",
-                )
-        delivery = Delivery(opened, sinks, owner=worker_id())
-        await delivery.take()
-        try:
-            await delivery.open(anew=rest)
-            await delivery.drain()
-            report = await opened.report()
-            await delivery.finish(complete=report.job.state is State.FINISHED)
-        finally:
-            await delivery.close()
-    return delivery.delivered
 
 
 # ---- the parts
 
 
 @asynccontextmanager
-async def _opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier]:
+async def opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier]:
     frontier = open_frontier(url, job, create=create)
     try:
         yield frontier
@@ -186,7 +177,7 @@ async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent)
                 watching.look(report)
                 on_report(report)
                 # Another command on this machine may have been killed with its workers while we go on.
-                await _release_the_dead(frontier, on_event, GONE_SECONDS)
+                await release_the_dead(frontier, on_event, GONE_SECONDS)
             await asyncio.sleep(REPORT_SECONDS)
 
     task = asyncio.create_task(report())
@@ -198,30 +189,7 @@ async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent)
             await task
 
 
-async def _work_and_deliver(
-    working: Coroutine[Any, Any, None], delivery: Delivery, stop: Stop, on_event: OnEvent
-) -> None:
-    """Work, with the sinks keeping up beside it. A sink that fails ends the work, gently."""
-    over = asyncio.Event()
-    work, deliver = asyncio.create_task(working), asyncio.create_task(delivery.run(over))
-    try:
-        await asyncio.wait([work, deliver], return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            on_event(events.SINK_FAILED(reason=str(deliver.exception())))
-            stop.now()
-            await asyncio.wait([work])
-        over.set()
-        await asyncio.wait([deliver])
-        # Both may have failed; the sink's error is the one that the user can mend.
-        deliver.result()
-        work.result()
-    finally:
-        for task in (work, deliver):
-            task.cancel()
-        await asyncio.wait([work, deliver])
-
-
-async def _release_the_dead(frontier: Frontier, on_event: OnEvent, silent_seconds: float = 0.0) -> None:
+async def release_the_dead(frontier: Frontier, on_event: OnEvent, silent_seconds: float = 0.0) -> None:
     """Workers that died on this machine with their supervisor: nobody else would hand their leases back at once."""
     try:
         workers = await frontier.workers()
@@ -234,28 +202,6 @@ async def _release_the_dead(frontier: Frontier, on_event: OnEvent, silent_second
     for sink in (await frontier.report()).sinks:
         if sink.owner and is_dead(sink.owner):
             await frontier.close_sink(sink.target, sink.owner)
-
-
-async def _sinks_to_serve(frontier: Frontier, plan: CrawlPlan, named: Sequence[Sink], on_event: OnEvent) -> list[Sink]:
-    """The targets of this command, and those an unfinished run began with; not the ones that another process serves."""
-    sinks = {sink.target: sink for sink in named}
-    try:
-        report = await frontier.report()
-    except JobError:
-        return list(sinks.values())
-    goes_on = not plan.fresh and (report.job.state is not State.FINISHED or report.undelivered)
-    for seen in report.sinks:
-        if seen.owner:
-            if sinks.pop(seen.target, None):
-                on_event(events.SINK_ELSEWHERE(target=seen.target, owner=seen.owner))
-        elif goes_on and seen.target not in sinks:
-            if seen.target == STDOUT:
-                # Nobody reads the standard output of a command that is gone.
-                await frontier.open_sink(seen.target, worker_id())
-                await frontier.close_sink(seen.target, worker_id(), forget=True)
-            else:
-                sinks[seen.target] = open_sink(seen.target, overwrite=False, job=plan.spec.name)
-    return list(sinks.values())
 
 
 async def _at_work(frontier: Frontier) -> tuple[Job, list[str]] | None:
@@ -290,7 +236,7 @@ async def _joining(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> tu
 
 
 async def _refuse_while_workers_live(frontier: Frontier) -> None:
-    await _release_the_dead(frontier, lambda _: None)
+    await release_the_dead(frontier, lambda _: None)
     if (found := await _at_work(frontier)) is not None:
         living = found[1]
         raise JobError(
@@ -343,7 +289,9 @@ def _summary(report: Report, begun: Begun, number: int, seconds: float, done_bef
         state=report.job.state,
         run=report.job.run,
         pages=counts.done,
-        items=tally.get("items", 0),
+        items=report.items,
+        rejected=report.rejected,
+        dropped=report.dropped,
         redirected=counts.redirected,
         failed=counts.dead,
         excluded=counts.excluded,

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from skitter.app.archiving import open_archive
 from skitter.app.backends import is_shared, open_frontier
 from skitter.app.child import join, leave, make_spider, make_worker
 from skitter.app.plan import CrawlPlan, job_settings
@@ -25,7 +26,9 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
-    worker = make_worker(frontier, fetcher, spider or make_spider(job), job, settings, stay=False)
+    archive = await open_archive(frontier, settings.fetch)
+    made = spider or make_spider(job)
+    worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
     running = asyncio.create_task(worker.run())
     stop.aim(worker.stop, running.cancel)
@@ -42,6 +45,8 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
         running.cancel()
         await asyncio.wait([running])
         await fetcher.close()
+        if archive is not None:
+            archive.close()
 
 
 @contextlib.asynccontextmanager

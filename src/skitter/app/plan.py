@@ -9,14 +9,7 @@ import msgspec
 from skitter.model.job import Job, JobSpec
 from skitter.observe.events import Level
 from skitter.settings import Settings
-
-
-class Output(msgspec.Struct, frozen=True):
-    """One ``-o`` or ``-O``."""
-
-    target: str
-    """A path whose suffix picks the format, or ``-`` for standard output."""
-    overwrite: bool = False
+from skitter.sinks.targets import Target
 
 
 class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +18,10 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: JobSpec
     frontier: str
     settings: Settings
-    outputs: list[Output] = []
+    outputs: list[Target] = []
+    """In the order given; each place once."""
+    sink_password: str | None = None
+    """For targets that the run remembers: a password is not kept with it."""
     fresh: bool = False
     verbosity: int = 0
     event_level: int = Level.INFO
@@ -68,6 +64,10 @@ class Summary(msgspec.Struct, kw_only=True):
     """SIGINT or SIGTERM if that ended it, else 0."""
     blocked_by: str
     undelivered: int
+    rejected: int
+    """Items that could not be stored or written; they are in the rejects files."""
+    dropped: dict[str, int]
+    """Items that item functions have dropped, by reason."""
     errors: dict[str, int]
     reason: str
     begun: str

@@ -14,7 +14,8 @@ from skitter._version import __version__
 from skitter.app.backends import default_frontier
 from skitter.app.crawl import run_crawl
 from skitter.app.event_loop import new_loop
-from skitter.app.plan import CrawlPlan, Output, Summary
+from skitter.app.outputs import collect_outputs
+from skitter.app.plan import CrawlPlan, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
@@ -23,15 +24,17 @@ from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.foreign import translated
 from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
+from skitter.spiders.sitemaps import ROBOTS
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
 
 
 def crawl(
-    target: type[Spider] | str | Sequence[str],
+    target: type[Spider] | str | Sequence[str] = (),
     *,
-    output: str | Path | None = None,
+    sitemaps: Sequence[str] = (),
+    output: str | Path | Sequence[str | Path] | None = None,
     overwrite: bool = False,
     job: str | None = None,
     frontier: str | None = None,
@@ -41,6 +44,7 @@ def crawl(
 ) -> Summary:
     """Crawl with a spider class, or from one or several URLs, until the end.
 
+    ``sitemaps``: what they list is crawled as well, or instead; "robots" are those that the seeds' hosts name.
     ``settings`` are the names of docs/reference/settings.md. A spider that was defined in a notebook,
     at a prompt or inside a function runs in this process; any other runs in workers of its own, as
     ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
@@ -52,28 +56,38 @@ def crawl(
         )
     layers: list[tuple[str, Mapping[str, Any]]] = []
     inline: Spider | None = None
+    sinks: Sequence[Any] = ()
+    item_key: Any = ()
+    outputs = [output] if isinstance(output, (str, Path)) else output or []
     if isinstance(target, type) and issubclass(target, Spider):
         warnings: list[str] = []
-        layers.append(translated("the spider", target.custom_settings, warnings))
+        own = dict(target.custom_settings)
+        sinks = own.pop("sinks", target.sinks)
+        layers.append(translated("the spider", own, warnings))
         for warning in warnings:
             log.warning(warning)
         spider = make_spider(target, arguments or {})
+        if sitemaps and not isinstance(spider.sitemap_urls, str):
+            spider.sitemap_urls = [*spider.sitemap_urls, *sitemaps]
         check_spider(spider)
+        item_key = spider.item_key
         reference, seeds = _reference(target), []
         if reference is None:
             inline = spider
         name = job or spider.name or target.__name__
     else:
         seeds = [absolute(url) for url in ([target] if isinstance(target, str) else target)]
-        if not seeds:
+        if not seeds and (not sitemaps or ROBOTS in sitemaps):
             raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
-        reference, name = "", job or host_key(seeds[0]).partition("//")[2].replace(":", "-")
+        first = seeds[0] if seeds else absolute(sitemaps[0])
+        reference, name = "", job or host_key(first).partition("//")[2].replace(":", "-")
     joined = Settings.from_layers([*layers, ("settings", settings or {})])
     plan = CrawlPlan(
         spec=JobSpec(
             name=name,
             spider=reference if reference is not None else f"notebook:{name}",
             seeds=seeds,
+            sitemaps=list(sitemaps),
             arguments=dict(arguments or {}),
             settings=joined.job_wide(),
             version=__version__,
@@ -81,7 +95,12 @@ def crawl(
         ),
         frontier=frontier or default_frontier(name),
         settings=joined,
-        outputs=[Output(str(output), overwrite)] if output is not None else [],
+        outputs=collect_outputs(
+            typed=[(str(each), overwrite) for each in outputs],
+            job=name,
+            spider=("the spider's sinks", sinks),
+            item_key=item_key,
+        ),
         fresh=fresh,
         event_level=logger.getEffectiveLevel(),
     )

@@ -24,6 +24,8 @@ COMMANDS = {
     "resume": "go on after pause or stop",
     "stop": "let what is in flight end, then stop",
     "drain": "write out items that no running crawl will write",
+    "items": "some of a job's items, and how full their fields are",
+    "export": "write what a job's outbox or a file of results holds to another target",
     "why": "what became of one URL, and why",
     "jobs": "which jobs there are, and how they stand",
     "drop": "remove a job and everything of it",

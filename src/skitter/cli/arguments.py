@@ -93,8 +93,6 @@ class _OutputAction(argparse.Action):
         self._overwrite = overwrite
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
-        if any(target == values for target, _ in namespace.outputs):
-            raise UsageError(f"the same output twice: {values}", hint="name each output once, by -o or by -O")
         namespace.outputs = [*namespace.outputs, (values, self._overwrite)]
 
 
@@ -127,8 +125,8 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
         "-o",
         "--output",
         action=_OutputAction,
-        metavar="FILE",
-        help='results: .jsonl, .jsonl.gz, .json or .csv; "-" is JSON lines on stdout; may be repeated',
+        metavar="TARGET",
+        help='results: a file, whose suffix picks the format, or a URL; "-" is JSON lines on stdout; may be repeated',
     )
     if overwrite:
         parser.add_argument(
@@ -136,8 +134,8 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
             "--overwrite-output",
             action=_OutputAction,
             overwrite=True,
-            metavar="FILE",
-            help="as -o, but a new run begins with an empty file",
+            metavar="TARGET",
+            help="as -o, but a new run begins with an empty target",
         )
 
 

@@ -17,6 +17,8 @@ from skitter.spiders.foreign import Layer, translated
 from skitter.spiders.loading import DEFAULT_PLACES
 
 PREFIX = "SKITTER_"
+PASSWORD_VARIABLE = "SKITTER_SINK_PASSWORD"  # noqa: S105  the name of a variable
+"""The one that is no setting: for targets that name a user and no password."""
 
 
 class Project(NamedTuple):
@@ -25,6 +27,8 @@ class Project(NamedTuple):
     layer: Layer
     places: Sequence[str]
     """Files and folders where spiders are looked for by name."""
+    sinks: tuple[str, Sequence[Any]] = ("", ())
+    """Where they are written down, and the tables."""
 
 
 class Collected(NamedTuple):
@@ -40,10 +44,13 @@ def read_project(folder: Path) -> Project:
         table = (_read_toml(folder / "pyproject.toml") or {}).get("tool", {}).get("skitter", {})
     values: dict[str, Any] = {}
     places: Any = list(DEFAULT_PLACES)
+    sinks: Any = []
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
             places = [value] if isinstance(value, str) else value
+        elif name == "sink":
+            sinks = value
         elif not isinstance(value, dict):
             values[name] = value
         elif name in groups:
@@ -53,7 +60,11 @@ def read_project(folder: Path) -> Project:
             raise SettingsError(f"unknown table in {origin}: {name}", hint=hint)
     if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
         raise SettingsError(f"bad value in {origin}: spiders={places!r}", hint='as in spiders = ["spiders", "news.py"]')
-    return Project((origin, values), places)
+    if not isinstance(sinks, list):
+        raise SettingsError(
+            f"not a list of tables in {origin}: sink", hint="each begins with [[sink]], in two brackets"
+        )
+    return Project((origin, values), places, (f"[[sink]] of {origin}", sinks))
 
 
 def collect(
@@ -91,6 +102,10 @@ def collect_run(
     return collect(spider=("", {}), project=project, environment=environment, config=config, overrides=overrides)
 
 
+def sink_password(environment: Mapping[str, str]) -> str | None:
+    return environment.get(PASSWORD_VARIABLE) or None
+
+
 def _read_toml(path: Path) -> dict[str, Any] | None:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -109,7 +124,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
     return [
         (f"the environment ({name})", {name.removeprefix(PREFIX).lower(): value})
         for name, value in sorted(environment.items())
-        if name.startswith(PREFIX) and value
+        if name.startswith(PREFIX) and name != PASSWORD_VARIABLE and value
     ]
 
 

@@ -25,6 +25,13 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "targets", nargs="*", metavar="URL|SPIDER", help="URLs, or file.py, file.py:Class, a spider's name"
     )
+    parser.add_argument(
+        "--sitemap",
+        action="append",
+        default=[],
+        metavar="URL",
+        help='crawl what a sitemap lists; "robots": those that robots.txt of the seeds\' hosts names; may be repeated',
+    )
     add_output_options(parser, overwrite=True)
     parser.add_argument("--job", metavar="NAME", help="default: the spider's name, or the first seed's host")
     parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
@@ -57,8 +64,9 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import check_outputs, conclude, run_loop
 
-    prints_items = check_outputs(options)
+    check_outputs(options)
     plan, warnings = make_plan(options)
+    prints_items = any(target.name == "-" for target in plan.outputs)
     if not options.quiet:
         for warning in warnings:
             warn(warning)
@@ -77,7 +85,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     """Everything that was asked for, checked; and what a person should be warned of."""
     from pathlib import Path
 
-    from skitter.app import CrawlPlan, Output, default_frontier
+    from skitter.app import CrawlPlan, collect_outputs, default_frontier
     from skitter.cli import config, targets
     from skitter.cli.jobs import check_job_name
     from skitter.model.job import JobSpec
@@ -86,7 +94,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = config.read_project(folder)
-    target = targets.find_target(options.targets, arguments, folder, project.places)
+    target = targets.find_target(options.targets, arguments, folder, project.places, options.sitemap)
     settings, warnings = config.collect(
         spider=(target.spider, dict(target.settings)),
         project=project,
@@ -101,11 +109,21 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
             f"one process only: --frontier {frontier} with {settings.run.workers} workers",
             hint="leave --frontier away: SQLite takes any number of workers",
         )
+    password = config.sink_password(os.environ)
+    outputs = collect_outputs(
+        typed=options.outputs,
+        tables=project.sinks,
+        spider=(f"the sinks of {target.spider}", target.sinks),
+        item_key=target.item_key,
+        job=job,
+        password=password,
+    )
     plan = CrawlPlan(
         spec=JobSpec(
             name=job,
             spider=target.spider,
             seeds=target.seeds,
+            sitemaps=target.sitemaps,
             arguments=arguments,
             settings=settings.job_wide(),
             version=__version__,
@@ -113,7 +131,8 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         ),
         frontier=frontier,
         settings=settings,
-        outputs=[Output(target=file, overwrite=overwrite) for file, overwrite in options.outputs],
+        outputs=outputs,
+        sink_password=password,
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )

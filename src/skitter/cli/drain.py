@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from skitter.cli.arguments import Parser, add_job_options, add_output_options, add_voice_options
 from skitter.errors import UsageError
@@ -15,6 +16,7 @@ def configure(parser: Parser) -> None:
         action="store_true",
         help="what was written so far is gone with its machine: write what is left into a new file",
     )
+    parser.add_argument("--stay", action="store_true", help="go on as items come, until the job is over")
     add_job_options(parser)
     add_voice_options(parser)
 
@@ -22,8 +24,10 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    from skitter.app import Output, run_drain
+    from skitter.app import collect_outputs, run_drain
+    from skitter.cli.config import sink_password
     from skitter.cli.jobs import locate
+    from skitter.cli.log import plainly
     from skitter.cli.output import note, print_json
     from skitter.cli.running import check_outputs
     from skitter.cli.text import count
@@ -32,10 +36,21 @@ def run(options: argparse.Namespace) -> int:
     if not options.outputs:
         raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
     place = locate(options)
-    outputs = [Output(target=target) for target, _ in options.outputs]
-    delivered = asyncio.run(run_drain(frontier=place.frontier, job=place.job, outputs=outputs, rest=options.rest))
+    outputs = collect_outputs(typed=options.outputs, job=place.job, password=sink_password(os.environ))
+    delivered, rejected = asyncio.run(
+        run_drain(
+            frontier=place.frontier,
+            job=place.job,
+            outputs=outputs,
+            on_event=plainly,
+            rest=options.rest,
+            stay=options.stay,
+        )
+    )
+    names = [target.name for target in outputs]
     if options.json:
-        print_json({"job": place.job, "delivered": delivered, "outputs": [output.target for output in outputs]})
+        print_json({"job": place.job, "delivered": delivered, "rejected": rejected, "outputs": names})
     else:
-        note(f"{place.job}: {count(delivered, 'item')} written to {', '.join(output.target for output in outputs)}")
+        refused = f", {count(rejected, 'item')} rejected" if rejected else ""
+        note(f"{place.job}: {count(delivered, 'item')} written to {', '.join(names)}{refused}")
     return 0

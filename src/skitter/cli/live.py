@@ -128,7 +128,7 @@ def _figures(report: Report, width: int) -> list[Text]:
         _cell("excluded", figure(counts.excluded)),
         _cell("redirects", figure(counts.redirected)),
         _cell("known", figure(tally.get("duplicates", 0))),
-        _cell("items", figure(tally.get("items", 0))),
+        _cell("items", figure(report.items)),
         _cell("unwritten", figure(report.undelivered)),
         _cell("fetched", size(tally.get("bytes", 0))),
     ]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TextIO
 
 import msgspec
 
+from skitter.cli.output import note
 from skitter.cli.progress import Progress
 from skitter.cli.text import clean, clean_json
 from skitter.errors import UsageError
@@ -115,6 +116,12 @@ def json_line(event: Event, job: str) -> str:
         if name not in _OWN_FIELDS:
             fields[name] = without_secrets_inside(value)
     return clean_json(msgspec.json.encode(fields).decode())
+
+
+def plainly(event: Event) -> None:
+    """For a command that has no log: what somebody may have to know, on standard error."""
+    if event.level >= Level.NOTICE:
+        note(_message(event))
 
 
 def _message(event: Event) -> str:

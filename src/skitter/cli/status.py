@@ -55,6 +55,8 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "run": job.run,
         **{name: getattr(report.counts, name) for name in PLACES},
         "undelivered": report.undelivered,
+        "rejected": report.rejected,
+        "dropped": report.dropped,
         "exact": report.exact,
         "workers": live_workers(report),
         "worker_list": [_worker_as_json(worker, report) for worker in report.workers],
@@ -65,6 +67,7 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
         "seeding": job.seeding,
         "spider": job.spec.spider,
         "seeds": job.spec.seeds,
+        "sitemaps": job.spec.sitemaps,
         "version": job.spec.version,
         "frontier": place.shown,
         "started_at": job.started_at,
@@ -114,14 +117,22 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
     rows[PLACES.index("dead")] = ("dead", number(report.counts.dead), errors)
     lines += ["", *table(rows, right=[1]), ""]
     lines.append(
-        f"{count(tally.get('items', 0), 'item')}, {number(report.undelivered)} undelivered,"
+        f"{count(report.items, 'item')}, {number(report.undelivered)} undelivered,"
         f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
     )
     for sink in report.sinks:
         owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""
-        lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{owner}")
-    if outside := {name.partition(":")[2]: n for name, n in tally.items() if name.startswith("outside:") and n}:
-        lines.append("links not followed: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(outside)))
+        rejected = f", {number(sink.rejected)} rejected" if sink.rejected else ""
+        trouble = f"; away: {clean(sink.trouble)}" if sink.trouble else ""
+        lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{rejected}{owner}{trouble}")
+    if unstored := tally.get("rejected"):
+        lines.append(f"{count(unstored, 'item')} could not be stored: the rejects file has the reasons")
+    if report.dropped:
+        dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(report.dropped))
+        lines.append("items dropped: " + ", ".join(dropped))
+    for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
+        if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
+            lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
     lines += _workers(report, now, None if verbose else MAX_WORKERS)
     lines += _hosts("slow hosts", report.hosts, width)
     if not {host.key for host in report.crowded} <= {host.key for host in report.hosts}:

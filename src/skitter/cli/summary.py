@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.cli.jobs import Place
 from skitter.cli.text import by_class, count, duration, first_line, number, rate, size
+from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary
@@ -56,6 +57,10 @@ def as_text(summary: Summary) -> list[str]:
     lines.append("  " + ", ".join(parts))
     if errors := by_class(summary.errors):
         lines.append("  failed by class: " + ", ".join(f"{name} {number(n)}" for name, n in errors))
+    if summary.rejected:
+        lines.append(f"  {count(summary.rejected, 'item')} rejected: the rejects file has the reasons")
+    if dropped := by_class(summary.dropped):
+        lines.append("  dropped: " + ", ".join(f"{name} {number(n)}" for name, n in dropped))
     if summary.undelivered:
         lines.append(f"  {count(summary.undelivered, 'item')} not written yet")
     return lines
@@ -118,4 +123,4 @@ def _without_limit(command: Sequence[str]) -> list[str]:
 
 def _repeated(command: Sequence[str]) -> str:
     # --fresh would forget what is to be gone on with.
-    return shlex.join(word for word in command if word != "--fresh")
+    return shlex.join(without_secrets(word) for word in command if word != "--fresh")

@@ -12,6 +12,7 @@ from skitter.cli.jobs import job_name_of
 from skitter.errors import SpiderError, UrlError, UsageError
 from skitter.model.url import absolute, host_key
 from skitter.spiders.loading import check_spider, full_reference, load_spider, make_spider, named_spiders
+from skitter.spiders.sitemaps import ROBOTS
 
 _SPIDER_FILE = re.compile(r"\.py(:.*)?$")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:")
@@ -24,15 +25,26 @@ class Target(NamedTuple):
     spider: str
     """A reference for the job; empty: the built-in spider."""
     seeds: list[str]
+    sitemaps: list[str]
     name: str
     """The default name of the job."""
     settings: Mapping[str, Any]
     """The spider's own."""
+    sinks: Sequence[Any] = ()
+    """Where the spider would have its results, if nobody says otherwise."""
+    item_key: Any = ()
 
 
-def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path, places: Sequence[str]) -> Target:
+def find_target(
+    words: Sequence[str],
+    arguments: Mapping[str, str],
+    folder: Path,
+    places: Sequence[str],
+    sitemaps: Sequence[str] = (),
+) -> Target:
     """URLs if they are URLs, and a spider otherwise; UsageError with a hint when it is neither."""
-    if not words:
+    sitemaps = list(dict.fromkeys(word if word == ROBOTS else seed_url(word) for word in sitemaps))
+    if not words and not sitemaps:
         raise UsageError(
             "nothing to crawl", hint="skitter crawl URL... or skitter crawl SPIDER; see skitter crawl --help"
         )
@@ -42,7 +54,10 @@ def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path
                 f"arguments without a spider: -a {next(iter(arguments))}", hint="the built-in spider takes none"
             )
         seeds = list(dict.fromkeys(seed_url(word) for word in words))
-        return Target("", seeds, job_name_of(host_key(seeds[0]).partition("//")[2]), {})
+        if ROBOTS in sitemaps and not seeds:
+            raise _robots_of_whom()
+        first = (seeds or sitemaps)[0]
+        return Target("", seeds, sitemaps, job_name_of(host_key(first).partition("//")[2]), {})
     reference = find_spider(next(word for word in words if "://" not in word), folder, places)
     if len(words) > 1:
         raise UsageError(
@@ -52,9 +67,15 @@ def find_target(words: Sequence[str], arguments: Mapping[str, str], folder: Path
     kind = load_spider(reference, folder)
     # Here rather than in each worker: a wrong -a is one clear error.
     spider = make_spider(kind, arguments)
+    if sitemaps and not isinstance(spider.sitemap_urls, str):
+        spider.sitemap_urls = [*spider.sitemap_urls, *sitemaps]
     check_spider(spider)
     name = job_name_of(spider.name or kind.__name__)
-    return Target(full_reference(reference, kind, folder), [], name, kind.custom_settings)
+    if ROBOTS in sitemaps and not spider.start_urls:
+        raise _robots_of_whom()
+    settings = dict(kind.custom_settings)
+    sinks = settings.pop("sinks", spider.sinks)
+    return Target(full_reference(reference, kind, folder), [], sitemaps, name, settings, sinks, spider.item_key)
 
 
 def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:
@@ -77,6 +98,12 @@ def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:
         return seed_url(word)  # mailto: and its like, which it refuses in its own words
     there = f"here: {', '.join(sorted(known))}" if known else f"none was found in {', '.join(places)}"
     raise SpiderError(f"neither a URL nor a spider: {word}", hint=f"https://{word} is a URL; spiders by name, {there}")
+
+
+def _robots_of_whom() -> UsageError:
+    return UsageError(
+        "--sitemap robots: of which host?", hint="give a seed too, or --sitemap https://example.com/robots.txt"
+    )
 
 
 def seed_url(text: str) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from skitter.settings import Settings
 
 UNSEEN = "unseen"
+HOW_TO_IGNORE = "to fetch it nevertheless: --ignore-robots"
 RULES = {
-    "robots": "robots.txt of the host forbids it (--ignore-robots)",
     "guard": "it leads to a private address that no seed has named (--allow-private)",
 }
 
@@ -149,8 +149,11 @@ def _dead(trace: Trace, _report: Report, place: Place) -> list[str]:
 def _excluded(trace: Trace, _report: Report, _place: Place) -> list[str]:
     from skitter.cli.text import first_line, instant
 
+    when = instant(trace.ended_at)
+    if trace.error_class == "robots":
+        return [f"excluded {when} by {first_line(trace.error)}", HOW_TO_IGNORE]
     reason = RULES.get(trace.error_class, first_line(trace.error))
-    return [f"excluded {instant(trace.ended_at)} by rule {trace.error_class}: {reason}"]
+    return [f"excluded {when} by rule {trace.error_class}: {reason}"]
 
 
 def _ended(trace: Trace, _report: Report, _place: Place) -> list[str]:
@@ -171,12 +174,13 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
     from skitter.policy.robots import Robots
     from skitter.policy.scope import Scope
     from skitter.settings import Settings
+    from skitter.spiders.sitemaps import ROBOTS
 
     job = known.report.job
     settings = Settings.from_layers([("the job", job.spec.settings)])
     reasons = []
     if not job.spec.spider:
-        permitted = [host_key(seed) for seed in job.spec.seeds]
+        permitted = [host_key(seed) for seed in (*job.spec.seeds, *job.spec.sitemaps) if seed != ROBOTS]
         scope = Scope(by_seeds=True)
         scope.permit(permitted)
         if scope.rule_against(url, 0):
@@ -187,14 +191,16 @@ def unseen_reasons(url: str, known: Known) -> list[str]:
             )
     if settings.politeness.obey_robots and known.robots is not None:
         robots = Robots.parse(known.robots.text, settings.fetch.agent)
-        if not robots.allows(url):
-            reasons.append("robots.txt of its host forbids it (--ignore-robots)")
+        if (rule := robots.deciding(url)) is not None and not rule.allow:
+            reasons += [f"excluded by {rule}", HOW_TO_IGNORE]
     reasons += _of_traps(url, settings)
     if reasons:
         return reasons
     reasons.append("no link to it was found so far, or the spider did not follow it")
     if settings.limits.max_depth is not None:
         reasons.append(f"links further than {settings.limits.max_depth} from a seed are not followed (--max-depth)")
+    if settings.politeness.obey_nofollow:
+        reasons.append("links that say nofollow are not followed (obey_nofollow)")
     if job.state == "running":
         reasons.append("the job is not finished: it may still be found")
     elif job.reason:

@@ -70,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
                 on_report=progress.report,
                 verbosity=-1 if options.quiet else options.verbose,
                 event_level=log.level,
+                sink_password=config.sink_password(os.environ),
             )
         )
     return conclude(summary, place, options)

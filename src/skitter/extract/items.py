@@ -48,7 +48,7 @@ def to_record(item: object) -> dict[str, Any]:
         )
     fields: dict[Any, Any] = {}
     try:
-        fields = _fields(item)
+        fields = fields_of(item)
         return _plain(fields)
     except _FAILURES as error:
         raise _item_error(fields, error) from error
@@ -71,7 +71,7 @@ def decode_item(stored: bytes) -> dict[str, Any]:
         raise FormatError("a stored item cannot be read", hint="was it written by another program?") from error
 
 
-def _fields(item: Any) -> dict[Any, Any]:
+def fields_of(item: Any) -> dict[Any, Any]:
     """The item's fields, values untouched."""
     if isinstance(item, dict):
         return item
@@ -111,7 +111,7 @@ def _plainer(value: Any) -> Any:
     if isinstance(value, deque):
         return list(value)
     if is_item(value):
-        return _fields(value)
+        return fields_of(value)
     raise TypeError(f"no plain form for {type(value).__name__}")
 
 

@@ -17,6 +17,7 @@ from skitter.model.url import absolute
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LINKS = frozenset(("a", "area"))
+_NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
 
 
 def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
@@ -37,6 +38,21 @@ def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
         elif tag == "base" and base is None:
             base = node.attrs.get("href")
     return list(hrefs), base
+
+
+def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
+    """The hrefs of links with ``rel=nofollow``, ``ugc`` or ``sponsored``; and, where there are any, of the others."""
+    if not any(node.tag in _LINKS and _is_nofollow(node) for node in find(root, "[rel]")):
+        return [], []
+    hrefs: tuple[list[str], list[str]] = ([], [])
+    for node in find(root, "[href]"):
+        if node.tag in _LINKS and (href := node.attributes.get("href")) is not None:
+            hrefs[not _is_nofollow(node)].append(href.partition("#")[0])
+    return hrefs
+
+
+def _is_nofollow(node: LexborNode) -> bool:
+    return not _NOFOLLOW.isdisjoint((node.attributes.get("rel") or "").lower().split())
 
 
 def base_of(root: LexborNode) -> str | None:

@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import can_ada
+import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import ParseError, UrlError, UsageError
 from skitter.extract import links, xpath
 from skitter.extract.bombs import SAFE_BYTES, defused
+from skitter.extract.directives import DEFAULT_PRODUCT, Directives, read_directives
 from skitter.extract.encoding import decode, find_encoding, unmarked
 from skitter.extract.headers import Headers
 from skitter.extract.kind import kind_of
@@ -36,21 +38,30 @@ class Response:
 
     __slots__ = (
         "_base_url",
+        "_directives",
         "_encoding",
         "_headers",
         "_joiner",
         "_joins",
         "_kind",
+        "_left_out",
         "_links",
+        "_nofollow",
         "_parsel",
+        "_product",
         "_root",
         "_text",
         "page",
         "request",
     )
 
-    def __init__(self, page: Page, request: Request, joins: Joins | None = None) -> None:
-        """``joins`` may be shared by the responses of one worker: links that many pages share are joined once."""
+    def __init__(
+        self, page: Page, request: Request, joins: Joins | None = None, product: str = DEFAULT_PRODUCT
+    ) -> None:
+        """``joins`` may be shared by the responses of one worker: links that many pages share are joined once.
+
+        ``product`` is the name by which owners speak to this crawler, in lower case.
+        """
         self.page = page
         self._joins = joins
         self.request = request
@@ -62,6 +73,10 @@ class Response:
         self._base_url: str | None = None
         self._joiner: Joiner | None = None
         self._links: list[str] | None = None
+        self._left_out: Counter[str] | None = None
+        self._nofollow: list[str] | None = None
+        self._directives: Directives | None = None
+        self._product = product
         self._parsel: Any = None
 
     def __repr__(self) -> str:
@@ -149,6 +164,17 @@ class Response:
         found = (find(head, "title") if head is not None else None) or find(root, "title")
         return " ".join(found[0].text().split()) if found else None
 
+    @property
+    def directives(self) -> Directives:
+        """What the page asks for: robots directives, its canonical URL (absolute), the reservation of data mining."""
+        if self._directives is None:
+            head = self._tree().parser.head if self.kind == "html" else None
+            found = read_directives(self.page.headers, head, self._product)
+            if found.canonical is not None:
+                found = msgspec.structs.replace(found, canonical=self._absolute(found.canonical))
+            self._directives = found
+        return self._directives
+
     def css(self, query: str) -> SelectorList:
         """What a CSS selector finds on the page; ``::text`` and ``::attr(name)`` are understood."""
         if self.kind == "other":
@@ -165,8 +191,18 @@ class Response:
 
     @property
     def flaws(self) -> Counter[str]:
-        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long."""
-        return self._joiner.flaws if self._joiner is not None else Counter()
+        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long.
+
+        And what a sitemap's reader left out.
+        """
+        flaws = self._joiner.flaws if self._joiner is not None else Counter()
+        return flaws + self._left_out if self._left_out else flaws
+
+    def leave_out(self, rule: str) -> None:
+        """Count something that the page lists and that is not followed; shown among ``flaws``."""
+        if self._left_out is None:
+            self._left_out = Counter()
+        self._left_out[rule] += 1
 
     def links(self) -> Links:
         """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
@@ -176,6 +212,12 @@ class Response:
         if self._links is None:
             self._links = self._find_links() if self.kind != "other" else []
         return Links(self._links)
+
+    def nofollow_links(self) -> Links:
+        """Of ``links()``, those that stand on the page only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
+        if self._nofollow is None:
+            self._nofollow = self._find_nofollow() if self.kind != "other" else []
+        return Links(self._nofollow)
 
     def urljoin(self, href: str) -> str:
         """The absolute URL that a browser would make of ``href`` on this page, whatever its scheme."""
@@ -247,6 +289,22 @@ class Response:
         if codec != "utf-8":
             hrefs = [links.in_encoding(href, codec) for href in hrefs]
         return list(dict.fromkeys(join.all(hrefs)))
+
+    def _find_nofollow(self) -> list[str]:
+        marked, others = links.nofollow_hrefs(self._tree())
+        if not marked:
+            return []
+        # Not with ``_joined``, which counts what is wrong with them: ``links`` has done so.
+        join, codec = Joiner(self._base(), self._joins), self.encoding
+        barred, plain = (join.all(links.in_encoding(href, codec) for href in hrefs) for hrefs in (marked, others))
+        followed = set(plain)
+        return [url for url in dict.fromkeys(barred) if url not in followed]
+
+    def _absolute(self, href: str) -> str | None:
+        try:
+            return absolute(links.in_encoding(href, self.encoding), self._base())
+        except UrlError:
+            return None
 
     def _base(self) -> str:
         """What relative links are relative to: ``<base href>``, or the page's own URL."""

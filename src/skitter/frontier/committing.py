@@ -113,6 +113,8 @@ class Committing:
         if news is None:
             return False
         struck = self._take_news(host, hold, outcome, news)
+        if hold.work is Work.ROBOTS and (news.blocked or news.unreachable):
+            politeness.gate_failed(host, self._books.now, self._books.politeness, self._books.settings.retry)
         self._note(host)
         if struck:
             self._troubles.append(
@@ -121,7 +123,7 @@ class Committing:
                     error_class=host.error_class,
                     strikes=host.strikes + host.blocks,
                     pause_seconds=politeness.due_at(host) - self._books.now,
-                    given_up=politeness.is_down(host, self._books.settings.retry),
+                    given_up=self._is_given_up(host, outcome),
                 )
             )
         return struck
@@ -181,7 +183,7 @@ class Committing:
             if not was_accepted or news is None or not (news.blocked or news.unreachable):
                 continue
             host = self._books.host(outcome.lease.host_key)
-            if politeness.is_down(host, self._books.settings.retry):
+            if self._is_given_up(host, outcome):
                 self._books.give_up(host, outcome.error_class, storable(outcome.error))
 
     def _stop_spent(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
@@ -208,6 +210,12 @@ class Committing:
                 pages=host.pages,
             )
         )
+
+    def _is_given_up(self, host: Host, outcome: Outcome) -> bool:
+        """Not by a robots.txt that cannot be read while the last good copy of it governs."""
+        if outcome.lease.work is Work.ROBOTS and host.robots_until > self._books.now:
+            return False
+        return politeness.is_down(host, self._books.settings.retry)
 
     def _stage(self, outcome: Outcome, hold: Hold) -> None:
         if outcome.items:

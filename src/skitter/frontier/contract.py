@@ -153,6 +153,14 @@ class Frontier(WorkSource, Outbox, Protocol):
         """Expired leases go back, each with a loss; how many. Buries a piece of hosts that are given up."""
         ...
 
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        """Items that the outbox holds, whoever lacks them, and nobody's progress moves.
+
+        Page on with the position of the last one in ``after``; 0 is the beginning. (Of a job in shards, positions serve
+        for this alone.)
+        """
+        ...
+
     async def counts(self) -> Counts: ...
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:

@@ -246,6 +246,13 @@ class LedgerFrontier:
 
         return await self._in_ledger(done)
 
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        def read() -> list[Item]:
+            with self._store.transaction(write=False) as tables:
+                return tables.items(after, limit)
+
+        return await self._store.run(read)
+
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         def close(ledger: Ledger) -> None:
             sink = self._owned(ledger, target, owner)

@@ -289,8 +289,8 @@ class MemoryTables:
 
     def items(self, after: int, limit: int) -> list[Item]:
         # Positions are dense, and what was dropped is always a prefix.
-        positions = range(max(after + 1, min(self._items, default=0)), after + 1 + limit)
-        return [self._items[position] for position in positions if position in self._items]
+        first = max(after + 1, min(self._items, default=0))
+        return [self._items[position] for position in range(first, first + limit) if position in self._items]
 
     def drop_items(self, up_to: int) -> None:
         for position in [position for position in self._items if position <= up_to]:

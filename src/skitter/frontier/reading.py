@@ -31,6 +31,8 @@ def report(ledger: Ledger, notable: int, queues: int) -> Report:
             undelivered=job.position - sink.progress.position,
             owner=sink.owner if sink.owned_until > ledger.now else "",
             blocking=job.position - sink.progress.position >= bound,
+            rejected=sink.progress.rejected,
+            trouble=sink.progress.trouble if sink.owned_until > ledger.now else "",
         )
         for sink in ledger.tables.sinks()
     ]

@@ -40,6 +40,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A reference that a worker elsewhere can load; empty is the built-in spider."""
     seeds: list[str] = []
     """URLs typed on the command line."""
+    sitemaps: list[str] = []
+    """Sitemaps typed there; they are seeds too."""
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
@@ -49,8 +51,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A hash of the spider's file there; empty: it has none."""
 
     def same_work(self, other: JobSpec) -> bool:
-        """Settings may differ between two commands for one job; spider, seeds and arguments may not."""
-        return (self.spider, self.seeds, self.arguments) == (other.spider, other.seeds, other.arguments)
+        """Settings may differ between two commands for one job; spider, seeds, sitemaps and arguments may not."""
+        ours, theirs = ((spec.spider, spec.seeds, spec.sitemaps, spec.arguments) for spec in (self, other))
+        return ours == theirs
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +138,10 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     blocking: bool
     """The outbox is full because of it."""
+    rejected: int = 0
+    """Items of this run that the target would not take."""
+    trouble: str = ""
+    """What its owner waits for, as long as it does."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +168,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The lag of the reaper: how long ago the lease that is most overdue has expired. 0: none is."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
+
+    @property
+    def items(self) -> int:
+        """Records that pages yielded; what could not be stored is not among them."""
+        return self.tally.get("items", 0) - self.tally.get("rejected", 0)
+
+    @property
+    def rejected(self) -> int:
+        """Items that could not be stored, and those that a target would not take."""
+        return self.tally.get("rejected", 0) + sum(sink.rejected for sink in self.sinks)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Items that item functions have dropped, by reason."""
+        return {name.partition(":")[2]: n for name, n in self.tally.items() if name.startswith("dropped:") and n}
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,3 +251,7 @@ class SinkProgress(msgspec.Struct, frozen=True):
     """The sink's own: a file's length, for example."""
     closed: bool = False
     """The target is complete for this run (a rendered file, for example)."""
+    rejected: int = 0
+    """Items up to here that the target would not take: they are in the rejects file."""
+    trouble: str = ""
+    """For people: why nothing is written at the moment."""

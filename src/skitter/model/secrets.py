@@ -15,7 +15,7 @@ MIN_CHARS = 4
 """A secret that is shorter would be found in everything."""
 
 _CREDENTIAL_HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token"))
-_NAMES = r"passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|authorization|cookie"
+_NAMES = r"passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?|authorization|cookie"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
 # Greedy: a password may hold an @ itself.
 _USERINFO = re.compile(r"""(?<=[\w+.-]://)[^/\s?#"'<>\\]*@""")

@@ -357,6 +357,49 @@ SINK_ELSEWHERE = _kind(
     owner="who serves it",
 )
 
+SINK_TAKEN_OVER = _kind(
+    "sink.taken_over",
+    Level.NOTICE,
+    "nobody wrote to {target} any more: this node does now",
+    "The process that served a target is gone, and a node that works for the job goes on in its place.",
+    target="of the sink",
+)
+SINK_LEFT = _kind(
+    "sink.left",
+    Level.WARNING,
+    "nobody writes to {target}, and this node cannot: {reason}",
+    "A target is served by nobody, and this node lacks what it takes (its password, its driver).",
+    target="of the sink",
+    reason="what happened",
+)
+SINK_AWAY = _kind(
+    "sink.away",
+    Level.WARNING,
+    "{target} is away: {reason}; waiting until it is back",
+    "The server of a target does not answer. It is tried again after half a second, and less and less often, at least "
+    "every 30 seconds; meanwhile the crawl goes on until the outbox is full.",
+    target="of the sink",
+    reason="what happened",
+)
+SINK_BACK = _kind(
+    "sink.back",
+    Level.WARNING,
+    "{target} is back after {seconds} s",
+    "The server of a target answers again, and what waits for it is written.",
+    target="of the sink",
+    seconds="how long it was away",
+)
+ITEMS_REJECTED = _kind(
+    "items.rejected",
+    Level.WARNING,
+    "{target} lacks {items} items, which are in the rejects file: {reason}",
+    "Some items of a batch cannot be stored, or the target will never take them; the others are written. Said once for "
+    "each batch.",
+    target="of the sink",
+    items="how many",
+    reason="of the first",
+)
+
 LOG = _kind(
     "log",
     Level.INFO,

@@ -14,6 +14,8 @@ MAX_PAUSE_SECONDS = 86_400.0
 """No host is blocked for longer than a day at a time, whatever its Retry-After says."""
 MAX_RECONNECT_SECONDS = 3_600.0
 MAX_START_SECONDS = 2.0
+LAST_COPY_SECONDS = 3_600.0
+"""How long the last good copy of a robots.txt that cannot be read is believed, before it is tried again."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
 _LATENCY_WEIGHT = 0.2
@@ -129,6 +131,17 @@ def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
     if not _strike(host, now, leased_at, pause):
         return False
     host.strikes += 1
+    return True
+
+
+def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) -> bool:
+    """Its robots.txt could not be read once more. True: it has waited enough, and the last good copy governs.
+
+    That there was no file is a good copy too. Strikes and blocks stay: whether the host is down, its pages will tell.
+    """
+    if not host.robots_until or max(host.strikes, host.blocks) < retry.max_attempts:
+        return False
+    host.robots_until = now + min(politeness.robots_seconds, LAST_COPY_SECONDS)
     return True
 
 

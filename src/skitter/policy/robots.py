@@ -1,16 +1,17 @@
-"""robots.txt: what a host's file says to this crawler, and what its absence says.
+"""robots.txt by RFC 9309: what a host's file says to this crawler, by which line, and what its absence says.
 
-Pure: the bytes come from elsewhere, and so does the decision to fetch them again. Never raises,
-whatever a server calls its robots.txt. RFC 9309 is followed for statuses and sizes; matching is
-protego's.
+Pure: the bytes come from elsewhere, and so does the decision to fetch them again. Never raises, whatever a
+server calls its robots.txt. Why the parser is skitter's own: docs/adr/0022-robots-sitemaps-and-directives.md.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import msgspec
-from protego import Protego
 
 from skitter.agent import product_token
 
@@ -18,6 +19,30 @@ MAX_ROBOTS_BYTES = 500 * 1024
 """What lies beyond is not read (RFC 9309 2.5)."""
 MAX_CRAWL_DELAY_SECONDS = 86_400.0
 """A file may slow the crawl to a page a day, not stop it: that is what Disallow is for."""
+ROBOTS_PATH = "/robots.txt"
+
+_NAME = re.compile(r"[^\s/();,]+")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+"""Not ``splitlines``, for which a form feed in a comment ends the line and what follows is a rule."""
+_FIELD = re.compile(r"(user[\s-]?agent|[a-z-]+)\s*(?::|\s)(.*)", re.IGNORECASE | re.DOTALL)
+_FIELDS = {
+    "user-agent": "agent",
+    "useragent": "agent",
+    "user agent": "agent",
+    "allow": "allow",
+    "disallow": "disallow",
+    "dissallow": "disallow",
+    "dissalow": "disallow",
+    "disalow": "disallow",
+    "diasllow": "disallow",
+    "disallaw": "disallow",
+    "crawl-delay": "delay",
+    "crawldelay": "delay",
+    "sitemap": "sitemap",
+    "site-map": "sitemap",
+}
+"""As files have them, mistakes included: whoever wrote ``Dissallow`` meant it."""
+_MAX_SHOWN = 100
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True):
@@ -31,51 +56,162 @@ class RobotsVerdict(msgspec.Struct, frozen=True):
 def robots_verdict(status: int | None, body: bytes = b"") -> RobotsVerdict:
     """The verdict of a status, or of None when the host could not be reached.
 
-    A redirect counts as absent: the caller has already followed the chain as far as it would.
+    A redirect counts as absent: the caller has already followed the chain as far as it would. A 304 says that some
+    copy is still good; nobody asked for that, and it tells nothing of what the copy says.
     """
-    if status is None or status == 429 or status >= 500:
+    if status is None or status in (304, 429) or status >= 500:
         return RobotsVerdict("unknown")
     if 200 <= status < 300:
         return RobotsVerdict("rules", _capped(body))
     return RobotsVerdict("allow_all")
 
 
+class Rule(NamedTuple):
+    """One Allow or Disallow, ready to be asked."""
+
+    octets: int
+    """Of its pattern: among rules that match, the longest decides."""
+    allow: bool
+    rest: tuple[str, ...]
+    """What must follow its literal beginning, in this order, with anything between."""
+    ends: bool
+    """The last of ``rest`` must be the end of the path (``$``)."""
+    line: int
+    text: str
+    group: str
+
+    def __str__(self) -> str:
+        return f"robots.txt line {self.line}: {self.text} (group: {self.group})"
+
+    def matches(self, path: str, start: int) -> bool:
+        """Whether the path goes on as the rule wants; its literal beginning, ``start`` characters, was found."""
+        if not self.rest:
+            return not self.ends or start == len(path)
+        *middle, last = self.rest
+        for part in middle:
+            # The leftmost place leaves most for what follows: no pattern can make this go back and try again.
+            start = path.find(part, start)
+            if start == -1:
+                return False
+            start += len(part)
+        return path.endswith(last, start) if self.ends else path.find(last, start) != -1
+
+
 class Robots:
     """The rules of one robots.txt for one crawler."""
 
-    __slots__ = ("_rules", "_token", "crawl_delay", "sitemaps")
+    __slots__ = ("_lengths", "_rules", "crawl_delay", "sitemaps", "size")
 
-    def __init__(self, rules: Protego | None, token: str) -> None:
-        self._rules = rules
-        self._token = token
-        delay = rules.crawl_delay(token) if rules is not None else None
-        self.crawl_delay: float | None = None if delay is None else min(delay, MAX_CRAWL_DELAY_SECONDS)
-        self.sitemaps: list[str] = list(rules.sitemaps) if rules is not None else []
+    def __init__(self) -> None:
+        self.crawl_delay: float | None = None
+        self.sitemaps: list[str] = []
+        self.size = 0
+        """How many rules there are: each is some hundred bytes."""
+        # By literal beginning. A file may have ten thousand rules, and a path is asked about with one look for
+        # each length that beginnings have.
+        self._rules: dict[str, list[Rule]] = {}
+        self._lengths: list[int] = []
 
     @classmethod
     def parse(cls, text: bytes | str, user_agent: str) -> Robots:
         """Rules from a file's content; what cannot be understood forbids nothing."""
-        if isinstance(text, str):
-            text = text.encode("utf-8", "replace")
-        try:
-            rules = Protego.parse(_capped(text).decode("utf-8-sig", "replace"))
-        except Exception:  # noqa: BLE001  a parser fed by strangers: whatever it raises, there are no rules
-            rules = None
-        return cls(rules, product_token(user_agent))
+        if isinstance(text, bytes):
+            text = _capped(text).decode("utf-8-sig", "replace")
+        robots = cls()
+        robots._read(text, product_token(user_agent).lower())
+        return robots
 
     @classmethod
     def allow_all(cls) -> Robots:
         """For a host without a robots.txt."""
-        return cls(None, "*")
+        return cls()
 
     def allows(self, url: str) -> bool:
         """Whether this crawler may fetch the URL."""
-        if self._rules is None:
-            return True
-        try:
-            return self._rules.can_fetch(url, self._token)
-        except Exception:  # noqa: BLE001  rules exist but cannot be asked: the polite answer is no
-            return False
+        rule = self.deciding(url)
+        return rule is None or rule.allow
+
+    def deciding(self, url: str) -> Rule | None:
+        """The rule that speaks of this URL; None: no rule does, so it is allowed."""
+        if not self._rules:
+            return None
+        path = _path_of(url)
+        if path == ROBOTS_PATH:
+            return None
+        best: Rule | None = None
+        for length in self._lengths:
+            if length > len(path):
+                break
+            for rule in self._rules.get(path[:length], ()):
+                # Of equally long ones an Allow wins (RFC 9309 2.2.2).
+                if (best is None or rule[:2] > best[:2]) and rule.matches(path, length):
+                    best = rule
+        return best
+
+    def _read(self, text: str, token: str) -> None:
+        """All groups of our name are one; those of ``*`` count where there is none."""
+        rules: dict[str, list[tuple[str, Rule]]] = {}
+        delays: dict[str, float] = {}
+        agents: dict[str, str] = {}
+        in_rules = False
+        for number, field, value, line in _lines(text):
+            if field == "agent":
+                if in_rules:
+                    agents, in_rules = {}, False
+                name = _NAME.match(value)
+                if name and name[0].lower() in (token, "*"):
+                    agents[name[0].lower()] = name[0]
+                    rules.setdefault(name[0].lower(), [])
+            elif field == "sitemap":
+                self.sitemaps.append(value)
+            elif field == "delay":
+                # For those named so far, and not the end of the list of names: other records do not interfere.
+                if (seconds := _seconds(value)) is not None:
+                    for agent in agents:
+                        delays[agent] = max(seconds, delays.get(agent, 0.0))
+            else:
+                in_rules = True
+                if not value:
+                    continue
+                for agent, shown in agents.items():
+                    rules[agent].append(_rule(value, field == "allow", number, line, shown))
+        ours = token if token in rules else "*"
+        self.crawl_delay = delays.get(ours)
+        for beginning, rule in rules.get(ours, ()):
+            self._rules.setdefault(beginning, []).append(rule)
+            self.size += 1
+        self._lengths = sorted({len(beginning) for beginning in self._rules})
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:
+    """Number, field, value and text of every line that means something."""
+    for number, line in enumerate(_LINE_END.split(text), 1):
+        said = line.partition("#")[0].strip()
+        match = _FIELD.match(said) if said else None
+        field = _FIELDS.get(" ".join(match[1].lower().split())) if match else None
+        if match and field:
+            yield number, field, match[2].strip(), said
+
+
+def _rule(pattern: str, allow: bool, number: int, line: str, group: str) -> tuple[str, Rule]:
+    """A rule by its literal beginning."""
+    ends = pattern.endswith("$")
+    parts, in_query = [], False
+    for part in (pattern[:-1] if ends else pattern).split("*"):
+        parts.append(_normal(part, in_query=in_query))
+        in_query = in_query or "?" in part
+    beginning, *rest = parts
+    octets = len(beginning) + sum(map(len, rest)) + len(rest) + ends
+    shown = line if len(line) <= _MAX_SHOWN else line[:_MAX_SHOWN] + "…"
+    return beginning, Rule(octets, allow, tuple(rest), ends, number, shown, group)
+
+
+def _seconds(value: str) -> float | None:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return min(seconds, MAX_CRAWL_DELAY_SECONDS) if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _capped(text: bytes) -> bytes:
@@ -84,3 +220,38 @@ def _capped(text: bytes) -> bytes:
     # A line cut in two would say something else: "Disallow: /private" must not become "Disallow: /".
     end = max(text.rfind(b"\n", 0, MAX_ROBOTS_BYTES), text.rfind(b"\r", 0, MAX_ROBOTS_BYTES))
     return text[: end + 1]
+
+
+# ---- the one form in which paths and patterns are compared
+
+_PLAIN = re.compile(r"[A-Za-z0-9\-._~/!&'()+,;=:@?]*", re.ASCII)
+_TO_NORMALISE = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/!&'()+,;=:@?]", re.ASCII)
+_UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]", re.ASCII)
+_SAME_IN_QUERY = re.compile(r"%(?:2F|3A|3F|40)")
+"""Escaped or not, these say the same in a query: RFC 9309 2.2.2 has https:// as an example."""
+
+
+def _path_of(url: str) -> str:
+    """What robots.txt is asked about: path and query of an absolute URL, in the normal form."""
+    slash = url.find("/", 8)
+    return _normal(url[slash:].partition("#")[0]) if slash != -1 else "/"
+
+
+def _normal(text: str, *, in_query: bool = False) -> str:
+    """Escapes of what needs none undone, all others in capitals, everything else that is not plain escaped.
+
+    ``*`` and ``$`` come out escaped: where they mean something, they were taken out before.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    text = _TO_NORMALISE.sub(_normal_octets, text)
+    path, mark, query = ("", "", text) if in_query else text.partition("?")
+    return path + mark + _SAME_IN_QUERY.sub(lambda match: chr(int(match[0][1:], 16)), query)
+
+
+def _normal_octets(match: re.Match[str]) -> str:
+    found = match[0]
+    if len(found) == 3:
+        character = chr(int(found[1:], 16))
+        return character if _UNRESERVED.match(character) else found.upper()
+    return "".join(f"%{octet:02X}" for octet in found.encode("utf-8", "replace"))

@@ -8,10 +8,15 @@ two leaves only what the next ``open`` or ``write`` takes back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Container, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from skitter.model.job import Item, SinkProgress
+from skitter.model.page import Page
+from skitter.model.request import Request
 
 
 class Sink(Protocol):
@@ -57,4 +62,56 @@ class Sink(Protocol):
 
     def close(self, *, complete: bool = False) -> None:
         """Let the target go. ``complete``: ``closed`` is recorded, and what served the resuming may go too."""
+        ...
+
+
+@runtime_checkable
+class PageSink(Sink, Protocol):
+    """A sink for pages: it is given references to what workers have written ahead (``Archived``), and no items.
+
+    Any other sink is given items only.
+    """
+
+    ahead: Path
+    """The folder, absolute, where the workers of this machine write ahead."""
+
+
+class Archive(Protocol):
+    """The worker's side of a PageSink. A page is written to this machine's disk before its commit refers to it."""
+
+    async def add(self, epoch: int, request: Request, page: Page) -> bytes:
+        """Take a page that was answered to the lease of this epoch; the item that refers to it, for its commit."""
+        ...
+
+    async def sync(self, held: Container[int]) -> None:
+        """Comes before each commit: makes all durable that was added. SinkError: it cannot be, and work cannot go on.
+
+        ``held``: the epochs of the leases whose pages may still be committed.
+        """
+        ...
+
+    def committed(self, epoch: int) -> None:
+        """The commit of this lease was accepted: from now on its page may be asked for."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that a target will never hold: one line of a rejects file."""
+
+    reason: str
+    target: str
+    key: str
+    """Of the item: a line that is there twice after a crash has it twice."""
+    url: str = ""
+    """Of its page, where it is known."""
+    record: Any
+
+
+class Rejects(Protocol):
+    """Where rejected items go. Called from the thread of their sink."""
+
+    def add(self, rejected: Sequence[Rejected]) -> None:
+        """Durable when it returns; raises SinkError."""
         ...

@@ -14,7 +14,6 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -31,11 +30,11 @@ _RUNS = re.compile(r'[\t\r\n]|[\s\x00-\x20\u200b-\u200f\u2060\ufeff"]*[=+\-@\uff
 class CsvTable:
     """The form of a ``.csv`` target."""
 
-    def read(self, path: Path) -> Iterator[bytes]:
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
         csv.field_size_limit(_BIGGEST_CELL_BYTES)  # of the whole process; its default is 128 KB
         try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                rows = csv.reader(file, strict=True)
+            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+                rows = csv.reader(text, strict=True)
                 header = next((row for row in rows if row), [])
                 if header:
                     yield _ENCODER.encode(header) + b"\n"
@@ -104,3 +103,8 @@ def defused(text: str) -> str:
 def _field(column: str) -> str:
     """The field that was written under this column name."""
     return column[1:] if column[:1] == "'" and defused(column[1:]) == column else column
+
+
+def column_fields(header: list[str]) -> list[str]:
+    """The fields that the columns of a table were written from."""
+    return [_field(column) for column in header]

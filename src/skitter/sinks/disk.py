@@ -10,7 +10,7 @@ import fcntl
 import os
 import select
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -56,6 +56,14 @@ def in_place(target: str) -> Path:
                 raise SinkError(f"not a file: {target}", hint="choose the name of a file, new or with earlier results")
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return path
+
+
+def made_folder(folder: Path, target: str) -> Path:
+    """Where a folder really is, links followed; made if there is none."""
+    with mapped(target):
+        path = Path(os.path.realpath(folder))
+        _make_folder(path)
         return path
 
 
@@ -141,19 +149,22 @@ class AppendFile:
             os.ftruncate(self._fd, end)
         self.end = end
 
-    def append(self, data: bytes) -> None:
-        """Durable when it returns; when it raises, the file ends where it did."""
+    def append(self, data: bytes | Iterable[bytes]) -> None:
+        """Durable when it returns; when it raises, the file ends where it did. What is large comes in pieces."""
+        size = 0
         with mapped(self._target):
             try:
                 os.lseek(self._fd, self.end, os.SEEK_SET)
-                write_all(self._fd, data)
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(self._fd, piece)
+                    size += len(piece)
                 os.fsync(self._fd)
-            except OSError:
+            except BaseException:
                 # If this fails too, the next open finds the tail and cuts it off.
                 with suppress(OSError):
                     os.ftruncate(self._fd, self.end)
                 raise
-        self.end += len(data)
+        self.end += size
 
     def keep(self) -> None:
         """Make the file's length and its name durable. Until then, a file that was made here goes when it is closed."""

@@ -1,47 +1,182 @@
-"""Which sink a target is: the suffix picks the format, ``-`` is standard output."""
+"""Which sink a target without a scheme is: the suffix picks the format, ``-`` is standard output.
+
+A name with ``{part}`` in it is a folder of parts (``parts``), and so is a name that ends with ``/`` and says
+``?format=``. Only these have options behind a ``?``, which any other file may have in its name.
+
+An archive of pages (``.warc``, ``.warc.gz``) has the name of its machine behind an ``@``: see ``archive``.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 from skitter.errors import UsageError
+from skitter.sinks.archive import WarcPartsSink, WarcSink
 from skitter.sinks.contract import Sink
 from skitter.sinks.csv_table import CsvTable
 from skitter.sinks.json_array import JsonArray
-from skitter.sinks.lines import Gzip, LinesSink, Packing, Plain
+from skitter.sinks.lines import JsonLines, LinesSink
+from skitter.sinks.packing import PACKINGS, Gzip, Packing, Plain
+from skitter.sinks.parquet import ParquetTable
+from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
 from skitter.sinks.rendered import Form, RenderedSink
 from skitter.sinks.stdout import StdoutSink
 
-_LINES: dict[str, Callable[[], Packing]] = {
-    ".jsonl": Plain,
-    ".ndjson": Plain,
-    ".jl": Plain,
-    ".jsonl.gz": Gzip,
-    ".ndjson.gz": Gzip,
-    ".jl.gz": Gzip,
+_LINES = (".jsonl", ".ndjson", ".jl")
+_FORMS: dict[str, Callable[[], Form]] = {
+    **dict.fromkeys(_LINES, JsonLines),
+    ".json": JsonArray,
+    ".csv": CsvTable,
+    ".parquet": ParquetTable,
 }
-_RENDERED: dict[str, Callable[[], Form]] = {".json": JsonArray, ".csv": CsvTable}
-SUFFIXES = (*_LINES, *_RENDERED)
+_PACK_THEMSELVES = (".parquet",)
+SUFFIXES = tuple(
+    suffix + packing for suffix in _FORMS for packing in PACKINGS if not (packing and suffix in _PACK_THEMSELVES)
+)
+_ARCHIVES: dict[str, Callable[[], Packing]] = {".warc": Plain, ".warc.gz": Gzip}
+_OPTIONS = ("format", "part_bytes", "part_seconds")
+_DEFAULT_PATTERN = "{job}-{part}"
 
 
-def file_sink(target: str, *, overwrite: bool, job: str = "") -> Sink:
-    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``open``.
+def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
+    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``take``.
 
     ``job`` is written into spools, so that two unfinished jobs do not take each other's for their own.
     """
     if target == "-":
         return StdoutSink()
-    # Not made absolute: a folder with its crawl and its results may be moved as a whole.
-    path = os.path.normpath(target)
-    name = target.rpartition("/")[2].lower()
-    for suffix, packing in _LINES.items():
-        if name.endswith(suffix):
-            return LinesSink(path, packing(), overwrite=overwrite)
-    for suffix, form in _RENDERED.items():
-        if name.endswith(suffix):
-            return RenderedSink(path, form(), overwrite=overwrite, job=job)
+    name, given = file_name(target, options or {})
+    if unknown := [option for option in given if option not in _OPTIONS]:
+        raise UsageError(f"no such option of this target: {unknown[0]}", hint=f"a folder has {', '.join(_OPTIONS)}")
+    if given and not is_parts(name):
+        raise UsageError(
+            f"only a folder of parts has this option: {next(iter(given))}: {target}",
+            hint="its name has {part} in it, or ends with /",
+        )
+    if archive := archive_of(name):
+        return _archive_sink(name, *archive, given, overwrite=overwrite, job=job)
+    if is_parts(name):
+        return _parts_sink(name, given, overwrite=overwrite, job=job)
+    suffix, form, packing = format_of(name, target)
+    if suffix in _LINES:
+        return LinesSink(name, packing, overwrite=overwrite)
+    return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
+
+
+def archive_of(name: str) -> tuple[str, str] | None:
+    """Of the name of an archive: the target as it was written, and its machine. None: it is another kind of sink."""
+    text, _, node = name.rpartition("@")
+    return (text, node) if text.partition("?")[0].lower().endswith(tuple(_ARCHIVES)) else None
+
+
+def here() -> str:
+    """This machine, as the names of archives have it."""
+    return socket.gethostname()
+
+
+def is_parts(name: str) -> bool:
+    """Whether a name means a folder of parts."""
+    path = name.partition("?")[0]
+    return path.endswith("/") or "{part}" in path
+
+
+def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """What the frontier keeps of a target, the same for the same place; and its options.
+
+    Not made absolute: a folder with its crawl and its results may be moved as a whole.
+    """
+    if archive := archive_of(text):
+        text, node = archive
+        name, given = file_name(text, options)
+        return name.rpartition("@")[0] + f"@{node}", given
+    if not is_parts(text):
+        name = os.path.normpath(text) if text else ""
+        # What is written ahead for an archive stays on its machine, so each has its own.
+        return f"{name}@{here()}" if name.lower().endswith(tuple(_ARCHIVES)) else name, dict(options)
+    path, _, query = text.partition("?")
+    try:
+        given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
+    except ValueError as error:
+        raise UsageError(f"not a target: {text}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE") from error
+    if path.endswith("/") and given.get("format"):
+        path += f"{_DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
+    shown = urlencode(sorted(given.items()))
+    name = os.path.normpath(path) + ("/" if path.endswith("/") else "") + (shown and f"?{shown}")
+    return f"{name}@{here()}" if path.lower().endswith(tuple(_ARCHIVES)) else name, given
+
+
+def _archive_sink(
+    name: str, text: str, node: str, options: dict[str, str], *, overwrite: bool, job: str
+) -> WarcSink | WarcPartsSink:
+    if node != here():
+        raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")
+    path = text.partition("?")[0]
+    packing = next(packing for suffix, packing in _ARCHIVES.items() if path.lower().endswith(suffix))()
+    if not is_parts(text):
+        return WarcSink(name, path, packing, node=node, overwrite=overwrite)
+    folder, pattern = _split(text)
+    return WarcPartsSink(
+        name,
+        Path(folder),
+        PartNames(pattern, job=job, node=node),
+        packing,
+        node=node,
+        part_bytes=int(_number(options, "part_bytes", PART_BYTES)),
+        part_seconds=_number(options, "part_seconds", 0.0),
+        overwrite=overwrite,
+        job=job,
+    )
+
+
+def _split(name: str) -> tuple[str, str]:
+    folder, _, pattern = name.partition("?")[0].rpartition("/")
+    if "{" in folder:
+        raise UsageError(f"only the name of the file has placeholders, not its folder: {name}", hint="FOLDER/{part}…")
+    return folder, pattern
+
+
+def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str) -> PartsSink:
+    folder, pattern = _split(name)
+    if "format" in options or not pattern:
+        raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
+    _, form, packing = format_of(pattern, name)
+    return PartsSink(
+        name,
+        Path(folder),
+        PartNames(pattern, job=job, node=here()),
+        form,
+        packing,
+        part_bytes=int(_number(options, "part_bytes", PART_BYTES)),
+        part_seconds=_number(options, "part_seconds", 0.0),
+        overwrite=overwrite,
+        job=job,
+    )
+
+
+def _number(options: dict[str, str], name: str, default: float) -> float:
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf") or (name in options and value == 0):
+        raise UsageError(f"not a number above 0: {name}={options[name]}", hint=f"for example {name}=3600")
+    return value
+
+
+def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
+    """By the end of its name: the suffix, the form, the packing."""
+    lower = name.rpartition("/")[2].lower()
+    for ending, packing in reversed(PACKINGS.items()):
+        plain = lower.removesuffix(ending)
+        for suffix, form in _FORMS.items():
+            if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
+                return suffix, form(), packing()
     raise UsageError(
-        f"no format for this file of results: {target or '(empty)'}",
-        hint=f"its name ends with one of {' '.join(SUFFIXES)}; or it is - for standard output",
+        f"no format for this file of results: {target or name or '(empty)'}",
+        hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
+        " with .warc or .warc.gz; or it is - for standard output",
     )

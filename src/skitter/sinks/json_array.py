@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -15,16 +14,15 @@ _decode_objects = msgspec.json.Decoder(list[dict[str, Any]]).decode
 class JsonArray:
     """The form of a ``.json`` target."""
 
-    def read(self, path: Path) -> Iterator[bytes]:
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
         try:
-            with path.open("rb") as file:
-                first, second = file.readline(), file.readline()
-                if first == b"[\n" and second.startswith(b"{") and second.endswith((b"},\n", b"}\n")):
-                    # Written by us: line by line, so that memory does not grow with the file.
-                    yield from self._own(second, file)
-                    return
+            first, second = file.readline(), file.readline()
+            if first == b"[\n" and second.startswith(b"{") and second.endswith((b"},\n", b"}\n")):
+                # Written by us: line by line, so that memory does not grow with the file.
+                yield from self._own(second, file)
+                return
             # Written by another program: at once, for want of a parser that reads in pieces.
-            whole = path.read_bytes()
+            whole = first + second + file.read()
             for record in _decode_objects(whole) if whole.strip() else ():
                 yield msgspec.json.encode(record) + b"\n"
         except msgspec.DecodeError as error:

@@ -7,13 +7,14 @@ apart when the next batch comes, because a batch of ours comes again; only that 
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import BinaryIO
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.disk import AppendFile, in_place
+from skitter.sinks.packing import Packing
 from skitter.sinks.records import json_lines
 
 _CHUNK = 1 << 20
@@ -21,73 +22,49 @@ _MARK = b"1 "
 """The version of the mark's form."""
 
 
-class Packing(Protocol):
-    """How lines stand in the file. Whatever is packed can be appended to what was packed before."""
+class Layout:
+    """How lines stand in a file: packed in pieces, one for each batch."""
 
-    def pack(self, lines: bytes) -> bytes: ...
+    def __init__(self, packing: Packing) -> None:
+        self._packing = packing
+        self.pack = packing.pack
 
     def peek(self, file: AppendFile, start: int, length: int) -> bytes:
         """The first lines from ``start`` on, as far as they can be read, at most so many bytes."""
-        ...
+        lines = b""
+        with suppress(ValueError):  # torn: what was read until here counts
+            for piece in self._packing.unpack(_chunks(file, start)):
+                lines += piece
+                if len(lines) >= length:
+                    break
+        # After a power cut a file may be long enough and hold zeros where data was on its way; JSON has none.
+        return lines[:length].partition(b"\0")[0]
 
     def ends_a_line(self, file: AppendFile) -> bool:
         """Whether the file is empty or its last line is complete; ValueError for another format."""
-        ...
-
-
-class Plain:
-    """The lines themselves."""
-
-    def pack(self, lines: bytes) -> bytes:
-        return lines
-
-    def peek(self, file: AppendFile, start: int, length: int) -> bytes:
-        # After a power cut a file may be long enough and hold zeros where data was on its way; JSON has none.
-        return file.read(start, length).partition(b"\0")[0]
-
-    def ends_a_line(self, file: AppendFile) -> bool:
-        size = file.size()
-        return size == 0 or file.read(size - 1, 1) == b"\n"
-
-
-class Gzip:
-    """One gzip member for each batch, so that the file can be cut back between any two."""
-
-    def pack(self, lines: bytes) -> bytes:
-        packer = zlib.compressobj(level=6, wbits=31)
-        return packer.compress(lines) + packer.flush()
-
-    def peek(self, file: AppendFile, start: int, length: int) -> bytes:
-        lines = b""
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            while len(lines) < length and (data := file.read(start, _CHUNK)):
-                start += len(data)
-                while data and len(lines) < length:
-                    lines += unpacker.decompress(data, length - len(lines))
-                    data = unpacker.unconsumed_tail
-                    if unpacker.eof:
-                        data, unpacker = unpacker.unused_data, zlib.decompressobj(wbits=31)
-        except zlib.error:
-            pass  # torn: what was read until here counts
-        return lines
-
-    def ends_a_line(self, file: AppendFile) -> bool:
-        # The whole file is read: a member that lacks its end would make all that follow unreadable.
-        start, last, unpacker, inside = 0, b"\n", zlib.decompressobj(wbits=31), False
-        try:
-            while data := file.read(start, _CHUNK):
-                start += len(data)
-                while data:
-                    last = unpacker.decompress(data, _CHUNK)[-1:] or last
-                    data, inside = unpacker.unconsumed_tail, True
-                    if unpacker.eof:
-                        data, unpacker, inside = unpacker.unused_data, zlib.decompressobj(wbits=31), False
-        except zlib.error:
-            inside = True
-        if inside:
-            raise ValueError("it is not a complete gzip file")
+        last = b"\n"
+        if not self._packing.suffix:
+            return file.size() == 0 or file.read(file.size() - 1, 1) == last
+        # The whole file is read: a piece that lacks its end would make all that follow unreadable.
+        for piece in self._packing.unpack(_chunks(file, 0)):
+            last = piece[-1:] or last
         return last == b"\n"
+
+
+def _chunks(file: AppendFile, start: int) -> Iterator[bytes]:
+    while data := file.read(start, _CHUNK):
+        start += len(data)
+        yield data
+
+
+class JsonLines:
+    """The form of a part of JSON lines."""
+
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        yield from file
+
+    def render(self, lines: Callable[[], Iterator[bytes]], out: BinaryIO) -> None:
+        out.writelines(lines())
 
 
 class LinesSink:
@@ -97,7 +74,7 @@ class LinesSink:
 
     def __init__(self, target: str, packing: Packing, *, overwrite: bool) -> None:
         self.target = target
-        self._packing = packing
+        self._layout = Layout(packing)
         self._overwrite = overwrite
         self._file: AppendFile | None = None
         self._tail = False
@@ -139,7 +116,7 @@ class LinesSink:
 
     def _to_the_end(self, file: AppendFile) -> None:
         try:
-            whole = self._packing.ends_a_line(file)
+            whole = self._layout.ends_a_line(file)
         except ValueError as error:
             raise SinkError(
                 f"cannot add to the results that are there: {self.target}: {error}",
@@ -147,7 +124,7 @@ class LinesSink:
             ) from error
         file.end = file.size()
         if not whole:
-            file.append(self._packing.pack(b"\n"))
+            file.append(self._layout.pack(b"\n"))
 
     def write(self, items: Sequence[Item]) -> bytes:
         file = self._taken()
@@ -155,12 +132,12 @@ class LinesSink:
             lines = json_lines(items)
             if self._tail:
                 self._settle_tail(file, lines)
-            file.append(self._packing.pack(lines))
+            file.append(self._layout.pack(lines))
         return self._mark(file)
 
     def _settle_tail(self, file: AppendFile, lines: bytes) -> None:
         # A batch that comes again is at least as long as it was, so a longer tail is not ours alone.
-        if lines.startswith(self._packing.peek(file, file.end, len(lines) + 1)):
+        if lines.startswith(self._layout.peek(file, file.end, len(lines) + 1)):
             file.cut(file.end)
         else:
             self._to_the_end(file)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.errors import SinkError
+from skitter.errors import BadItemsError, ItemError
 from skitter.model.job import Item
 
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -26,22 +26,39 @@ _REPLACEMENT = "\ufffd".encode()
 
 
 def json_lines(items: Sequence[Item]) -> bytes:
-    """One line for each item, each with its newline."""
+    """One line for each item, each with its newline. BadItemsError names those that cannot be read."""
     try:
         return _ENCODER.encode_lines([_decode(item.record) for item in items])
     except _FAILURES:
-        return b"".join(map(_line, items))
+        return _lines_one_by_one(items)
 
 
-def _line(item: Item) -> bytes:
+def record_of(item: Item) -> dict[str, Any]:
+    """The plain record; ItemError for one that cannot be read."""
     try:
         try:
-            record = _decode(item.record)
+            return _decode(item.record)
         except UnicodeDecodeError:
-            record = _decode(_SURROGATE.sub(_REPLACEMENT, item.record))
-        return _ENCODER.encode(record) + b"\n"
+            return _decode(_SURROGATE.sub(_REPLACEMENT, item.record))
     except _FAILURES as error:
-        raise SinkError(
-            f"an item of the outbox cannot be read: number {item.position}: {error}",
-            hint="was the frontier written to by another program?",
-        ) from error
+        raise _unreadable(item, error) from error
+
+
+def _lines_one_by_one(items: Sequence[Item]) -> bytes:
+    lines: list[bytes] = []
+    reasons: dict[int, str] = {}
+    for item in items:
+        try:
+            lines.append(_ENCODER.encode(record_of(item)) + b"\n")
+        except (*_FAILURES, ItemError) as error:
+            reasons[item.position] = str(error if isinstance(error, ItemError) else _unreadable(item, error))
+    if reasons:
+        raise BadItemsError("JSON lines", reasons)
+    return b"".join(lines)
+
+
+def _unreadable(item: Item, error: Exception) -> ItemError:
+    return ItemError(
+        f"an item of the outbox cannot be read: number {item.position}: {error}",
+        hint="was the frontier written to by another program?",
+    )

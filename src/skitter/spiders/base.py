@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.model.request import Request
+from skitter.spiders.sitemaps import followed
 
 if TYPE_CHECKING:
     # Not loaded where a spider's settings are only read: a process without pages needs no parser.
@@ -25,9 +26,18 @@ class Spider:
     start_urls: Sequence[str] = ()
     allowed_domains: Sequence[str] = ()
     """Links to other domains are not followed; empty: every link that the spider yields is."""
+    sitemap_urls: Sequence[str] = ()
+    """Sitemaps whose pages are crawled like ``start_urls``; "robots": those that their hosts' robots.txt name."""
     custom_settings: ClassVar[Mapping[str, Any]] = {}
     handle_statuses: Sequence[int] = ()
     """Statuses besides 2xx whose pages the callback wants to see."""
+    item_functions: Sequence[Callable[..., Any] | str] = ()
+    """What every item passes, in this order: functions, names of methods, or ``module:function``. Each gets the item,
+    and the response if it takes two; it returns the item, or raises DropItem or RejectItem. It may be async."""
+    item_key: str | Sequence[str] = ()
+    """Fields that name an item in targets that keep one record for each name, such as databases."""
+    sinks: Sequence[str | Mapping[str, Any]] = ()
+    """Targets for when neither ``-o`` nor the project names any; a table has ``target`` and options."""
 
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():
@@ -44,3 +54,7 @@ class Spider:
     def parse(self, response: Response) -> Any:
         """The default callback."""
         raise NotImplementedError(f"{type(self).__name__} has no parse method")
+
+    def parse_sitemap(self, response: Response) -> Any:
+        """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""
+        return followed(response, self.start_urls)

@@ -28,6 +28,14 @@ def _zero_is_boundless(value: Any) -> Any:
     return 1 << 62 if int(value) == 0 else value
 
 
+def _pipelines(value: Any) -> Any:
+    """``{"shop.pipelines.Clean": 300}``: by their numbers, and as ``module:Class``."""
+    if not isinstance(value, Mapping):
+        raise TypeError("a mapping of classes to numbers is expected")
+    named = sorted((number, name) for name, number in value.items() if number is not None)
+    return ",".join(":".join(str(name).rsplit(".", 1)) for _, name in named)
+
+
 FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
     "CONCURRENCY": ("concurrency", _same),
@@ -38,6 +46,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "DOWNLOAD_DELAY": ("delay_seconds", _same),
     "DOWNLOAD_MAXSIZE": ("max_body_bytes", _zero_is_boundless),
     "DOWNLOAD_TIMEOUT": ("timeout_seconds", _same),
+    "ITEM_PIPELINES": ("item_functions", _pipelines),
     "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
     "RETRY_TIMES": ("max_attempts", _plus_one),
@@ -60,9 +69,7 @@ def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> L
             try:
                 known[setting] = convert(value)
             except (TypeError, ValueError) as error:
-                raise SettingsError(
-                    f"bad value in {origin}: {name}={value!r}", hint=f"not a number: {error}"
-                ) from error
+                raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=str(error)) from error
         else:
             ignored.append(name)
     if ignored:

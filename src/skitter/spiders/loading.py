@@ -18,8 +18,10 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.model.reference import resolve
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
@@ -37,6 +39,16 @@ def load_spider(reference: str, folder: Path) -> type[Spider]:
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
     return _pick(_module(folder / place, place, folder), place, class_name)
+
+
+def load_function(reference: str) -> Any:
+    """What ``module:name`` stands for; modules of the current folder are found too."""
+    try:
+        return resolve(reference, str(Path.cwd()))
+    except Exception as error:
+        raise SpiderError(
+            f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
+        ) from error
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
@@ -75,15 +87,19 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
 def check_spider(spider: Spider) -> None:
     """What can be seen to be missing before anything runs: where to start, and what to do with a page."""
     kind = type(spider)
+    if isinstance(spider.sitemap_urls, str):
+        raise SpiderError(
+            f"sitemap_urls is one text, not a list: {kind.__name__}", hint='as in sitemap_urls = ["https://…"]'
+        )
     if kind.start is not Spider.start:
         return  # it says itself where it starts, and may name other callbacks
     if isinstance(spider.start_urls, str):
         raise SpiderError(
             f"start_urls is one text, not a list: {kind.__name__}", hint='as in start_urls = ["https://…"]'
         )
-    if not spider.start_urls:
+    if not spider.start_urls and not spider.sitemap_urls:
         raise SpiderError(
-            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, or a start method"
+            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, sitemap_urls or a start method"
         )
     if kind.parse is Spider.parse:
         raise SpiderError(

@@ -21,7 +21,7 @@ class SiteSpider(Spider):
 
     def parse(self, response: Response) -> Iterator[dict[str, Any] | Links]:
         request, page = response.request, response.page
-        yield {
+        record = {
             "url": response.url,
             "status": response.status,
             "depth": request.depth,
@@ -31,4 +31,17 @@ class SiteSpider(Spider):
             "referrer": shown_url(request.referrer) if request.referrer else None,
             "fetched_at": datetime.fromtimestamp(page.started_at, UTC).isoformat(timespec="milliseconds"),
         }
+        # What the owner asks for, where they ask for something.
+        directives = response.directives
+        if directives.robots:
+            record["robots"] = list(directives.robots)
+        if directives.canonical is not None:
+            record["canonical"] = directives.canonical
+        if directives.tdm_reservation is not None:
+            record["tdm_reservation"] = int(directives.tdm_reservation)
+        if directives.tdm_policy is not None:
+            record["tdm_policy"] = directives.tdm_policy
+        if nofollow := response.nofollow_links():
+            record["nofollow_links"] = len(nofollow)
+        yield record
         yield response.links()

@@ -13,13 +13,14 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from skitter.errors import FrontierError, SkitterError
+from skitter.errors import FrontierError, RejectItem, SkitterError
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.request import Request
 from skitter.model.secrets import concealed
 from skitter.worker.harvest import Harvest
+from skitter.worker.item_functions import ItemFunctions, is_drop
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
@@ -33,10 +34,18 @@ class LeaseLostError(Exception):
 class Callbacks:
     """Runs callbacks for one worker."""
 
-    def __init__(self, *, callback_seconds: float, commit_part: CommitPart, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        callback_seconds: float,
+        commit_part: CommitPart,
+        item_functions: ItemFunctions | None = None,
+        secrets: Iterable[str] = (),
+    ) -> None:
         """``secrets`` of the spider must not be seen in its tracebacks."""
         self._callback_seconds = callback_seconds
         self._commit_part = commit_part
+        self._item_functions = item_functions
         self._secrets = list(secrets)
 
     async def call(
@@ -45,10 +54,12 @@ class Callbacks:
         """Run it to its end; the traceback if it raised, else nothing."""
         try:
             result = callback(argument, **keywords)
+            # An errback is given a failure, which has a response or none.
+            response = getattr(argument, "response", argument)
             if isinstance(result, (AsyncIterable, Awaitable)):
-                await self._consume_async(lease, harvest, result)
+                await self._consume_async(lease, harvest, result, response)
             else:
-                await self._consume(lease, harvest, result)
+                await self._consume(lease, harvest, result, response)
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
@@ -65,36 +76,59 @@ class Callbacks:
         if not await self._commit_part(part, urls):
             raise LeaseLostError
 
-    async def _consume(self, lease: Lease, harvest: Harvest, result: Any) -> None:
+    async def _take(self, harvest: Harvest, output: Any, response: Any) -> None:
+        """One thing that a callback yielded; an item passes the item functions first."""
+        if self._item_functions is not None and is_item(output):
+            try:
+                output = await self._item_functions.apply(output, response)
+            except RejectItem as reject:
+                harvest.reject(output, str(reject))
+                return
+            except Exception as error:
+                if not is_drop(error):
+                    raise
+                harvest.drop(str(error))
+                return
+        harvest.take(output)
+
+    async def _consume(self, lease: Lease, harvest: Harvest, result: Any, response: Any) -> None:
         if result is None:
             return
         if isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable):
             result = (result,)  # a text is one wrong thing, not as many as it has letters
         for output in result:
-            harvest.take(output)
+            if self._item_functions:
+                await self._take(harvest, output, response)
+            else:
+                harvest.take(output)
             if harvest.is_large:
                 await self.send_part(lease, harvest)
 
-    async def _consume_async(self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any]) -> None:
+    async def _consume_async(
+        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any], response: Any
+    ) -> None:
         limit = asyncio.timeout(self._callback_seconds)
         try:
             async with limit:
                 if isinstance(result, AsyncIterable):
-                    await self._consume_each(lease, harvest, result)
+                    await self._consume_each(lease, harvest, result, response)
                 else:
-                    await self._consume(lease, harvest, await result)
+                    await self._consume(lease, harvest, await result, response)
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(f"the callback took more than {self._callback_seconds:g} s") from error
             raise
 
-    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any]) -> None:
+    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any], response: Any) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if callable(close := getattr(outputs, "aclose", None)):
                 # Now, and not when the collector finds it: it may hold connections.
                 stack.push_async_callback(close)
             async for output in outputs:
-                harvest.take(output)
+                if self._item_functions:
+                    await self._take(harvest, output, response)
+                else:
+                    harvest.take(output)
                 if harvest.is_large:
                     await self.send_part(lease, harvest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -10,15 +11,17 @@ from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.page import Page
 from skitter.model.url import absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES
-from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from skitter.policy.robots import MAX_ROBOTS_BYTES, ROBOTS_PATH, Robots, Rule, robots_verdict
 from skitter.settings import Settings
 
 _MAX_HOPS = 5
 _MAX_HOSTS = 2_000
-"""Parsed files a worker keeps, more than it ever has in flight; the frontier has them all."""
+_MAX_RULES = 200_000
+"""Parsed files a worker keeps, and rules in them (about 80 MB); the frontier has them all."""
 
 
 class Gatekeeper:
@@ -29,10 +32,11 @@ class Gatekeeper:
         self._fetcher = fetcher
         self._settings = settings
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
+        self._size = 0
 
     async def read(self, lease: Lease, start_by: float | None = None) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
-        url, page = f"{lease.host_key}/robots.txt", None
+        url, page = lease.host_key + ROBOTS_PATH, None
         try:
             for _ in range(_MAX_HOPS + 1):
                 # What the user has permitted is this host, not whatever its robots.txt redirects to.
@@ -40,7 +44,7 @@ class Gatekeeper:
                 request = FetchRequest(
                     url=url,
                     trusted=trusted,
-                    truncate_bytes=MAX_ROBOTS_BYTES,
+                    truncate_bytes=MAX_ROBOTS_BYTES + 1,  # one more tells that there is more
                     start_by=start_by if page is None else None,
                 )
                 page = await self._fetcher.fetch(request)
@@ -64,7 +68,7 @@ class Gatekeeper:
         if verdict.kind == "unknown":
             pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
             error_class = retry.error_class(page.status)
-            if page.status in retry.BLOCK_STATUSES:
+            if page.status in retry.BLOCK_STATUSES or pause is not None:
                 outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
                 outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
                 return outcome
@@ -87,17 +91,40 @@ class Gatekeeper:
         if not missing:
             return
         for key, record in (await self._source.robots(sorted(missing))).items():
-            self._rules[key] = (record.version, Robots.parse(record.text, self._settings.fetch.agent))
-            self._rules.move_to_end(key)
-        while len(self._rules) > max(_MAX_HOSTS, 2 * len(leases)):
-            self._rules.popitem(last=False)
+            self._forget(key)
+            robots = Robots.parse(record.text, self._settings.fetch.agent)
+            self._rules[key] = (record.version, robots)
+            self._size += robots.size
+        # What these leases need was used last, so it goes last: if that is all there is, it stays.
+        needed = {lease.host_key for lease in leases}
+        while len(self._rules) > _MAX_HOSTS or self._size > _MAX_RULES:
+            oldest = next(iter(self._rules))
+            if oldest in needed:
+                break
+            self._forget(oldest)
 
-    def allows(self, lease: Lease, url: str) -> bool:
-        """Whether the host's rules let this URL be fetched; ``load`` was called for the lease."""
+    def _forget(self, key: str) -> None:
+        known = self._rules.pop(key, None)
+        if known is not None:
+            self._size -= known[1].size
+
+    def rule_against(self, lease: Lease, url: str) -> Rule | None:
+        """The rule of the host that keeps this URL from being fetched; ``load`` was called for the lease."""
         if not lease.robots_version:
-            return True
+            return None
         known = self._rules.get(lease.host_key)
-        return known is None or known[1].allows(url)
+        rule = known[1].deciding(url) if known is not None else None
+        return None if rule is None or rule.allow else rule
+
+    async def copy_of(self, lease: Lease) -> Page | None:
+        """The host's robots.txt as the frontier has it: it is read once, whoever asks. None: the job reads none."""
+        if not self._settings.politeness.obey_robots:
+            return None
+        text = b""
+        if lease.robots_version:
+            record = (await self._source.robots([lease.host_key])).get(lease.host_key)
+            text = record.text if record is not None else b""
+        return Page(url=lease.host_key + ROBOTS_PATH, status=200, headers=[], body=text, started_at=time.time())
 
     @staticmethod
     def _learnt(lease: Lease, record: RobotsRecord, news: HostNews) -> Outcome:

@@ -12,6 +12,7 @@ from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.observe import events
+from skitter.sinks.contract import Archive
 from skitter.worker.known import KnownUrls
 from skitter.worker.telling import tell_commit
 
@@ -25,7 +26,7 @@ Ended = tuple[Outcome, list[str]]
 class Handover:
     """Between a worker's tasks and its frontier."""
 
-    def __init__(self, worker_id: str, source: WorkSource, known: KnownUrls) -> None:
+    def __init__(self, worker_id: str, source: WorkSource, known: KnownUrls, archive: Archive | None = None) -> None:
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
         self.outcomes: list[Ended] = []
@@ -37,6 +38,7 @@ class Handover:
         self._worker_id = worker_id
         self._source = source
         self._known = known
+        self._archive = archive
         self._failed_callbacks = 0
         self._store: str | None = None
 
@@ -68,12 +70,17 @@ class Handover:
 
     async def commit(self, batch: list[Ended], want: int) -> Grant | None:
         """Make the outcomes true; new leases, if some are wanted."""
+        if self._archive is not None:
+            # First the pages, then what refers to them: whoever dies in between leaves pages that nobody refers to.
+            await self._archive.sync(self.held)
         answer = await self._source.commit(self._worker_id, [outcome for outcome, _ in batch], want)
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
             self.held.pop(outcome.lease.epoch, None)
             if not accepted:
                 log.warning("a commit came too late and was refused: %s", name_of(outcome.lease))
                 continue
+            if self._archive is not None:
+                self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)
             if outcome.error_class == "callback":
                 self._tell_failure(outcome)

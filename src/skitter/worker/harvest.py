@@ -6,8 +6,9 @@ import logging
 from collections import Counter
 from typing import Any
 
-from skitter.errors import UrlError
+from skitter.errors import ItemError, UrlError
 from skitter.extract.items import encode_item, is_item
+from skitter.extract.rejects import encode_reject
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request
@@ -15,22 +16,36 @@ from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known import KnownUrls
+from skitter.worker.wishes import Wishes
 
 log = logging.getLogger("skitter.worker")
 PART_LINKS = 2_000
 PART_ITEMS = 2_000
 """A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
+DROP_REASONS = 50
+DROP_REASON_CHARS = 100
+"""Of reasons that items are dropped for, a worker counts so many apart: a reason with a price in it is none."""
 
 
 class Rules:
-    """What a worker knows that decides on a link."""
+    """What a worker knows that decides on a link or an item."""
 
     def __init__(self, *, spider: Spider, fingerprinter: Fingerprinter, scope: Scope, known: KnownUrls) -> None:
         self.spider = spider
         self.fingerprinter = fingerprinter
         self.scope = scope
         self.known = known
+        self._drop_reasons: set[str] = set()
+
+    def drop_reason(self, text: str) -> str:
+        """The reason as it is counted."""
+        reason = " ".join(text.split())[:DROP_REASON_CHARS]
+        if reason not in self._drop_reasons and len(self._drop_reasons) >= DROP_REASONS:
+            return "other reasons"
+        self._drop_reasons.add(reason)
+        return reason
 
     def name_of(self, callback: Any) -> str | None:
         """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
@@ -56,6 +71,7 @@ class Harvest:
         "_parent",
         "_place",
         "_rules",
+        "_wishes",
         "is_large",
         "items",
         "links",
@@ -63,14 +79,27 @@ class Harvest:
         "urls",
     )
 
-    def __init__(self, rules: Rules, parent: int, origin: Request | None, *, in_parts: bool = True) -> None:
-        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead."""
+    def __init__(
+        self,
+        rules: Rules,
+        parent: int,
+        origin: Request | None,
+        *,
+        in_parts: bool = True,
+        wishes: Wishes | None = None,
+    ) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead.
+
+        ``wishes``: what the page asks for and the job obeys; None: nothing.
+        """
         self._rules = rules
+        self._wishes = wishes
         self._parent = parent
         self._origin = origin
         self._in_parts = in_parts
         self._is_seeding = origin is None
-        self._depth = 0 if origin is None else origin.depth + 1
+        # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
+        self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
         self._ahead = 0
         self._here: set[str] = set()
@@ -108,10 +137,28 @@ class Harvest:
         elif isinstance(output, Links):
             self._take_links(output)
         elif is_item(output):
-            self.items.append(encode_item(output))
-            self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
+            if self._wishes is not None and (rule := self._wishes.against_items) is not None:
+                self.tally[f"withheld:{rule}"] += 1
+                return
+            try:
+                self._add_item(encode_item(output))
+            except ItemError as error:
+                self.reject(output, f"{error} ({error.hint})")
         elif output is not None:
             raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def reject(self, item: Any, reason: str) -> None:
+        """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
+        self._add_item(encode_reject(item, reason, shown_url(self._origin.url) if self._origin else ""))
+        self.tally["rejected"] += 1
+
+    def drop(self, reason: str) -> None:
+        """An item function has left it out."""
+        self.tally[f"dropped:{self._rules.drop_reason(reason)}"] += 1
+
+    def _add_item(self, stored: bytes) -> None:
+        self.items.append(stored)
+        self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
 
     def _take_links(self, urls: Links) -> None:
         new = self._rules.known.unknown(urls)
@@ -128,6 +175,12 @@ class Harvest:
             elif not self._is_outside(url):
                 request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
                 self._add(request, plain=True)
+
+    def take_original(self, url: str) -> None:
+        """The page that this one is a duplicate of: it is treated in the same way, whatever the links here are."""
+        assert self._origin is not None
+        self._wishes = None
+        self._take_request(self._origin.replace(url=url, headers={}, cookies={}, dont_filter=False))
 
     def _take_request(self, request: Request) -> None:
         rules, origin = self._rules, self._origin
@@ -167,6 +220,9 @@ class Harvest:
 
     def _is_outside(self, url: str) -> bool:
         rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None and self._wishes is not None:
+            # Not remembered: on another page the same link may be one to follow.
+            rule = self._wishes.against_link(url)
         if rule is None:
             return False
         self.tally[f"outside:{rule}"] += 1

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError, LateError
+from skitter.errors import FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model import secrets
@@ -32,11 +32,14 @@ from skitter.policy.asking import pause_seconds
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import is_robots
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
+from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
 from skitter.worker.shared_urls import SharedUrls
@@ -74,11 +77,12 @@ class Worker:
         stay: bool = False,
         card: WorkerCard | None = None,
         url_table: int = -1,
+        archive: Archive | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
-        this node know together (``shared_urls``).
+        this node know together (``shared_urls``). ``archive``: where its pages are written before they are committed.
         """
         self.id = worker_id
         self.watch = Watch()
@@ -91,7 +95,7 @@ class Worker:
         self._run = job.run
         shared = SharedUrls(url_table, job.secret, job.run) if url_table >= 0 else None
         known = KnownUrls(settings.limits.max_known_urls, shared)
-        self._handover = Handover(worker_id, source, known)
+        self._handover = Handover(worker_id, source, known, archive)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(
@@ -101,13 +105,16 @@ class Worker:
             traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
         )
         rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
+        callback_seconds = settings.limits.callback_seconds
+        self._item_functions = item_functions_of(spider, settings.items.item_functions, callback_seconds)
         callbacks = Callbacks(
-            callback_seconds=settings.limits.callback_seconds,
+            callback_seconds=callback_seconds,
             commit_part=self._commit_part,
             secrets=secrets.of_arguments(job.spec.arguments),
+            item_functions=self._item_functions,
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks)
+        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks = self.watch.tasks
         self._slow = 0
@@ -176,6 +183,7 @@ class Worker:
     async def run(self) -> State:
         """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
         ticking = asyncio.create_task(self.watch.tick())
+        self._item_functions.open()
         try:
             while not self._is_over():
                 await self._turn()
@@ -187,6 +195,7 @@ class Worker:
             raise
         finally:
             ticking.cancel()
+            self._item_functions.close()
 
     def _is_over(self) -> bool:
         ended = self._state in _ENDED and not self._stay and not self.held
@@ -326,10 +335,12 @@ class Worker:
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, start_by), []
         request = lease.request
-        if not self._gatekeeper.allows(lease, request.url):
+        if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
-                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error="robots.txt", touched=False
+                lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
+        if is_robots(request) and (page := await self._gatekeeper.copy_of(lease)) is not None:
+            return await self._visitor.read(lease, request, page)
         return await self._visitor.visit(lease, request, start_by)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
@@ -348,8 +359,8 @@ class Worker:
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
             self._handover.drop(lease)
-        elif isinstance(error, FrontierError):
-            # The store's fault, not the page's: it will be fetched again.
+        elif isinstance(error, FrontierError | SinkError):
+            # The store's fault or the archive's, not the page's: it will be fetched again.
             self.fail(error)
         else:
             text = "".join(traceback.format_exception(error))

@@ -10,6 +10,7 @@ from typing import Any
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
+from skitter.spiders.sitemaps import sitemap_requests
 from skitter.worker.callbacks import Callbacks, is_of_the_callback
 from skitter.worker.harvest import Harvest, Rules
 
@@ -54,7 +55,10 @@ class Seeder:
         """Run start() to its end; the traceback if it raised, else nothing."""
         # Not under the callback's time limit: a start() may read a feed for hours. But a blocked loop is noticed.
         try:
-            outputs: Any = self._rules.spider.start()
+            spider = self._rules.spider
+            for request in sitemap_requests(spider.sitemap_urls, spider.start_urls):
+                await parts.take(request)
+            outputs: Any = spider.start()
             if isinstance(outputs, Awaitable):
                 outputs = await outputs
             if isinstance(outputs, AsyncIterable):

@@ -9,8 +9,10 @@ import random
 
 import msgspec
 
+from skitter.agent import product_token
 from skitter.errors import FetchError
 from skitter.extract.response import Response
+from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
 from skitter.model.lease import Lease
@@ -21,9 +23,12 @@ from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
+from skitter.sinks.contract import Archive
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
 from skitter.worker.signs import Signs
+from skitter.worker.wishes import Wishes
 
 
 class Failure:
@@ -45,7 +50,16 @@ def _concealed(error: str, request: Request, page: Page | None) -> str:
 class Visitor:
     """Turns leases of pages into outcomes."""
 
-    def __init__(self, *, rules: Rules, fetcher: Fetcher, settings: Settings, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        *,
+        rules: Rules,
+        fetcher: Fetcher,
+        settings: Settings,
+        callbacks: Callbacks,
+        archive: Archive | None = None,
+    ) -> None:
+        self._archive = archive
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
@@ -53,9 +67,15 @@ class Visitor:
         self._handled = frozenset(rules.spider.handle_statuses)
         self._joins = Joins()
         self._signs = Signs() if settings.traps.traps == "strict" else None
+        self._product = product_token(settings.fetch.agent).lower()
+        politeness = settings.politeness
+        self._obeys_pages = (
+            politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
+        )
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        is_sitemap = request.callback == SITEMAP_CALLBACK
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -66,10 +86,28 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
+                    # The protocol's limit; one byte more tells that there is more.
+                    truncate_bytes=MAX_SITEMAP_BYTES + 1 if is_sitemap else None,
                 )
             )
         except FetchError as error:
             return await self._unanswered(lease, request, error)
+        outcome, urls = await self._answered(lease, request, page)
+        if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
+            outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
+            # It travels with the items and is none: the frontier's count of items is put right.
+            outcome.tally = outcome.tally | {"items": -1, "archived": 1}
+        return outcome, urls
+
+    def _may_be_kept(self, request: Request, page: Page) -> bool:
+        """Not where the owner's wish is that no items are kept of it, and the job obeys that."""
+        if not self._obeys(request):
+            return True
+        response = Response(page, request, self._joins, self._product)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness)
+        return wishes.against_items not in ("noindex", "tdm")
+
+    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page)
@@ -77,20 +115,30 @@ class Visitor:
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
 
+    async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a page that is at hand: no network is touched."""
+        outcome, urls = await self._done(lease, request, page)
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
+
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request, self._joins)
+        response = Response(page, request, self._joins, self._product)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
             return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
-        harvest = Harvest(self._rules, lease.id, request)
+        wishes = Wishes(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
+        harvest = Harvest(self._rules, lease.id, request, wishes=wishes)
         problem = await self._callbacks.call(lease, harvest, callback, response, request.cb_kwargs)
         if problem:
+            error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
             problem = _concealed(problem, request, page)
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class="callback", error=problem)
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
+        if wishes is not None and (original := wishes.original) is not None:
+            harvest.take_original(original)
         for rule, count in response.flaws.items():
             harvest.tally[f"skipped:{rule}"] += count
         outcome = self._outcome(lease, page, Ending.DONE)
@@ -178,6 +226,10 @@ class Visitor:
         return self._harvested(outcome, harvest)
 
     # ---- small change
+
+    def _obeys(self, request: Request) -> bool:
+        """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
+        return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
     def _is_last(self, lease: Lease) -> bool:
         return lease.attempts + 1 >= self._settings.retry.max_attempts

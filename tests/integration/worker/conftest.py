@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from skitter.worker.loop import Worker
 from skitter.worker.renewal import renew_while_running
 
 SINK = "out.jsonl"
+Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 QUICK = {"retry_delay_seconds": 0.05, "host_backoff_seconds": 0.2, "per_host": 32}
 
 
@@ -35,13 +36,15 @@ class Site:
         self.reopen = reopen
         """Another client of the same job, as another process would have."""
 
-    async def begin(self, seeds: Iterable[str], spider: Spider | None = None, **values: Any) -> None:
+    async def begin(
+        self, seeds: Iterable[str], spider: Spider | None = None, *, fresh: bool = False, **values: Any
+    ) -> None:
         self.spider = spider or SiteSpider()
         self._by_seeds = spider is None
         self.spider.start_urls = list(seeds)
         self.settings = Settings.from_layers([("test", QUICK | values)])
         spec = JobSpec(name="job", spider="", settings=self.settings.job_wide())
-        await self.frontier.begin(spec, sinks=[SINK])
+        await self.frontier.begin(spec, fresh=fresh, sinks=[SINK])
         self.job = await self.frontier.job()
 
     @contextlib.asynccontextmanager
@@ -101,3 +104,74 @@ async def site(request: Any, tmp_path: Path) -> AsyncIterator[Site]:
         site = Site(frontier, lambda: sqlite_frontier(path, "job", create=False))
     yield site
     await frontier.close()
+
+
+class Host:
+    """A server whose every answer a test decides, down to the bytes. What it was not told of is 404."""
+
+    def __init__(self) -> None:
+        self.base = ""
+        self.hits: list[str] = []
+        """The paths that were asked for, in order."""
+        self._answers: dict[str, list[Answer]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on(self, path: str, *answers: Answer) -> None:
+        """What this path answers, one after the other; the last one for ever."""
+        self._answers[path] = list(answers)
+
+    def page(self, path: str, body: str | bytes = "", *headers: str, status: str = "200 OK") -> None:
+        kind = (
+            [] if any(header.lower().startswith("content-type") for header in headers) else ["Content-Type: text/html"]
+        )
+        self.on(path, self.answer(body, *headers, *kind, status=status))
+
+    @staticmethod
+    def answer(body: str | bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
+        body = body.encode() if isinstance(body, str) else body
+        return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
+
+    def robots_hits(self) -> int:
+        return self.hits.count("/robots.txt")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                path = head.split(b" ", 2)[1].decode()
+                self.hits.append(path)
+                answers = self._answers.get(path, [self.answer(status="404 Not Found")])
+                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                if callable(answer):
+                    await answer(writer)
+                    break
+                writer.write(answer)
+                await writer.drain()
+
+    async def stop(self, server: asyncio.Server) -> None:
+        server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def make_host() -> AsyncIterator[Callable[[], Awaitable[Host]]]:
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def make() -> Host:
+            host = Host()
+            server = await asyncio.start_server(host.serve, "127.0.0.1", 0)
+            stack.push_async_callback(host.stop, server)
+            host.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            return host
+
+        yield make
+
+
+@pytest.fixture
+async def host(make_host: Callable[[], Awaitable[Host]]) -> Host:
+    return await make_host()

@@ -64,6 +64,8 @@ def summary(**changes: Any) -> app.Summary:
         "signal": 0,
         "blocked_by": "",
         "undelivered": 0,
+        "rejected": 0,
+        "dropped": {},
         "errors": {},
         "reason": "",
         "begun": "new",
@@ -91,9 +93,10 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         fake.told.append(told)
         return fake.answer
 
-    async def run_drain(**told: Any) -> int:
+    async def run_drain(**told: Any) -> tuple[int, int]:
+        del told["on_event"]
         fake.told.append(told)
-        return 7
+        return 7, 1
 
     monkeypatch.setattr(app, "run_crawl", run_crawl)
     monkeypatch.setattr(app, "run_worker", run_worker)
@@ -141,6 +144,7 @@ def make_report() -> Callable[..., Report]:
     return report
 
 
+RULE = "robots.txt line 2: Disallow: /private (group: *)"
 SEED = "http://a.example/"
 LINKS = ["done", "missing", "broken", "private", "waiting"]
 TRACEBACK = (
@@ -177,7 +181,7 @@ async def _crawl(frontier: Frontier) -> None:
         SEED + "done": {"ending": Ending.DONE, "status": 200},
         SEED + "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
         SEED + "broken": {"ending": Ending.DEAD, "status": 200, "error_class": "callback", "error": TRACEBACK},
-        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt"},
+        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": RULE},
     }
     robots = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
     while len(endings) > 0:

@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from skitter.app import Output
 from skitter.settings import Run
+from skitter.sinks.targets import parse_target
 
 URL = "https://a.example/"
 QUIET = ("crawl", URL, "-q")
@@ -25,7 +25,10 @@ def test_the_plan_says_what_was_typed(skitter, fake_app) -> None:
     assert plan.spec.spider == ""
     assert plan.spec.name == "a.example"
     assert plan.frontier == "sqlite:.skitter/a.example.db"
-    assert plan.outputs == [Output("x.jsonl"), Output("y.csv", overwrite=True)]
+    assert plan.outputs == [
+        parse_target("x.jsonl", job="a.example"),
+        parse_target("y.csv", overwrite=True, job="a.example"),
+    ]
     assert plan.fresh
     assert plan.verbosity == -1
     settings = plan.settings
@@ -110,7 +113,7 @@ SPIDER = """
 
     class Books(Spider):
         name = "my books"
-        custom_settings = {"DOWNLOAD_DELAY": 2, "per_host": 1, "ITEM_PIPELINES": {}}
+        custom_settings = {"DOWNLOAD_DELAY": 2, "per_host": 1, "EXTENSIONS": {}}
 
         def __init__(self, shelf="", **rest):
             super().__init__(**rest)
@@ -125,7 +128,7 @@ def test_a_spider_brings_its_name_arguments_and_settings(skitter, fake_app, fold
     said = skitter("crawl", "./books.py", "-a", "shelf=a=b", "-a", "page=2")
     assert said.code == 0
     assert "warning: books.py:Books: ignored" in said.err
-    assert "ITEM_PIPELINES" in said.err
+    assert "EXTENSIONS" in said.err
     (plan,) = fake_app.told
     assert plan.spec.spider == "books.py:Books"
     assert plan.spec.arguments == {"shelf": "a=b", "page": "2"}
@@ -158,8 +161,8 @@ def test_drain(skitter, fake_app, job) -> None:
     assert skitter("drain", "--job", job).code == 2
     assert skitter("drain", "--job", job, "-o", "-", "--json").code == 2
     said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
-    assert json.loads(said.out) == {"job": job, "delivered": 7, "outputs": ["x.jsonl"]}
-    told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [Output("x.jsonl")]}
-    assert fake_app.told == [told | {"rest": False}]
+    assert json.loads(said.out) == {"job": job, "delivered": 7, "rejected": 1, "outputs": ["x.jsonl"]}
+    told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [parse_target("x.jsonl", job=job)]}
+    assert fake_app.told == [told | {"rest": False, "stay": False}]
     skitter("drain", "--job", job, "-o", "x.jsonl", "--rest")
-    assert fake_app.told[1:] == [told | {"rest": True}]
+    assert fake_app.told[1:] == [told | {"rest": True, "stay": False}]

@@ -103,3 +103,28 @@ def test_neither_one_nor_the_other(folder, words, message) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         find_target(words, {}, folder, ["spiders"])
     assert caught.value.hint
+
+
+def test_a_sitemap_is_enough_and_names_the_job(folder) -> None:
+    target = find_target([], {}, folder, [], ["https://A.example/sitemap.xml", "https://a.example/sitemap.xml#x"])
+    assert (target.spider, target.seeds, target.sitemaps) == ("", [], ["https://a.example/sitemap.xml"])
+    assert target.name == "a.example"
+
+
+def test_sitemaps_of_robots_txt_need_a_host(folder) -> None:
+    assert find_target(["https://a.example/"], {}, folder, [], ["robots"]).sitemaps == ["robots"]
+    with pytest.raises(UsageError, match="of which host") as caught:
+        find_target([], {}, folder, [], ["robots"])
+    assert "https://example.com/robots.txt" in caught.value.hint
+
+
+def test_a_spider_may_live_on_sitemaps_alone(folder) -> None:
+    (folder / "s.py").write_text(SPIDER.format("A", "a").replace('start_urls = ["https://a.example/"]', ""))
+    with pytest.raises(SpiderError, match="starts nowhere"):
+        find_target(["s.py"], {}, folder, [])
+    assert find_target(["s.py"], {}, folder, [], ["https://a.example/s.xml"]).sitemaps == ["https://a.example/s.xml"]
+    with pytest.raises(UsageError, match="of which host"):
+        find_target(["s.py"], {}, folder, [], ["robots"])
+    (folder / "t.py").write_text(SPIDER.format("A", "a").replace("start_urls", 'sitemap_urls = "x"\n    start_urls'))
+    with pytest.raises(SpiderError, match="sitemap_urls is one text"):
+        find_target(["t.py"], {}, folder, [], ["https://a.example/s.xml"])

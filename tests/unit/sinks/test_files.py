@@ -15,7 +15,17 @@ from skitter.errors import SinkError, UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.files import SUFFIXES, file_sink
 
-FORMATS = pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+NAMES = [
+    "out.jsonl",
+    "out.jsonl.gz",
+    "out.jsonl.zst",
+    "out.json",
+    "out.csv",
+    "out.csv.gz",
+    "out.json.zst",
+    "out.parquet",
+]
+FORMATS = pytest.mark.parametrize("name", NAMES)
 
 _HOLD = """
 import sys
@@ -32,22 +42,23 @@ _AS_NOBODY = """
 import os, sys
 from skitter.errors import SinkError
 from skitter.sinks.files import file_sink
+sink = file_sink(sys.argv[1], overwrite=False)
 if os.geteuid() == 0:  # who may write everywhere
     os.setuid(65534)
 try:
-    file_sink(sys.argv[1], overwrite=False).take()
+    sink.take()
 except SinkError as error:
     print(error, "|", error.hint)
 """
 
 
 @pytest.mark.parametrize(
-    "target", ["out.xml", "out", "", "out.gz", "out.csv.gz", "out.jsonl/", "s3://bucket/x", "jsonl"]
+    "target", ["out.xml", "out", "", "out.gz", "out.csv.bz2", "out.parquet.gz", "s3://bucket/x", "jsonl"]
 )
 def test_an_unknown_suffix_is_a_usage_error_that_lists_the_known(target):
     with pytest.raises(UsageError) as raised:
         file_sink(target, overwrite=False)
-    assert all(suffix in raised.value.hint for suffix in SUFFIXES)
+    assert all(part in raised.value.hint for suffix in SUFFIXES for part in suffix.split(".")[1:])
 
 
 def test_every_suffix_has_a_sink_that_says_whether_it_is_exact():

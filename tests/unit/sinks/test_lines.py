@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
+from read_back import records
 
 from skitter.errors import SinkError
 from skitter.model.job import SinkProgress
-from skitter.sinks.lines import Gzip
+from skitter.sinks.packing import Gzip, Plain, Zstandard
 
-BOTH = pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
-
-
-def text(path: Path) -> str:
-    return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+BOTH = pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
+PACKED = pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl.zst"])
+PACK = {".gz": gzip.compress, ".zst": zstd.compress}
 
 
 def numbers(path: Path) -> list[int]:
-    return [json.loads(line)["n"] for line in text(path).splitlines()]
+    return [record["n"] for record in records(path)]
 
 
-def put(path: Path, content: str) -> None:
-    data = content.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+def put(path: Path, text: str) -> None:
+    path.write_bytes(PACK.get(path.suffix, bytes)(text.encode()))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".jl", ".JSONL"])
@@ -181,38 +183,38 @@ def test_a_mark_of_another_version_is_said(run, tmp_path):
         first.open()
 
 
-def test_gz_holds_one_member_for_each_batch_and_gzip_reads_all(run, tmp_path):
-    path = tmp_path / "out.jsonl.gz"
+@pytest.mark.parametrize(("name", "unpack"), [("out.jsonl.gz", gzip.decompress), ("out.jsonl.zst", zstd.decompress)])
+def test_a_packed_file_holds_one_piece_for_each_batch_and_all_are_read_as_one(run, tmp_path, name, unpack):
+    path = tmp_path / name
     opened = run(path).open()
     lengths = [0]
     for n in range(5):
         opened.write({"n": 2 * n}, {"n": 2 * n + 1})
         lengths.append(path.stat().st_size)
     data = path.read_bytes()
-    members = [gzip.decompress(data[a:b]) for a, b in pairwise(lengths)]
-    assert members == [b'{"n":%d}\n{"n":%d}\n' % (2 * n, 2 * n + 1) for n in range(5)]
-    with gzip.open(path, "rt") as file:
-        assert [json.loads(line)["n"] for line in file] == list(range(10))
+    pieces = [unpack(data[a:b]) for a, b in pairwise(lengths)]
+    assert pieces == [b'{"n":%d}\n{"n":%d}\n' % (2 * n, 2 * n + 1) for n in range(5)]
+    assert numbers(path) == list(range(10))
 
 
-def test_gz_reads_back_a_tail_larger_than_a_chunk(run, tmp_path):
-    path = tmp_path / "out.jsonl.gz"
-    records = [{"n": n, "text": "many words, easily packed " * 20_000} for n in range(6)]
+@PACKED
+def test_a_packed_tail_larger_than_a_chunk_is_read_back(run, tmp_path, name):
+    path = tmp_path / name
+    large = [{"n": n, "text": "many words, easily packed " * 20_000} for n in range(6)]
     first = run(path).open().write({"n": -1})
-    first.write(*records, recorded=False).crash()
-    first.open().write(*records).finish()
+    first.write(*large, recorded=False).crash()
+    first.open().write(*large).finish()
     assert numbers(path) == [-1, *range(6)]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"plain text\n", gzip.compress(b"{}\n" * 50, mtime=0)[:-6], gzip.compress(b"{}\n", mtime=0) + b"x"],
-    ids=["plain", "cut", "tail"],
-)
-def test_gz_does_not_append_to_what_is_not_complete(run, tmp_path, content):
-    path = tmp_path / "out.jsonl.gz"
+@PACKED
+@pytest.mark.parametrize("how", ["plain", "cut", "tail"])
+def test_nothing_is_appended_to_a_packed_file_that_is_not_complete(run, tmp_path, name, how):
+    path = tmp_path / name
+    pack = PACK[path.suffix]
+    content = {"plain": b"plain text\n", "cut": pack(b"{}\n" * 50)[:-6], "tail": pack(b"{}\n") + b"x"}[how]
     path.write_bytes(content)
-    with pytest.raises(SinkError, match="not a complete gzip file") as raised:
+    with pytest.raises(SinkError, match=r"not a complete (gzip|Zstandard) file") as raised:
         run(path).open()
     assert "-O" in raised.value.hint
     assert path.read_bytes() == content
@@ -222,3 +224,22 @@ def test_gz_does_not_append_to_what_is_not_complete(run, tmp_path, content):
 
 def test_gz_of_the_same_lines_is_the_same():
     assert Gzip().pack(b"{}\n") == Gzip().pack(b"{}\n")
+
+
+@given(st.lists(st.binary(max_size=300)), st.integers(1, 50))
+@pytest.mark.parametrize("packing", [Plain, Gzip, Zstandard])
+def test_what_is_packed_in_pieces_is_read_as_one_however_it_comes(packing, pieces, size):
+    packed = b"".join(map(packing().pack, pieces))
+    chunks = [packed[at : at + size] for at in range(0, len(packed), size)]
+    assert b"".join(packing().unpack(chunks)) == b"".join(pieces)
+    with io.BytesIO() as out:
+        with packing().packed(out) as file:
+            for piece in pieces:
+                file.write(piece)
+        assert b"".join(packing().unpack([out.getvalue()])) == b"".join(pieces)
+
+
+@pytest.mark.parametrize("packing", [Gzip, Zstandard])
+def test_a_bomb_is_unpacked_in_bounded_pieces(packing):
+    packed = packing().pack(bytes(64 << 20))
+    assert max(map(len, packing().unpack([packed]))) <= 1 << 20

@@ -1,4 +1,4 @@
-"""``.json`` and ``.csv``: whole or not at all, and the same after any crash."""
+"""``.json``, ``.csv`` and ``.parquet``, packed or not: whole or not at all, and the same after any crash."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import os
 import stat
 
 import pytest
+from read_back import records
 
 from skitter.errors import SinkError
 from skitter.sinks import disk
 
-BOTH = pytest.mark.parametrize("name", ["out.json", "out.csv"])
+BOTH = pytest.mark.parametrize("name", ["out.json", "out.csv", "out.json.gz", "out.csv.zst", "out.parquet"])
 
 
 def numbers(path):
-    if path.suffix == ".json":
-        return [record["n"] for record in json.loads(path.read_bytes())]
-    return [int(row["n"]) for row in table(path)]
+    return [int(record["n"]) for record in records(path)]
 
 
 def table(path):

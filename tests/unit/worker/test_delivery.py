@@ -22,7 +22,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
 from skitter.sinks.files import file_sink
-from skitter.worker import delivery as module
+from skitter.worker import feed as module
 from skitter.worker.delivery import Delivery
 
 SPEC = JobSpec(
@@ -317,7 +317,7 @@ async def test_a_cancelled_run_is_closed_behind_the_write_it_left(crawl):
     assert again.rows == [0, 1, 2], "written, not recorded, cut back and written again"
 
 
-async def test_a_sink_that_fails_lets_everything_go_and_is_raised_as_it_is(crawl):
+async def test_a_sink_that_fails_does_not_stop_the_others_and_is_raised_at_the_end(crawl):
     good, bad = ListSink("good"), ListSink("bad")
 
     def fail() -> None:
@@ -327,18 +327,26 @@ async def test_a_sink_that_fails_lets_everything_go_and_is_raised_as_it_is(crawl
     await delivery.open()
     await crawl.page(3)
     bad.before_write = fail
-    with pytest.raises(SinkError, match="the disk is full") as raised:
-        await delivery.run(asyncio.Event())
-    assert raised.value.hint == "free some space"
-    assert (good.closed, bad.closed) == (1, 1)
+    stop = asyncio.Event()
+    running = asyncio.create_task(delivery.run(stop))
+    await delivery.failed.wait()
+    assert bad.closed == 1, "it is let go at once"
     assert (await crawl.sink_seen("bad")) == (3, "")
-    assert (await crawl.sink_seen("good"))[1] == ""
+    await crawl.page(2)
+    stop.set()
+    await running
+    with pytest.raises(SinkError, match="the disk is full") as raised:
+        await delivery.finish()
+    assert raised.value.hint == "free some space"
+    assert good.rows == [0, 1, 2, 3, 4]
+    assert (good.finished, good.complete, bad.finished) == (1, True, 0)
+    assert (good.closed, bad.closed) == (1, 1)
     await delivery.close()
-    again = [ListSink("good", good.rows), ListSink("bad", bad.rows)]
-    second = Delivery(crawl.frontier, again, "somebody else")
+    again = ListSink("bad", bad.rows)
+    second = Delivery(crawl.frontier, [again], "somebody else")
     await second.open()
     await second.finish()
-    assert [sink.rows for sink in again] == [[0, 1, 2]] * 2
+    assert again.rows == [0, 1, 2, 3, 4]
 
 
 async def test_a_sink_that_cannot_be_opened_is_given_up(crawl, tmp_path):

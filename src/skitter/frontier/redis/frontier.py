@@ -197,7 +197,7 @@ class RedisFrontier:
         if not answer:
             return None
         self._given_by[target] = answer[3]
-        return SinkProgress(answer[0], answer[1], answer[2] == 1)
+        return SinkProgress(answer[0], answer[1], answer[2] == 1, answer[4], answer[5].decode())
 
     async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
         answer = await self._run("items", target, owner, SINK_OWNER_SECONDS, limit)
@@ -210,10 +210,14 @@ class RedisFrontier:
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         told = (progress.position, progress.mark, *flags([progress.closed]))
+        remarks = (progress.rejected, progress.trouble)
         life = self._given_by.get(target, b"")
-        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told, life)
+        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told, life, *remarks)
         # In another life of the server nothing was recorded: it gives the items again, and the writer knows them.
         return done != 0
+
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        return wire.read_items(*await self._run("peek", after, limit))
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))

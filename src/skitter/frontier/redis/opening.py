@@ -155,6 +155,9 @@ class _Opening:
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         return await (await self._frontier()).items_done(target, owner, progress)
 
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        return await (await self._frontier()).peek(after, limit)
+
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await (await self._frontier()).close_sink(target, owner, forget=forget)
 

@@ -84,17 +84,19 @@ def top(hosts: Scored, limit: int) -> list[HostSeen]:
 
 def delivered(answer: Sequence[Any], target: bytes) -> int:
     """Up to where a target has the items of the server that reports; all of them when it does not know the target."""
-    found = {name: wire.decode_sink(sink)[0] for name, sink in _tuples(answer[5], 2)}
+    found = {name: wire.decode_sink(sink).position for name, sink in _tuples(answer[5], 2)}
     return found.get(target, wire.decode_record(answer[0]).position)
 
 
-def _sink_seen(target: bytes, sink: tuple[int, bool, str, float], position: int, bound: int, now: float) -> SinkSeen:
-    delivered, _, owner, owned_until = sink
+def _sink_seen(target: bytes, sink: wire.SinkRecord, position: int, bound: int, now: float) -> SinkSeen:
+    owned = sink.owned_until > now
     return SinkSeen(
         target=target.decode(),
-        undelivered=position - delivered,
-        owner=owner if owned_until > now else "",
-        blocking=position - delivered >= bound,
+        undelivered=position - sink.position,
+        owner=sink.owner if owned else "",
+        blocking=position - sink.position >= bound,
+        rejected=sink.rejected,
+        trouble=sink.trouble if owned else "",
     )
 
 

@@ -65,9 +65,20 @@ class _Outline(msgspec.Struct):
     run: int = 1
 
 
+class SinkRecord(msgspec.Struct, array_like=True):
+    """A target, as it stands in ``RUN:sinks``."""
+
+    position: int
+    closed: bool
+    owner: str
+    owned_until: float
+    rejected: int = 0
+    trouble: str = ""
+
+
 _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
-decode_sink = msgspec.msgpack.Decoder(tuple[int, bool, str, float]).decode
+decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 
 
 def check_format(record: bytes, job_name: str) -> None:

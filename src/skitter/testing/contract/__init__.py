@@ -64,6 +64,7 @@ class FrontierContract(
     retries.Retries,
     gate.Gate,
     gate.BrokenGate,
+    gate.LastCopy,
     backoff.Blocks,
     backoff.Unreachable,
     giving_up.GivingUp,

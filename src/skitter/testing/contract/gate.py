@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skitter.model.lease import Work
-from skitter.model.outcome import HostNews, RobotsRecord
+from skitter.model.lease import Lease, Work
+from skitter.model.outcome import Ending, HostNews, RobotsRecord
 from skitter.policy.losses import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
 from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
@@ -224,3 +224,99 @@ class BrokenGate:
         part = await client.outcome(gate, news=HostNews(robots=RobotsRecord(FORBID)))
         assert (await client.commit(part, part)).accepted == [True, False]
         assert await client.names() == ["a/1"]
+
+
+class LastCopy:
+    """A robots.txt that could be read before, and cannot be read again."""
+
+    async def test_the_host_waits_and_then_goes_on_with_the_last_good_copy(self, store: ContractStore) -> None:
+        client = store.client()
+        gate = await outdated(store, client, FORBID, max_attempts=2)
+        version = (await client.frontier.robots(["http://a.example"]))["http://a.example"].version
+        assert await client.unreachable(gate, "http_5xx")
+        assert await client.names() == [], "the host waits"
+        await store.elapse(0.15)
+        assert await client.unreachable(await client.one(), "http_5xx")
+        assert await client.names() == []
+        await store.elapse(0.25)
+        page = await client.one()
+        assert (page.work, page.robots_version) == (Work.PAGE, version)
+        records = await client.frontier.robots(["http://a.example"])
+        assert records["http://a.example"].text == FORBID
+        assert (await client.counts()).dead == 0
+
+    async def test_that_there_was_no_file_is_a_good_copy_too(self, store: ContractStore) -> None:
+        client = store.client()
+        gate = await outdated(store, client, b"", max_attempts=1)
+        assert await client.unreachable(gate, "http_5xx")
+        await store.elapse(0.15)
+        page = await client.one()
+        assert (page.work, page.robots_version) == (Work.PAGE, 0)
+
+    async def test_a_blocked_gate_goes_on_after_as_many_tries(self, store: ContractStore) -> None:
+        client = store.client()
+        gate = await outdated(store, client, FORBID, max_attempts=2, host_backoff_seconds=0.1)
+        assert await client.blocked(gate)
+        await store.elapse(0.15)
+        assert await client.blocked(await client.one())
+        assert await client.names() == []
+        await store.elapse(0.25)
+        assert (await client.one()).robots_version != 0
+
+    async def test_the_copy_holds_for_a_while_and_then_the_file_is_tried_again(self, store: ContractStore) -> None:
+        client = store.client()
+        gate = await outdated(store, client, FORBID, max_attempts=1)
+        assert await client.unreachable(gate, "http_5xx")
+        await store.elapse(0.15)
+        await client.answered(await client.one())
+        await store.elapse(0.5)
+        assert await client.names() == ["robots:a"]
+
+    async def test_whether_the_host_is_down_its_pages_tell(self, store: ContractStore) -> None:
+        client = store.client()
+        gate = await outdated(store, client, FORBID, max_attempts=1)
+        committed = await client.commit(
+            await client.outcome(gate, Ending.RETRY, error_class="connect", error="x", news=HostNews(unreachable=True))
+        )
+        assert [trouble.given_up for trouble in committed.troubles] == [False]
+        await store.elapse(0.15)
+        assert await client.unreachable(await client.one())
+        counts = await client.counts()
+        assert (counts.dead, counts.excluded, counts.queued) == (2, 0, 0)
+        assert await client.frontier.revive() == 2
+
+    async def test_the_last_good_copy_survives_a_restart_and_the_run(self, store: ContractStore) -> None:
+        first = store.client()
+        gate = await outdated(store, first, FORBID, max_attempts=1)
+        await first.release(gate)
+        second = store.client()
+        await second.begin(
+            second.spec(obey_robots=True, robots_seconds=0.5, max_attempts=1, retry_delay_seconds=0.1), fresh=True
+        )
+        await second.add("a/7")
+        leases = await second.lease()
+        assert sorted(names_of(leases)) == ["robots:a", "seeding"]
+        assert await second.unreachable(next(lease for lease in leases if lease.work is Work.ROBOTS), "http_5xx")
+        await store.elapse(0.15)
+        page = await second.one()
+        assert (page.work, page.robots_version) == (Work.PAGE, gate.robots_version)
+
+    async def test_without_a_copy_the_queue_is_dead_revivable_and_never_excluded(self, store: ContractStore) -> None:
+        client = store.client()
+        await gated(client, "a/1", "a/2", max_attempts=1)
+        assert await client.unreachable(await client.one(), "http_5xx")
+        counts = await client.counts()
+        assert (counts.dead, counts.excluded) == (2, 0)
+        assert await client.frontier.revive("http_5xx") == 2
+        await store.elapse(1.1)
+        assert await client.names() == ["robots:a"], "it still has no copy"
+
+
+async def outdated(store: ContractStore, client: Client, text: bytes, **settings: Any) -> Lease:
+    """A gate of a host whose robots.txt was read a while ago, with two pages behind it."""
+    await gated(client, "a/0", "a/1", "a/2", robots_seconds=0.5, per_host=1, retry_delay_seconds=0.1, **settings)
+    await client.open_gate(await client.one(), text)
+    page = await client.one()
+    await store.elapse(0.51)
+    await client.answered(page)
+    return await client.one()

@@ -46,11 +46,45 @@ class Outbox:
         await client.seeded("a/1", "a/2")
         await client.frontier.open_sink("out", "me")
         await yielding(client, b"x", b"y")
-        progress = SinkProgress(1, b"\x00 length 7", closed=False)
+        progress = SinkProgress(1, b"\x00 length 7", closed=False, rejected=3, trouble="the server is away")
         assert await client.frontier.items_done("out", "me", progress)
         await client.frontier.close_sink("out", "me")
         assert await store.client().frontier.open_sink("out", "other") == progress
         assert await client.records("out", "other") == [b"y"]
+
+    async def test_what_an_owner_waits_for_is_reported_as_long_as_it_is_the_owner(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.open_sink("out", "me")
+        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="away"))
+        (seen,) = (await client.frontier.report()).sinks
+        assert (seen.rejected, seen.trouble) == (2, "away")
+        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2))
+        (seen,) = (await client.frontier.report()).sinks
+        assert (seen.rejected, seen.trouble) == (2, "")
+        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="away"))
+        await client.frontier.close_sink("out", "me")
+        (seen,) = (await client.frontier.report()).sinks
+        assert (seen.rejected, seen.trouble) == (2, "")
+
+    async def test_the_outbox_can_be_read_without_moving_anybody(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "b/1", "c/1")
+        await client.frontier.open_sink("out", "me")
+        assert await client.frontier.peek(0, 10) == []
+        for page in range(3):
+            await yielding(client, *(b"%d-%d" % (page, number) for number in range(4)))
+        (first, *_) = await client.items(limit=1)
+        assert await client.frontier.items_done("out", "me", SinkProgress(first.position))
+        read, after = [], 0
+        while items := await client.frontier.peek(after, 5):
+            assert len(items) <= 5
+            read += items
+            after = items[-1].position
+        left = await client.items()
+        assert sorted(item.record for item in read) == sorted(item.record for item in left)
+        assert {item.key for item in read} == {item.key for item in left}
+        assert len(left) == 11
 
     async def test_a_sink_has_one_owner_at_a_time(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()

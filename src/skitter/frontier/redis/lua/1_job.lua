@@ -41,7 +41,8 @@
 --   alone         set     workers that hold a lease which nothing may stand beside
 --   staged:EPOCH  list    items of a page that is committed in parts
 --   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
---   sinks         hash    target -> msgpack array: position, closed, owner, owned until
+--   sinks         hash    target -> msgpack array: position, closed, owner, owned until, items rejected, what its owner
+--                         waits for
 --   marks         hash    target -> the sink's own mark
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits

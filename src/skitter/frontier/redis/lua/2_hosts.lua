@@ -23,6 +23,7 @@ local IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED = 0, 1, 2, 3, 4, 5
 local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
 local LOSSES_BEFORE_ALONE = 2
 local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
+local LAST_COPY_SECONDS = 3600
 local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
 local STOPPED_SCORE = 3600
 
@@ -502,6 +503,12 @@ local function unreachable(h, leased_at)
   if not strike(h, leased_at, pause) then return false end
   h[STRIKES] = h[STRIKES] + 1
   return true
+end
+
+-- Its robots.txt could not be read once more: when the host has waited enough, the last good copy governs.
+local function gate_failed(h)
+  if h[ROBOTS_UNTIL] == 0 or math.max(h[STRIKES], h[BLOCKS]) < S.max_attempts then return end
+  h[ROBOTS_UNTIL] = now + math.min(S.robots_seconds, LAST_COPY_SECONDS)
 end
 
 local function is_down(h)

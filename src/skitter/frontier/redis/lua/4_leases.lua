@@ -7,7 +7,7 @@
 -- COUNTED: the IP address that it is counted under, or nothing.
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local COUNTED = 10
-local POSITION, CLOSED, OWNER, OWNED_UNTIL = 1, 2, 3, 4
+local POSITION, CLOSED, OWNER, OWNED_UNTIL, REJECTED, TROUBLE = 1, 2, 3, 4, 5, 6
 local PAGE, ROBOTS, SEED = 0, 1, 2
 local SEED_KEY = 's'
 

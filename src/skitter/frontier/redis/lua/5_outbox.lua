@@ -2,6 +2,11 @@
 --
 --   RUN:items, RUN:sinks: see 1_job.lua
 
+-- A target that gets what comes from now on.
+local function new_sink()
+  return {J.position, false, '', 0, 0, ''}
+end
+
 -- Forget the items that every target holds; all of them when there is no target.
 local function drop_items()
   local held = J.position

@@ -16,7 +16,7 @@
 --   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
 --   lives            the newest lives of the server that were noted, and the newest item when each began
 
-local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES = 1, 2, 3, 4, 5, 6
+local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES, T_REJECTED, T_TROUBLE = 1, 2, 3, 4, 5, 6, 7, 8
 local NOTED_LIVES = 8
 
 -- The lead decides something that all shards shall follow.
@@ -66,10 +66,10 @@ local function same_since(given_in)
 end
 
 -- ---- targets of the whole job: {position in each shard or false, shards and numbers of items to come next, closed,
--- owner, owned until, life of each shard's server that the positions are of}
+-- owner, owned until, life of each shard's server that the positions are of, items rejected, what its owner waits for}
 
 local function new_target()
-  return {false, {}, false, '', 0, {}}
+  return {false, {}, false, '', 0, {}, 0, ''}
 end
 
 local function load_target(name)

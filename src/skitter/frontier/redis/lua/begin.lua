@@ -66,7 +66,7 @@ if J.shards then
   changed()
 end
 for place = 11, #ARGV do
-  call('HSETNX', RUN .. 'sinks', ARGV[place], pack({J.position, false, '', 0}))
+  call('HSETNX', RUN .. 'sinks', ARGV[place], pack(new_sink()))
   if J.shards then call('HSETNX', RUN .. 'targets', ARGV[place], pack(new_target())) end
 end
 call('SET', BASE .. 'spec', ARGV[5])

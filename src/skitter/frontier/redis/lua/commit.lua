@@ -82,6 +82,11 @@ local function hear(key, h, hold, head, record)
   return false
 end
 
+-- Not by a robots.txt that cannot be read while the last good copy of it governs.
+local function is_given_up(h, gate)
+  return not (gate and h[ROBOTS_UNTIL] > now) and is_down(h)
+end
+
 -- Where the request goes from here.
 local function end_page(id, hold, h, head, struck)
   local ending = head[H_ENDING]
@@ -201,9 +206,12 @@ for place, head in ipairs(heads) do
         if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
         local was_spent = is_spent(h)
         local struck = hear(host_key, h, hold, head, record)
+        local gate = work_of(key) == ROBOTS
+        if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
         if struck then
           troubles[#troubles + 1] = {
-            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now), is_down(h) and 1 or 0, '', 0,
+            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now),
+            is_given_up(h, gate) and 1 or 0, '', 0,
           }
         end
         if work_of(key) == PAGE then end_page(key, hold, h, head, struck) end
@@ -213,7 +221,7 @@ for place, head in ipairs(heads) do
       end
     end
     if did(news, BLOCKED + UNREACHABLE) and hold[HOLD_HOST] ~= '' then
-      downed[#downed + 1] = {hold[HOLD_HOST], head}
+      downed[#downed + 1] = {hold[HOLD_HOST], head, work_of(key) == ROBOTS}
     end
   end
 end
@@ -223,7 +231,7 @@ if #outbox > 0 then
   J.position = J.position + #outbox
 end
 for _, pair in ipairs(downed) do
-  if is_down(host_of(pair[1])) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
+  if is_given_up(host_of(pair[1]), pair[3]) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
 end
 if has_budgets() then
   for place, key in ipairs(keys) do

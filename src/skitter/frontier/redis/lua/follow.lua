@@ -40,7 +40,7 @@ if J.state ~= 'finished' then J.sealed = 0 end
 local known = {}
 for _, target in ipairs(lead.targets) do
   known[target] = true
-  call('HSETNX', RUN .. 'sinks', target, pack({J.position, false, '', 0}))
+  call('HSETNX', RUN .. 'sinks', target, pack(new_sink()))
 end
 for target in pairs(load_sinks()) do
   if not known[target] then call('HDEL', RUN .. 'sinks', target) end

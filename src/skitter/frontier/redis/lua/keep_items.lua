@@ -8,7 +8,7 @@
 
 if not load_job() then return false end
 local present = note_life()
-call('HSETNX', RUN .. 'sinks', ARGV[2], pack({J.position, false, '', 0}))
+call('HSETNX', RUN .. 'sinks', ARGV[2], pack(new_sink()))
 local position, same = unpacked(call('HGET', RUN .. 'sinks', ARGV[2]))[POSITION], J.position
 if ARGV[3] ~= '' then
   same = same_since(ARGV[4])

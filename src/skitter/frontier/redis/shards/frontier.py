@@ -199,6 +199,9 @@ class ShardedFrontier:
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         return await self._targets.items_done(target, owner, progress)
 
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        return await self._targets.peek(after, limit)
+
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._targets.close_sink(target, owner, forget=forget)
 

@@ -110,15 +110,18 @@ def _sinks(answers: Sequence[Sequence[Any]], targets: Sequence[Any]) -> list[Sin
     bound = records[0].settings["max_outbox_items"]
     total, now = sum(record.position for record in records), float(targets[0])
     seen = []
-    for name, vector, owner, owned_until in targets[1]:
+    for name, vector, owner, owned_until, rejected, trouble in targets[1]:
         delivered = sum(vector) if vector is not None else sum(reading.delivered(answer, name) for answer in answers)
+        owned = float(owned_until) > now
         seen.append(
             SinkSeen(
                 target=name.decode(),
                 # A server that has lost items may have fewer than were delivered.
                 undelivered=max(0, total - delivered),
-                owner=owner.decode() if float(owned_until) > now else "",
+                owner=owner.decode() if owned else "",
                 blocking=total - delivered >= bound,
+                rejected=rejected,
+                trouble=trouble.decode() if owned else "",
             )
         )
     return seen

@@ -74,7 +74,7 @@ class Targets:
         answer = await self._split.lead.ask("open_target", target, owner, SINK_OWNER_SECONDS)
         if not answer:
             return None
-        *told, mark, closed = answer
+        *told, mark, closed, rejected, trouble = answer
         # Every shard keeps items for it from now on, if it did not before.
         await self._split.keep_step()
         course = await self._located(target, owner, _read_course(*told))
@@ -83,7 +83,7 @@ class Targets:
         self._given_by[target] = course.lead_life
         # What an owner that died has recorded at the lead and not told the shards.
         await self._forget(target, course)
-        return SinkProgress(course.position, mark, closed == 1)
+        return SinkProgress(course.position, mark, closed == 1, rejected, trouble.decode())
 
     async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
         course = await self._course(target, owner)
@@ -109,7 +109,8 @@ class Targets:
         if course is None:
             return False
         course = course.after(progress.position - course.position)
-        told = (progress.mark, int(progress.closed), self._given_by.get(target, ""))
+        remarks = (progress.rejected, progress.trouble)
+        told = (progress.mark, int(progress.closed), self._given_by.get(target, ""), *remarks)
         positions = (len(course.vector), *course.vector, *course.plan)
         lead = self._split.lead
         recorded = await lead.step("target_done", target, owner, SINK_OWNER_SECONDS, *told, *positions)
@@ -117,6 +118,19 @@ class Targets:
             await self._forget(target, course)
         # In another life of the lead nothing was recorded: the items are given again, and the writer knows them.
         return recorded != 0
+
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        """By position in a shard, then shard: that is what the positions here are made of."""
+        shards = len(self._split.shards)
+
+        async def ask(shard: Shard) -> list[Item]:
+            # The last position of this shard that is not behind ``after``.
+            passed = (after - shard.number) // shards
+            found = wire.read_items(*await shard.ask("peek", passed, limit))
+            return [msgspec.structs.replace(item, position=item.position * shards + shard.number) for item in found]
+
+        found = [item for items in await self._split.each(ask) for item in items]
+        return sorted(found, key=lambda item: item.position)[:limit]
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._split.lead.step("close_target", target, owner, int(forget))

@@ -1,0 +1,260 @@
+"""Database servers that a test or a bench may kill and start again: PostgreSQL, MariaDB, FerretDB.
+
+Each keeps its port and its folder through all its lives, and what it said was durable. ``scripts/services`` installs
+the programs and starts one of each for the tests that only write. Needs nothing but Python and the programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+from own_redis import free_port
+
+START_SECONDS = 30.0
+USER = "skitter"
+PASSWORD = "pa55 w/rd"  # noqa: S105  of private servers; a space and a slash show who forgets to quote
+QUOTED = "pa55%20w%2Frd"
+
+
+def program(name: str) -> str | None:
+    """The path of a server's program. Debian keeps those of PostgreSQL beside the PATH."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    beside = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
+    return found or (str(beside[-1]) if beside else None)
+
+
+def ferretdb_program() -> Path:
+    """Where ``scripts/services`` keeps what it has built."""
+    return Path(tempfile.gettempdir()) / f"skitter-ferretdb-{FERRETDB_VERSION}-{os.getuid()}" / "ferretdb"
+
+
+FERRETDB_VERSION = "1.24.2"
+
+
+class OwnServer:
+    """One server in a folder of its own, on a free port."""
+
+    accounts: ClassVar[tuple[str, ...]] = ("nobody",)
+    """Whom it runs as when root starts it: the servers of databases refuse root."""
+
+    def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
+        """``certificate``: it speaks TLS, with the files of a certificate and its key."""
+        # Not in a folder of pytest: that is closed to every other account.
+        self.folder = Path(tempfile.mkdtemp(prefix="skitter-database-"))
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._account = self._other_account()
+        if self._account:
+            shutil.chown(self.folder, self._account)
+        self._certificate = [self._own_copy(file) for file in certificate or ()]
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    def prepare(self) -> None:
+        """Make its files."""
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def answers(self) -> bool:
+        """Whether it takes connections; may raise OSError."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        """Of a database that is there; a target has ``#table`` behind it."""
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Another life."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self._process = self._spawn(self.command())
+            while self._process.poll() is None and time.monotonic() < deadline:
+                with contextlib.suppress(OSError):
+                    if self.answers():
+                        return
+                time.sleep(0.02)
+            # A process of the life before may still hold the port or the memory.
+            time.sleep(0.1)
+        self.kill()
+        raise OSError(f"{type(self).__name__} is not up: {(self.folder / 'log').read_text(errors='replace')[-500:]}")
+
+    def kill(self) -> None:
+        """kill -9 of all its processes."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def freeze(self) -> None:
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.killpg(self.pid, signal.SIGCONT)
+
+    def remove(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, *words: str) -> None:
+        """A program that makes its files."""
+        done = self._spawn(list(words))
+        if done.wait(START_SECONDS * 4) != 0:
+            raise OSError(f"{words[0]}: {(self.folder / 'log').read_text(errors='replace')[-500:]}")
+
+    def _spawn(self, words: list[str]) -> subprocess.Popen[bytes]:
+        options: dict[str, Any] = {}
+        if self._account:
+            account = pwd.getpwnam(self._account)
+            options = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                words,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "HOME": str(self.folder), "LC_ALL": "C"},
+                **options,
+            )
+
+    def _other_account(self) -> str:
+        if os.geteuid() != 0:
+            return ""
+        for account in self.accounts:
+            with contextlib.suppress(KeyError):
+                return pwd.getpwnam(account).pw_name
+        return ""
+
+    def _own_copy(self, file: Path) -> Path:
+        """A file that only its account may read."""
+        copy = Path(shutil.copy(file, self.folder))
+        copy.chmod(0o600)
+        if self._account:
+            shutil.chown(copy, self._account)
+        return copy
+
+    def _connection(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=2)
+
+
+class OwnPostgresql(OwnServer):
+    accounts = ("postgres", "nobody")
+
+    def prepare(self) -> None:
+        (self.folder / "password").write_text(PASSWORD)
+        (self.folder / "password").chmod(0o644)
+        how = ["-U", USER, "-A", "scram-sha-256", "--pwfile", str(self.folder / "password"), "-E", "UTF8", "--locale=C"]
+        self.run(_needed("initdb"), "-D", str(self.folder / "data"), "--no-sync", *how)
+
+    def command(self) -> list[str]:
+        place = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.folder)]
+        # fsync stays on: a kill is survived without it too, but figures would be those of no real server.
+        command = [_needed("postgres"), "-D", str(self.folder / "data"), *place, "-c", "max_connections=50"]
+        if self._certificate:
+            certificate, key = self._certificate
+            command += ["-c", "ssl=on", "-c", f"ssl_cert_file={certificate}", "-c", f"ssl_key_file={key}"]
+        return command
+
+    def answers(self) -> bool:
+        words = f"user\0{USER}\0database\0postgres\0\0".encode()
+        with self._connection() as connection:
+            connection.sendall(struct.pack("!II", len(words) + 8, 196608) + words)
+            # R: it asks for the password. E: it is still starting.
+            return connection.recv(1) == b"R"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{USER}:{QUOTED}@127.0.0.1:{self.port}/postgres"
+
+
+class OwnMariadb(OwnServer):
+    accounts = ("mysql", "nobody")
+    settings: ClassVar[tuple[str, ...]] = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=64M")
+
+    def prepare(self) -> None:
+        how = ["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]
+        self.run(_needed("mariadb-install-db"), *how, f"--datadir={self.folder / 'data'}")
+        (self.folder / "begin.sql").write_text(
+            f"CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\n"
+            f"GRANT ALL ON *.* TO '{USER}'@'%';\nCREATE DATABASE IF NOT EXISTS items;\n"
+        )
+        (self.folder / "begin.sql").chmod(0o644)
+
+    def command(self) -> list[str]:
+        place = [f"--datadir={self.folder / 'data'}", f"--socket={self.folder / 'socket'}", f"--port={self.port}"]
+        begin = f"--init-file={self.folder / 'begin.sql'}"
+        more = ["--bind-address=127.0.0.1", f"--pid-file={self.folder / 'pid'}", "--skip-name-resolve", begin]
+        command = [_needed("mariadbd"), "--no-defaults", *place, *more, *self.settings]
+        if self._certificate:
+            certificate, key = self._certificate
+            command += [f"--ssl-cert={certificate}", f"--ssl-key={key}", "--require-secure-transport=on"]
+        return command
+
+    def answers(self) -> bool:
+        with self._connection() as connection:
+            # Its greeting: the version of the protocol is the fifth byte.
+            return connection.recv(5)[4:] == b"\x0a"
+
+    @property
+    def url(self) -> str:
+        return f"mysql://{USER}:{QUOTED}@127.0.0.1:{self.port}/items"
+
+
+class OwnFerretdb(OwnServer):
+    """MongoDB's protocol over SQLite."""
+
+    accounts = ()
+    """It runs as anybody, and its program may be where only root can read."""
+
+    def prepare(self) -> None:
+        (self.folder / "data").mkdir()
+
+    def command(self) -> list[str]:
+        place = [f"--listen-addr=127.0.0.1:{self.port}", "--handler=sqlite", f"--sqlite-url=file:{self.folder}/data/"]
+        # Whoever comes without a name is refused, as by a MongoDB with access control.
+        entry = ["--test-enable-new-auth", f"--setup-username={USER}", f"--setup-password={PASSWORD}"]
+        quiet = ["--setup-database=items", "--telemetry=disable", "--debug-addr=-", "--log-level=error"]
+        return [str(ferretdb_program()), *place, *entry, *quiet, f"--state-dir={self.folder}"]
+
+    def answers(self) -> bool:
+        body = b"\x10ping\0" + struct.pack("<i", 1) + b"\x02$db\0" + struct.pack("<i", 6) + b"admin\0\0"
+        message = struct.pack("<iB", 0, 0) + struct.pack("<i", len(body) + 4) + body
+        with self._connection() as connection:
+            connection.sendall(struct.pack("<iiii", len(message) + 16, 1, 0, 2013) + message)
+            return len(connection.recv(16)) == 16
+
+    @property
+    def url(self) -> str:
+        return f"mongodb://{USER}:{QUOTED}@127.0.0.1:{self.port}/items"
+
+
+def _needed(name: str) -> str:
+    found = program(name)
+    assert found is not None, f"{name} is not installed"
+    return found
+
+
+KINDS: dict[str, type[OwnServer]] = {"postgresql": OwnPostgresql, "mariadb": OwnMariadb, "mongodb": OwnFerretdb}

@@ -1,0 +1,47 @@
+"""``skitter export``: write what a job's outbox or a file of results holds to another target; nothing is forgotten."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from skitter.cli.arguments import Parser, add_job_options, add_output_options, add_voice_options
+from skitter.errors import UsageError
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument("--from", dest="file", metavar="FILE", help="a file of results; default: the job's outbox")
+    add_output_options(parser, overwrite=True)
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from skitter.app import collect_outputs, run_export
+    from skitter.cli.config import sink_password
+    from skitter.cli.jobs import locate
+    from skitter.cli.log import plainly
+    from skitter.cli.output import note, print_json
+    from skitter.cli.running import check_outputs
+    from skitter.cli.text import count
+
+    check_outputs(options)
+    if not options.outputs:
+        raise UsageError("no output given", hint='-o TARGET says where the items go; "-" is stdout')
+    if options.file is not None and (options.job or options.frontier):
+        raise UsageError("a file and a job", hint="--from FILE reads a file, --job NAME an outbox")
+    place = None if options.file is not None else locate(options)
+    source = options.file if place is None else (place.frontier, place.job)
+    outputs = collect_outputs(typed=options.outputs, job="export", password=sink_password(os.environ))
+    if any(target.name == options.file for target in outputs):
+        raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
+    written, rejected = asyncio.run(run_export(source, outputs, on_event=plainly))
+    names = [target.name for target in outputs]
+    if options.json:
+        print_json({"written": written, "rejected": rejected, "outputs": names})
+    else:
+        refused = f", {count(rejected, 'item')} rejected" if rejected else ""
+        note(f"{count(written, 'item')} written to {', '.join(names)}{refused}")
+    return 0

@@ -1,0 +1,75 @@
+"""``skitter items``: some of a job's items, and how full their fields are."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.app.looking import Look
+
+SAMPLE = 3
+MOST = 100_000
+VALUE_CHARS = 60
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument("name", nargs="?", metavar="JOB", help="the same as --job")
+    parser.add_argument("--from", dest="file", metavar="FILE", help="look into a file of results instead")
+    parser.add_argument(
+        "-n", "--sample", type=int, default=SAMPLE, metavar="N", help=f"how many to show, default {SAMPLE}"
+    )
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"how many to look at, default {MOST}")
+    add_job_options(parser)
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from skitter.app import look_at_file, look_at_job
+    from skitter.cli.jobs import locate
+    from skitter.cli.output import print_json
+
+    if options.name is not None and options.job not in (None, options.name):
+        raise UsageError(f"two jobs: {options.name} and {options.job}", hint="name one of them")
+    if options.sample < 0 or options.most < 1:
+        raise UsageError("not a number of items", hint="-n takes 0 or more, --most 1 or more")
+    job, amounts = "", {"sample": options.sample, "most": options.most}
+    if options.file is not None:
+        look = look_at_file(options.file, **amounts)
+    else:
+        options.job = options.job or options.name
+        place = locate(options)
+        job, look = place.job, asyncio.run(look_at_job(place.frontier, place.job, **amounts))
+    if options.json:
+        counts = {"items": look.items, "undelivered": look.undelivered}
+        print_json({"job": job, "source": look.source, **counts, "fields": look.fields, "sample": look.sample})
+    else:
+        print("\n".join(_as_text(look)))
+    return 0
+
+
+def _as_text(look: Look) -> list[str]:
+    from skitter.cli.text import clean, count, number, shorten, table
+
+    more = ", and perhaps more" if look.items == look.most else ""
+    lines = [f"{count(look.items, 'item')} in {clean(look.source)}{more}"]
+    if look.undelivered and look.source != "outbox":
+        lines.append(f"{count(look.undelivered, 'item')} not in every target yet")
+    if not look.items and look.source == "outbox":
+        lines.append("what every target holds is forgotten there; --from FILE looks into a file of results")
+    if look.items:
+        rows = [("field", "filled", "items", "types")]
+        for name, told in look.fields.items():
+            rows.append((clean(name), f"{told['rate']:.1%}", number(told["filled"]), ", ".join(told["types"])))
+        lines += ["", *table(rows, right=[1, 2])]
+    for record in look.sample:
+        lines += [
+            "",
+            *table([(clean(name), shorten(clean(str(value)), VALUE_CHARS)) for name, value in record.items()]),
+        ]
+    return lines

@@ -1,0 +1,1 @@
+"""Several servers or machines as one: who has what."""

@@ -1,0 +1,123 @@
+"""What a page's owner asks for: robots directives, the canonical URL, the reservation of text and data mining.
+
+Read from the headers and from the page's head, which is where HTML has them; nothing is decided here. A page that
+asks for nothing costs one search of its head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from selectolax.lexbor import LexborNode
+
+from skitter.extract.selector import find
+
+DEFAULT_PRODUCT = "skitter"
+MAX_DIRECTIVES = 32
+"""Of one page. There are about a dozen in use."""
+
+_IN_HEAD = 'meta[name], link[rel~="canonical" i]'
+_HEADERS = frozenset(("x-robots-tag", "link", "tdm-reservation", "tdm-policy"))
+_WORD = re.compile(r"([a-z][a-z0-9_-]*)(?:\s*:\s*(.*))?", re.IGNORECASE | re.DOTALL)
+_WITH_VALUE = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_IS_CANONICAL = re.compile(r";\s*rel\s*=\s*(?:\"[^\"]*\bcanonical\b|canonical\b)", re.IGNORECASE)
+
+
+class Directives(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page asks of this crawler; defaults where it asks for nothing."""
+
+    robots: tuple[str, ...] = ()
+    """Of meta robots and X-Robots-Tag, for all crawlers or for this one, each once: ``noindex``, ``max-snippet:0``"""
+    canonical: str | None = None
+    """The href of ``rel=canonical``, of the head or of a Link header, before it is joined."""
+    tdm_reservation: bool | None = None
+    """Rights of text and data mining are reserved; None: nothing is said."""
+    tdm_policy: str | None = None
+
+    @property
+    def noindex(self) -> bool:
+        return "noindex" in self.robots or "none" in self.robots
+
+    @property
+    def nofollow(self) -> bool:
+        return "nofollow" in self.robots or "none" in self.robots
+
+
+NONE = Directives()
+
+
+def read_directives(headers: Iterable[tuple[str, str]], head: LexborNode | None, product: str) -> Directives:
+    """``product``: the name by which robots.txt knows this crawler, in lower case."""
+    said = [pair for pair in headers if pair[0] in _HEADERS]
+    found = find(head, _IN_HEAD) if head is not None else ()
+    if not said and not found:
+        return NONE
+    robots: dict[str, None] = {}
+    reserved: list[str] = []
+    policy = canonical = None
+    for node in found:
+        attributes = node.attributes
+        if node.tag == "link":
+            canonical = canonical or attributes.get("href")
+            continue
+        name, content = (attributes.get("name") or "").lower(), attributes.get("content") or ""
+        if name in ("robots", product):
+            robots |= dict.fromkeys(_words(content, None))
+        elif name == "tdm-reservation":
+            reserved.append(content)
+        elif name == "tdm-policy":
+            policy = policy or content
+    for name, value in said:
+        if name == "x-robots-tag":
+            robots |= dict.fromkeys(_words(value, product))
+        elif name == "tdm-reservation":
+            reserved.append(value)
+        elif name == "tdm-policy":
+            policy = policy or value
+        else:
+            canonical = canonical or _canonical_of(value)
+    if not (robots or reserved or policy or canonical):
+        return NONE
+    return Directives(
+        robots=tuple(robots)[:MAX_DIRECTIVES],
+        canonical=canonical,
+        # Where headers and head differ, the one that reserves holds.
+        tdm_reservation=any(value.strip() == "1" for value in reserved) if reserved else None,
+        tdm_policy=policy.strip() if policy else None,
+    )
+
+
+def _words(text: str, product: str | None) -> Iterator[str]:
+    """The directives of a comma-separated list. With a product, ``otherbot: noindex`` is for somebody else."""
+    is_ours = True
+    dated = False
+    for part in text[:4096].split(","):
+        word = part.strip()
+        # A date may have a comma of its own: unavailable_after: Friday, 01-Jan-27 10:00:00 GMT
+        match = None if dated and word[:1].isdigit() else _WORD.fullmatch(word)
+        dated = False
+        if match is None:
+            continue
+        name, value = match[1].lower(), match[2]
+        if value is not None and name not in _WITH_VALUE:
+            if product is None:
+                continue
+            is_ours = name == product
+            match = _WORD.fullmatch(value.strip())
+            if match is None:
+                continue
+            name, value = match[1].lower(), match[2]
+        dated = name == "unavailable_after"
+        if is_ours:
+            yield name if value is None else f"{name}:{value.strip()}"[:100]
+
+
+def _canonical_of(link: str) -> str | None:
+    """Of a Link header: ``<https://a.example/x>; rel="canonical"``."""
+    for target, parameters in _LINK.findall(link):
+        if _IS_CANONICAL.search(parameters):
+            return str(target)
+    return None

@@ -1,0 +1,80 @@
+"""What a spider yielded and nobody can store, on its way through the outbox to a rejects file.
+
+It is committed with its page like an item, so that it is neither lost nor doubled, and stands in the outbox in a form
+that is no record. Whoever delivers tells the two apart by the first byte: a record is a map of msgpack, a reject is
+an extension.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from skitter.errors import FormatError
+from skitter.extract.items import fields_of, to_record
+
+MOST_CHARS = 1_000
+"""Of the text of a value that has no plain form: enough to see what it was."""
+_CODE = 1
+_EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that was not one."""
+
+    reason: str
+    url: str
+    """Of its page."""
+    record: dict[str, Any]
+    """What it held; a value that has no plain form as Python writes it."""
+
+
+def encode_reject(item: object, reason: str, url: str) -> bytes:
+    """The stored form. Never fails, whatever the item is."""
+    reject = Reject(reason=_text(reason), url=_text(url), record=_as_far_as_possible(item))
+    return _ENCODER.encode(msgspec.msgpack.Ext(_CODE, _ENCODER.encode(reject)))
+
+
+def is_reject(stored: bytes) -> bool:
+    """Of anything that the outbox holds."""
+    return stored[:1] != b"" and stored[0] in _EXTENSIONS
+
+
+def decode_reject(stored: bytes) -> Reject:
+    """FormatError for what another program has written."""
+    try:
+        extension = msgspec.msgpack.decode(stored, type=msgspec.msgpack.Ext)
+        return msgspec.msgpack.decode(extension.data, type=Reject)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError("a stored item cannot be read", hint="was it written by another program?") from error
+
+
+def _as_far_as_possible(item: object) -> dict[str, Any]:
+    try:
+        fields = fields_of(item)
+    except Exception:  # noqa: BLE001  an object of the user's own may do anything
+        return {"": _repr(item)}
+    record: dict[str, Any] = {}
+    for name, value in fields.items():
+        try:
+            plain = to_record({name: value})
+            _ENCODER.encode(plain)
+        except Exception:  # noqa: BLE001  as above
+            plain = {_text(str(name)): _repr(value)}
+        record |= plain
+    return record
+
+
+def _repr(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  as above
+        text = f"<{type(value).__name__}, whose repr() raises {type(error).__name__}>"
+    return _text(text[:MOST_CHARS])
+
+
+def _text(text: str) -> str:
+    """Half a surrogate pair cannot be stored."""
+    return text.encode("utf-8", "backslashreplace").decode()

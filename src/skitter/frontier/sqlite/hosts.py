@@ -1,0 +1,145 @@
+"""Hosts: their records, who is ready, what is known of their addresses and robots.txt, and who may be crawled."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.packing import encode
+from skitter.model.host import Host
+from skitter.model.outcome import RobotsRecord
+from skitter.policy.politeness import due_at
+
+_SAVE_HOST = "UPDATE hosts SET phase = ?, top = ?, served = ?, due = ?, record = ? WHERE number = ?"
+_MOST_NUMBERS = 100_000
+"""Host numbers that are remembered; then they are read again."""
+_decode_host = msgspec.msgpack.Decoder(Host).decode
+_decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
+
+
+class Hosts(Connected):
+    """A host has a number in the file, by which requests name it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self._numbers: dict[str, int] = {}
+
+    def hosts(self, keys: Sequence[str]) -> dict[str, Host]:
+        found = self._execute(
+            "SELECT number, record FROM hosts WHERE job = ? AND key IN (SELECT value FROM json_each(?))",
+            (self._job, json.dumps(keys)),
+        )
+        hosts: dict[str, Host] = {}
+        for number, record in found:
+            host = _decode_host(record)
+            hosts[host.key] = host
+            self._numbers[host.key] = number
+        return hosts
+
+    def save_hosts(self, hosts: Sequence[Host]) -> None:
+        numbers = self._numbers_of({host.key: None for host in hosts})
+        self._executemany(_SAVE_HOST, [(h.phase, h.top, h.served, due_at(h), encode(h), numbers[h.key]) for h in hosts])
+
+    def _numbers_of(self, keys: dict[str, None]) -> dict[str, int]:
+        """The numbers of hosts. A host that has none gets one, and an empty record."""
+        numbers = self._numbers
+        if not keys.keys() <= numbers.keys():
+            if len(numbers) > _MOST_NUMBERS:
+                numbers.clear()
+            self.hosts([key for key in keys if key not in numbers])
+            for key in keys:
+                if key not in numbers:
+                    added = self._execute(
+                        "INSERT INTO hosts (job, key, phase, top, served, due, record) VALUES (?, ?, 0, 0, 0, 0, ?)",
+                        (self._job, key, encode(Host(key))),
+                    )
+                    assert added.lastrowid is not None
+                    numbers[key] = added.lastrowid
+        return numbers
+
+    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
+        return self._execute(
+            "SELECT top, served, key FROM hosts INDEXED BY ready WHERE job = ? AND phase = 1"
+            " ORDER BY top DESC, served, key LIMIT ?",
+            (self._job, limit),
+        ).fetchall()
+
+    def due_hosts(self, now: float, limit: int) -> list[str]:
+        found = self._execute(
+            "SELECT key FROM hosts INDEXED BY waiting WHERE job = ? AND phase = 2 AND due <= ?"
+            " ORDER BY due, key LIMIT ?",
+            (self._job, now, limit),
+        )
+        return [key for (key,) in found]
+
+    def next_host_due(self) -> float | None:
+        due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
+        return due
+
+    def given_up_hosts(self, limit: int) -> list[str]:
+        found = self._execute(
+            "SELECT key FROM hosts INDEXED BY given_up WHERE job = ? AND phase = 4 ORDER BY key LIMIT ?",
+            (self._job, limit),
+        )
+        return [key for (key,) in found]
+
+    def loads(self, addresses: Sequence[str]) -> dict[str, int]:
+        found = self._execute(
+            "SELECT address, leases FROM addresses WHERE job = ? AND address IN (SELECT value FROM json_each(?))",
+            (self._job, json.dumps(addresses)),
+        )
+        return dict(found.fetchall())
+
+    def save_loads(self, loads: dict[str, int]) -> None:
+        job = self._job
+        self._executemany(
+            "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?)",
+            [(job, address, leases) for address, leases in loads.items() if leases],
+        )
+        self._executemany(
+            "DELETE FROM addresses WHERE job = ? AND address = ?",
+            [(job, address) for address, leases in loads.items() if not leases],
+        )
+
+    def park(self, hosts: Sequence[Host]) -> None:
+        self._executemany(
+            "INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)",
+            [(self._job, host.key, host.address, host.top, host.served) for host in hosts],
+        )
+
+    def unpark(self, host_keys: Sequence[str]) -> None:
+        self._executemany("DELETE FROM parked WHERE job = ? AND key = ?", [(self._job, key) for key in host_keys])
+
+    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
+        if address is None:
+            found = self._execute("SELECT key FROM parked WHERE job = ? LIMIT ?", (self._job, limit))
+        else:
+            found = self._execute(
+                "SELECT key FROM parked INDEXED BY parked_order WHERE job = ? AND address = ?"
+                " ORDER BY top DESC, served, key LIMIT ?",
+                (self._job, address, limit),
+            )
+        return [key for (key,) in found]
+
+    def robots(self, host_key: str) -> RobotsRecord | None:
+        record = self._one("SELECT record FROM robots WHERE job = ? AND host = ?", host_key)
+        return None if record is None else _decode_robots(record)
+
+    def save_robots(self, host_key: str, record: RobotsRecord) -> None:
+        self._execute("INSERT OR REPLACE INTO robots VALUES (?, ?, ?)", (self._job, host_key, encode(record)))
+
+    def permit(self, host_key: str) -> None:
+        self._execute(
+            "INSERT INTO permits SELECT ?, coalesce(max(number), 0) + 1, ? FROM permits WHERE job = ?",
+            (self._job, host_key, self._job),
+        )
+
+    def permitted(self, after: int) -> list[str]:
+        found = self._execute(
+            "SELECT host FROM permits WHERE job = ? AND number > ? ORDER BY number", (self._job, after)
+        )
+        return [host for (host,) in found]

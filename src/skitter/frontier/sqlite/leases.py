@@ -1,0 +1,87 @@
+"""Leases, and the workers that hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.packing import encode, hold_of, hold_record
+from skitter.frontier.tables import Hold
+from skitter.model.lease import Work
+from skitter.model.worker import WorkerCard
+
+_HOLD = "work, id, epoch, worker, deadline, alone, record"
+_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
+
+
+class Leases(Connected):
+    """A lease carries the row of its request, which is not written before the lease ends."""
+
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]:
+        found: list[Hold] = []
+        for work in {work for work, _ in keys}:
+            ids = json.dumps([request_id for other, request_id in keys if other is work])
+            found += self._holds("work = ? AND id IN (SELECT value FROM json_each(?))", work, ids)
+        return {(hold.work, hold.id): hold for hold in found}
+
+    def save_holds(self, holds: Sequence[Hold]) -> None:
+        job = self._job
+        self._executemany(
+            f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(job, h.work, h.id, h.epoch, h.worker, h.deadline, h.alone, hold_record(h)) for h in holds],
+        )
+
+    def drop_holds(self, holds: Sequence[Hold]) -> None:
+        self._executemany(
+            "DELETE FROM holds WHERE job = ? AND work = ? AND id = ?",
+            [(self._job, hold.work, hold.id) for hold in holds],
+        )
+
+    def expired_holds(self, now: float, limit: int) -> list[Hold]:
+        return self._holds("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
+
+    def first_deadline(self) -> float | None:
+        first: float | None = self._one("SELECT min(deadline) FROM holds WHERE job = ?")
+        return first
+
+    def holds_of(self, worker: str) -> list[Hold]:
+        return self._holds("worker = ? ORDER BY epoch", worker)
+
+    def load_of(self, worker: str) -> tuple[int, bool]:
+        held, alone = self._execute(
+            "SELECT count(*), max(alone) FROM holds WHERE job = ? AND worker = ?", (self._job, worker)
+        ).fetchone()
+        return held, bool(alone)
+
+    def any_hold(self) -> bool:
+        return self._one("SELECT 1 FROM holds WHERE job = ? LIMIT 1") is not None
+
+    def _holds(self, where: str, *values: object) -> list[Hold]:
+        found = self._execute(f"SELECT {_HOLD} FROM holds WHERE job = ? AND {where}", (self._job, *values))
+        return [hold_of(*columns) for columns in found]
+
+    # ---- workers
+
+    def heard_from(self, worker: str, now: float) -> None:
+        self._execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (self._job, worker, now))
+
+    def save_card(self, worker: str, card: WorkerCard) -> None:
+        self._execute("INSERT OR REPLACE INTO cards VALUES (?, ?, ?)", (self._job, worker, encode(card)))
+
+    def forget_worker(self, worker: str) -> None:
+        for table in ("workers", "cards"):
+            self._execute(f"DELETE FROM {table} WHERE job = ? AND worker = ?", (self._job, worker))
+
+    def number_of_workers(self) -> int:
+        return int(self._one("SELECT COUNT(*) FROM workers WHERE job = ?"))
+
+    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+        found = self._execute(
+            "SELECT worker, heard_at, card FROM workers LEFT JOIN cards USING (job, worker) WHERE job = ?"
+            " ORDER BY worker",
+            (self._job,),
+        )
+        return [(worker, heard_at, _decode_card(card) if card else None) for worker, heard_at, card in found]

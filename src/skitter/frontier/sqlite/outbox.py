@@ -1,0 +1,72 @@
+"""Items that wait for their sinks, and how far each sink is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.packing import encode
+from skitter.frontier.tables import SinkRow
+from skitter.model.job import Item, SinkProgress
+
+_decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
+
+
+class OutboxTables(Connected):
+    """Staged items belong to a lease, and come to the outbox when it ends well."""
+
+    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
+        first = self._one(
+            "SELECT coalesce(max(place) + 1, 0) FROM staged WHERE job = ? AND id = ? AND epoch = ?", request_id, epoch
+        )
+        if after is None or first == after:
+            self._executemany(
+                "INSERT INTO staged VALUES (?, ?, ?, ?, ?)",
+                [(self._job, request_id, epoch, first + n, record) for n, record in enumerate(items)],
+            )
+
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
+        if keep:
+            self._execute(
+                "INSERT INTO outbox SELECT job, ? + 1 + place, id, place, record FROM staged"
+                " WHERE job = ? AND id = ? AND epoch = ?",
+                (after, self._job, request_id, epoch),
+            )
+        gone = self._execute(
+            "DELETE FROM staged WHERE job = ? AND id = ? AND epoch = ?", (self._job, request_id, epoch)
+        )
+        return gone.rowcount
+
+    def save_items(self, items: Sequence[Item]) -> None:
+        job = self._job
+        self._executemany(
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
+            [(job, i.position, i.request_id, i.place, i.record) for i in items],
+        )
+
+    def items(self, after: int, limit: int) -> list[Item]:
+        found = self._execute(
+            "SELECT position, id, place, record FROM outbox WHERE job = ? AND position > ? ORDER BY position LIMIT ?",
+            (self._job, after, limit),
+        )
+        return [Item(*columns) for columns in found]
+
+    def drop_items(self, up_to: int) -> None:
+        self._execute("DELETE FROM outbox WHERE job = ? AND position <= ?", (self._job, up_to))
+
+    def sinks(self) -> list[SinkRow]:
+        found = self._execute(
+            "SELECT target, progress, owner, owned_until FROM sinks WHERE job = ? ORDER BY target", (self._job,)
+        )
+        return [SinkRow(target, _decode_progress(progress), owner, until) for target, progress, owner, until in found]
+
+    def save_sink(self, sink: SinkRow) -> None:
+        self._execute(
+            "INSERT OR REPLACE INTO sinks VALUES (?, ?, ?, ?, ?)",
+            (self._job, sink.target, encode(sink.progress), sink.owner, sink.owned_until),
+        )
+
+    def drop_sink(self, target: str) -> None:
+        self._execute("DELETE FROM sinks WHERE job = ? AND target = ?", (self._job, target))

@@ -1,0 +1,137 @@
+"""Requests and their queues."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+
+from skitter.frontier.sqlite.hosts import Hosts
+from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, history_of, row_of
+from skitter.frontier.tables import Row
+
+_ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history"
+_INSERT_ROW = (
+    "INSERT INTO requests (number, job, id, host, priority, payload, place, not_before, error_class, history)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_SAVE_ROW = "UPDATE requests SET place = ?, not_before = ?, error_class = ?, history = ? WHERE number = ?"
+_NOT_HELD = "NOT EXISTS (SELECT 1 FROM holds WHERE holds.job = requests.job AND work = 0 AND holds.id = requests.id)"
+# One statement for all hosts of a grant: a statement each would cost as much again in calls.
+_HEADS = (
+    "SELECT wanted.value, priority, requests.number FROM json_each(?) AS wanted CROSS JOIN requests"
+    " ON requests.number IN (SELECT number FROM requests INDEXED BY queue WHERE place = 0 AND host = wanted.value"
+    f" AND {_NOT_HELD} ORDER BY priority DESC, number LIMIT ?) ORDER BY wanted.key, priority DESC, requests.number"
+)
+
+
+class Requests(Hosts):
+    """A request is found by its id, by its host's queue, or by what it waits for. A leased one stays in its place."""
+
+    def known(self, ids: Sequence[int]) -> set[int]:
+        found = self._execute(
+            "SELECT id FROM requests WHERE job = ? AND id IN (SELECT value FROM json_each(?))",
+            (self._job, json.dumps(ids)),
+        )
+        return {request_id for (request_id,) in found}
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        job, base, numbers = self._job, self._job << SEQ_BITS, self._numbers_of({row.host_key: None for row in rows})
+        self._executemany(
+            _INSERT_ROW,
+            [
+                (
+                    *(base | r.seq, job, r.id, numbers[r.host_key], r.priority),
+                    *(r.payload, r.place, r.not_before, r.error_class, history_of(r)),
+                )
+                for r in rows
+            ],
+        )
+
+    def row(self, request_id: int) -> Row | None:
+        return self.rows([request_id]).get(request_id)
+
+    def rows(self, ids: Sequence[int]) -> dict[int, Row]:
+        if not ids:
+            return {}
+        where = "requests.job = ? AND id IN (SELECT value FROM json_each(?))"
+        return {row.id: row for row in self._rows("by_id", where, self._job, json.dumps(ids))}
+
+    def queue_length(self, host_key: str, limit: int) -> int:
+        found = self._execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY queue WHERE place = 0 AND {_NOT_HELD}"
+            " AND host = (SELECT number FROM hosts WHERE job = ? AND key = ?) LIMIT ?)",
+            (self._job, host_key, limit),
+        )
+        length: int = found.fetchone()[0]
+        return length
+
+    def longest_queues(self, limit: int) -> list[str]:
+        # Of all that is queued, by the index alone; what is held is a few, and counted too.
+        found = self._execute(
+            "SELECT hosts.key FROM (SELECT host, count(*) AS length FROM requests INDEXED BY queue WHERE place = 0"
+            " GROUP BY host) AS queues CROSS JOIN hosts ON hosts.number = queues.host AND hosts.job = ?"
+            " WHERE hosts.phase != 0 ORDER BY length DESC, hosts.key LIMIT ?",
+            (self._job, limit),
+        )
+        return [key for (key,) in found if self.queue_length(key, 1)]
+
+    def save_rows(self, rows: Sequence[Row]) -> None:
+        base = self._job << SEQ_BITS
+        self._executemany(
+            _SAVE_ROW, [(r.place, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
+        )
+
+    def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
+        base = self._job << SEQ_BITS
+        numbers = json.dumps([base | seq for seq in seqs])
+        found = self._execute(
+            f"SELECT {_ROW} FROM requests CROSS JOIN hosts ON hosts.number = requests.host"
+            " WHERE requests.number IN (SELECT value FROM json_each(?))",
+            (numbers,),
+        )
+        return {row.seq: row for row in (row_of(*columns) for columns in found)}
+
+    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
+        numbers = self._numbers_of(dict.fromkeys(host_keys))
+        heads: dict[int, deque[tuple[int, int]]] = {numbers[key]: deque() for key in host_keys}
+        for host, priority, number in self._execute(_HEADS, (json.dumps(list(heads)), limit)):
+            heads[host].append((priority, number & SEQ_MASK))
+        return dict(zip(host_keys, heads.values(), strict=True))
+
+    def suspects(self, limit: int) -> list[Row]:
+        where = f"requests.job = ? AND place = 7 AND {_NOT_HELD} ORDER BY requests.number LIMIT ?"
+        return self._rows("suspect", where, self._job, limit)
+
+    def due_rows(self, now: float, limit: int) -> list[Row]:
+        where = "requests.job = ? AND place = 1 AND not_before <= ? ORDER BY not_before, requests.number LIMIT ?"
+        return self._rows("delayed", where, self._job, now, limit)
+
+    def next_row_due(self) -> float | None:
+        due: float | None = self._one("SELECT min(not_before) FROM requests WHERE job = ? AND place = 1")
+        return due
+
+    def waiting(self, host_key: str, limit: int) -> list[Row]:
+        number = self._numbers_of({host_key: None})[host_key]
+        where = f"host = ? AND {_NOT_HELD} ORDER BY"
+        found = self._rows("queue", f"place = 0 AND {where} priority DESC, requests.number LIMIT ?", number, limit)
+        left = limit - len(found)
+        if left:
+            found += self._rows("away", f"place IN (1, 7) AND {where} requests.number LIMIT ?", number, left)
+        return found
+
+    def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
+        page = "ORDER BY requests.number LIMIT ? OFFSET ?"
+        where = "requests.job = ? AND place = 5"
+        if error_class:
+            where += " AND error_class = ?"
+            return self._rows("dead_class", f"{where} {page}", self._job, error_class, limit, after)
+        return self._rows("dead", f"{where} {page}", self._job, limit, after)
+
+    def _rows(self, index: str, where: str, *values: object) -> list[Row]:
+        # The index is named because the planner, which has no statistics, would rather scan the job.
+        query = (
+            f"SELECT {_ROW} FROM requests INDEXED BY {index} CROSS JOIN hosts ON hosts.number = requests.host"
+            f" WHERE {where}"
+        )
+        return [row_of(*columns) for columns in self._execute(query, values)]

@@ -1,0 +1,135 @@
+"""``mongodb://…#collection``, and ``mongodb+ring://HOST,HOST…#collection`` for several servers that share the items.
+
+``mongodb://a,b`` is one replica set: so MongoDB writes it, and so it stays. A ring has a scheme of its own: its servers
+know nothing of each other, and each holds the items whose home it is (``homes``). There are no transactions over a
+batch: when some items are refused, the others are there already, and are set to the same when they come again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from skitter.errors import BadItemsError, ItemError, SinkError, UsageError
+from skitter.model.job import Item, SinkProgress
+from skitter.sinks.databases.documents import encoded
+from skitter.sinks.databases.homes import Homes
+from skitter.sinks.databases.lock import MachineLock
+from skitter.sinks.databases.mongodb_server import MongodbServer
+from skitter.sinks.databases.names import short_key
+from skitter.sinks.keys import keyed
+from skitter.sinks.targets import Target
+
+RING = "mongodb+ring"
+_Record = tuple[int, dict[str, Any]]
+"""With the position of its item."""
+_MARK = b"1"
+_PORT = "27017"
+
+
+class MongodbSink:
+    """A document for each key. An item sets the fields it has; what others have put into a document stays."""
+
+    exact = True
+
+    def __init__(self, target: Target) -> None:
+        if not target.path.strip("/") or not target.fragment:
+            raise UsageError(
+                f"no database or no collection is named: {target.name}",
+                hint="mongodb://USER:PASSWORD@HOST:PORT/DATABASE#COLLECTION",
+            )
+        self._ring = target.scheme == RING
+        self.target = _name_of_ring(target) if self._ring else target.name
+        self._target = target
+        # ?ring= tells rings of a job apart that have the same database and collection, and is no option of a server.
+        options = {option: value for option, value in target.options.items() if option != "ring"}
+        names = _servers(target) if self._ring else [target.hosts]
+        self._homes = Homes(names, lambda hosts: MongodbServer(target, hosts, options))
+        self._lock = MachineLock(target.job, self.target)
+
+    def take(self) -> None:
+        self._lock.take()
+
+    def open(self, progress: SinkProgress) -> bytes:
+        self._homes.close()
+        try:
+            self._homes.connect()
+            if self._target.overwrite and not progress.mark:
+                self._homes.empty()
+            if self._ring:
+                self._homes.settle()
+        except SinkError:
+            self._homes.close()
+            raise
+        return _MARK
+
+    def write(self, items: Sequence[Item]) -> bytes:
+        groups: defaultdict[str, list[_Record]] = defaultdict(list)
+        for item, (key, record) in zip(items, keyed(items, self._target.key_fields, self.target), strict=True):
+            groups[short_key(key)].append((item.position, record))
+        try:
+            reasons = self._upsert(groups)
+        except SinkError:
+            self._homes.close()
+            raise
+        if reasons:
+            raise BadItemsError(self.target, dict(sorted(reasons.items())))
+        return _MARK
+
+    def _upsert(self, groups: Mapping[str, list[_Record]]) -> dict[int, str]:
+        """The positions of those that were refused, and why."""
+        doubtful: list[str] = []
+        by_home: defaultdict[MongodbServer, list[tuple[str, bytes]]] = defaultdict(list)
+        for key, group in groups.items():
+            try:
+                document = encoded(key, _merged(group))
+            except ItemError:
+                doubtful.append(key)
+            else:
+                by_home[self._homes.at(key)].append((key, document))
+        for server, batch in by_home.items():
+            doubtful += [batch[number][0] for number in server.upsert(batch)]
+        return {position: reason for key in doubtful for position, reason in self._one_by_one(key, groups[key])}
+
+    def _one_by_one(self, key: str, group: list[_Record]) -> Iterator[tuple[int, str]]:
+        """Of several items with one key, perhaps only one is bad."""
+        for position, record in group:
+            try:
+                for reason in self._homes.at(key).upsert([(key, encoded(key, record))]).values():
+                    yield position, reason
+            except ItemError as error:
+                yield position, str(error)
+
+    def finish(self) -> None:
+        """Nothing to do: every document has been in its place since it was written."""
+
+    def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing is kept for the resuming
+        self._homes.close()
+        self._lock.let_go()
+
+
+def _merged(group: list[_Record]) -> dict[str, Any]:
+    """A later item sets what it has, as it would have set it there."""
+    merged: dict[str, Any] = {}
+    for _, record in group:
+        merged.update(record)
+    return merged
+
+
+def _servers(target: Target) -> list[str]:
+    """``host:port`` of each, in one form, so that a server has one name."""
+    written = filter(None, target.hosts.lower().split(","))
+    servers = [host if ":" in host.rpartition("]")[2] else f"{host}:{_PORT}" for host in written]
+    if not servers:
+        raise UsageError(
+            f"the servers of the ring are not named: {target.name}",
+            hint="give them, also to go on: -o mongodb+ring://HOST,HOST,…/DATABASE#COLLECTION",
+        )
+    return servers
+
+
+def _name_of_ring(target: Target) -> str:
+    """Without its servers: a ring stays the same target when one joins."""
+    scheme, _, rest = target.name.partition("://")
+    return f"{scheme}:///{rest.partition('/')[2]}"

@@ -1,0 +1,102 @@
+"""What a spider does with a sitemap: pages are followed as seeds are, sitemaps of an index in their turn.
+
+A sitemap is a request like any other, with the callback ``parse_sitemap``: it is polite, obeys robots.txt, is
+retried, deduped and resumed, and what it lists is committed in parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from skitter.errors import SitemapError, UrlError
+from skitter.extract.sitemaps import listed
+from skitter.model.request import Links, Request
+from skitter.model.url import absolute, host_key
+from skitter.policy.robots import ROBOTS_PATH, Robots
+
+if TYPE_CHECKING:
+    from skitter.extract.response import Response
+
+SITEMAP_CALLBACK = "parse_sitemap"
+ROBOTS = "robots"
+"""In a list of sitemaps: those that the robots.txt of each seed's host names."""
+MAX_LEVELS = 3
+"""An index may list indexes, which the protocol forbids and sites do; not for ever."""
+_LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
+_BATCH = 500
+
+
+def sitemap_requests(sitemaps: Iterable[str], seeds: Iterable[str]) -> Iterator[Request]:
+    """The seeds that stand for a spider's sitemaps."""
+    for sitemap in sitemaps:
+        if sitemap != ROBOTS:
+            yield Request(sitemap, SITEMAP_CALLBACK)
+            continue
+        for key in dict.fromkeys(_keys(seeds)):
+            yield Request(key + ROBOTS_PATH, SITEMAP_CALLBACK)
+
+
+def is_robots(request: Request) -> bool:
+    """The request stands for the sitemaps that a robots.txt names."""
+    return request.callback == SITEMAP_CALLBACK and request.url == host_key(request.url) + ROBOTS_PATH
+
+
+def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Request]:
+    """What is to be fetched because of a sitemap, or of a robots.txt that names some.
+
+    URLs of another site than the sitemap's own are left out, unless a seed or the robots.txt that named the sitemap is
+    of that site: otherwise anybody could list anybody's pages. Raises SitemapError for what is no sitemap at all.
+    """
+    if is_robots(response.request):
+        named_by = host_key(response.url)
+        for text in Robots.parse(response.body, "*").sitemaps:
+            if (url := _joined(response, text)) is not None:
+                yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: named_by})
+        return
+    level, named_by = response.meta.get(_LEVEL, 0), response.meta.get(_NAMED_BY, "")
+    sites = {_site(key) for key in (host_key(response.url), named_by, *_keys(seeds)) if key}
+    pages = Links()
+    found = False
+    try:
+        for entry in listed(response.body):
+            found = True
+            if (url := _joined(response, entry.url)) is None:
+                continue
+            if _site(host_key(url)) not in sites:
+                response.leave_out("other_site")
+            elif not entry.is_sitemap:
+                pages.append(url)
+                if len(pages) >= _BATCH:
+                    yield pages
+                    pages = Links()
+            elif level + 1 >= MAX_LEVELS:
+                response.leave_out("sitemap_too_deep")
+            else:
+                yield Request(url, SITEMAP_CALLBACK, meta={**response.meta, _LEVEL: level + 1})
+    except SitemapError as error:
+        if not found:
+            raise
+        response.leave_out(f"sitemap_{error.rule}")
+    yield pages
+
+
+def _joined(response: Response, text: str) -> str | None:
+    try:
+        return absolute(text, response.url)
+    except UrlError as error:
+        response.leave_out(error.rule)
+        return None
+
+
+def _keys(seeds: Iterable[str]) -> Iterator[str]:
+    """The host keys of seeds; a bad one is complained of elsewhere."""
+    for seed in seeds:
+        with contextlib.suppress(UrlError):
+            yield host_key(absolute(seed))
+
+
+def _site(key: str) -> str:
+    """Of a host key. A site that moved to https, or lost its www, lists itself by its old name for years."""
+    return key.partition("//")[2].removeprefix("www.")

@@ -1,0 +1,123 @@
+"""Item functions: what every item passes between the spider and the outbox, in order.
+
+They run before anything is committed. So one that raises makes its page dead, class ``callback``, exactly as a callback
+that raises does: nothing of the page is kept, and ``skitter retry`` brings all of it again once the function is mended.
+To leave an item out on purpose there are DropItem, which is counted, and RejectItem, which keeps it in a rejects file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from skitter.errors import DropItem, SpiderError
+from skitter.extract.items import is_item
+from skitter.spiders.base import Spider
+from skitter.spiders.loading import load_function
+
+
+class _Step(NamedTuple):
+    name: str
+    function: Callable[..., Any]
+    takes_response: bool
+    pipeline: Any = None
+    """Whose method it is, where it came as a class."""
+
+
+class ItemFunctions:
+    """The functions of one spider, ready to be called."""
+
+    def __init__(self, steps: Sequence[_Step], spider: Spider, seconds: float) -> None:
+        self._steps = steps
+        self._spider = spider
+        self._seconds = seconds
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    async def apply(self, item: Any, response: Any) -> Any:
+        """What comes out at the end. Raises DropItem, RejectItem, and whatever a function raises.
+
+        ``response`` is the page that yielded the item; None: it has none.
+        """
+        for name, function, takes_response, _ in self._steps:
+            result = function(item, response) if takes_response else function(item)
+            if isinstance(result, Awaitable):
+                limit = asyncio.timeout(self._seconds)
+                try:
+                    async with limit:
+                        result = await result
+                except TimeoutError as error:
+                    if not limit.expired():
+                        raise
+                    raise TimeoutError(f"the item function {name} took more than {self._seconds:g} s") from error
+            if not is_item(result):
+                what = "nothing" if result is None else type(result).__name__
+                raise TypeError(
+                    f"the item function {name} returned {what}: it returns the item, or raises skitter.DropItem"
+                )
+            item = result
+        return item
+
+    def open(self) -> None:
+        """The worker begins: classes in the style of Scrapy's pipelines are told so."""
+        self._tell("open_spider")
+
+    def close(self) -> None:
+        """The worker ends."""
+        self._tell("close_spider")
+
+    def _tell(self, method: str) -> None:
+        for step in self._steps:
+            if callable(told := getattr(step.pipeline, method, None)):
+                told(self._spider)
+
+
+def item_functions_of(spider: Spider, settings: str, seconds: float) -> ItemFunctions:
+    """The spider's own, then those of the setting ``item_functions``. SpiderError for what cannot be called."""
+    found = [_step(spider, each) for each in _listed(spider.item_functions)]
+    found += [_step(spider, name.strip()) for name in settings.split(",") if name.strip()]
+    return ItemFunctions(found, spider, seconds)
+
+
+def _listed(functions: Any) -> Iterable[Any]:
+    return (functions,) if isinstance(functions, str) or callable(functions) else functions
+
+
+def _step(spider: Spider, described: Any) -> _Step:
+    function = described
+    if isinstance(described, str):
+        function = load_function(described) if ":" in described else getattr(spider, described, None)
+    if hasattr(function, "process_item"):
+        return _pipeline(spider, function)
+    if not callable(function):
+        raise SpiderError(
+            f"not an item function: {described!r:.100}",
+            hint="a function, the name of a method of the spider, or module:function",
+        )
+    return _Step(getattr(function, "__name__", repr(function)), function, _takes_two(function))
+
+
+def _pipeline(spider: Spider, kind: Any) -> _Step:
+    """A class in the style of Scrapy's item pipelines: the spider stands where the response would."""
+    pipeline = kind() if isinstance(kind, type) else kind
+    process = pipeline.process_item
+    with_spider = (lambda item: process(item, spider)) if _takes_two(process) else process
+    return _Step(f"{type(pipeline).__name__}.process_item", with_spider, takes_response=False, pipeline=pipeline)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return False  # a builtin, which says nothing of itself
+    return True
+
+
+def is_drop(error: BaseException) -> bool:
+    """Also Scrapy's own, from a pipeline that was brought along; nothing of Scrapy is imported to know it."""
+    return isinstance(error, DropItem) or (type(error).__name__ == "DropItem" and isinstance(error, Exception))

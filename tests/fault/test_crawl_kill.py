@@ -1,0 +1,108 @@
+"""kill -9 of a whole crawl, writer and workers, again and again: the target holds everything that was there, once.
+
+Once for each kind of file. Every page of the synthetic web has four items; an archive holds every page once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from read_back import records
+
+from skitter.model.url import canonical
+from skitter.testing.web import ServedWeb, WebSpec, served
+
+SPIDER = """
+from skitter import Spider
+
+class Four(Spider):
+    name = "four"
+
+    def parse(self, response):
+        for place in range(4):
+            yield {"id": f"{response.url} {place}", "price": place / 4, "text": "x" * 400}
+        yield response.links()
+"""
+ITEMS = ["out.jsonl", "out.jsonl.zst", "out.csv.gz", "out.parquet", "parts/{part}.parquet?part_bytes=60000"]
+ARCHIVES = ["pages.warc.gz", "pages/{worker}-{part}.warc.gz?part_bytes=60000"]
+SLICE = (120, 3)
+FULL = pytest.param((1250, 20), marks=[pytest.mark.soak, pytest.mark.timeout(900)])
+
+
+def crawl_with_kills(skitter, web: ServedWeb, target: str, pages: int, kills: int, chance: random.Random) -> None:
+    skitter.write("four.py", SPIDER.replace('name = "four"', f'name = "four"\n    start_urls = {list(web.urls)!r}'))
+    command = ("crawl", "four.py", "-o", target, "--workers", 2, "--per-host", 16, "--ignore-robots", "-q")
+    killed = 0
+    while killed < kills:
+        # Instants are spread over the crawl: each comes when so many pages were asked for.
+        goal = pages * (killed + chance.random()) / (kills + 1)
+        with skitter.start(*command, stdout=subprocess.DEVNULL) as crawl:
+            while crawl.poll() is None and len(web.log()) < goal:
+                time.sleep(0.01)  # the instant of the fault; nothing else waits for it
+            time.sleep(chance.random() * 0.3)
+            if crawl.poll() is not None:
+                break
+            os.killpg(crawl.pid, signal.SIGKILL)
+        killed += 1
+    assert killed > kills // 2
+    skitter.run(*command)
+
+
+def files_of(folder: Path, target: str) -> list[Path]:
+    path = folder / target.partition("?")[0]
+    if "{part}" not in target:
+        return [path]
+    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")], "nothing hidden is left"
+    return sorted(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("target", ITEMS)
+@pytest.mark.parametrize("size", [SLICE, FULL])
+def test_every_item_is_in_the_file_once(skitter, tmp_path_factory, target, size):
+    pages_per_host, kills = size
+    chance = random.Random(f"{target} {kills}")
+    log = tmp_path_factory.mktemp("web") / "hits"
+    with served(WebSpec.plain(hosts=4, pages_per_host=pages_per_host), log_path=log) as web:
+        crawl_with_kills(skitter, web, target, 4 * pages_per_host, kills, chance)
+        expected = web.expected()
+    found = Counter(record["id"] for path in files_of(skitter.folder, target) for record in records(path))
+    items = Counter(f"{url} {place}" for url in expected.done for place in range(4))
+    assert len(items) == 16 * pages_per_host
+    assert items - found == Counter(), "missing"
+    assert found - items == Counter(), "doubled"
+
+
+@pytest.mark.parametrize("target", ARCHIVES)
+@pytest.mark.parametrize("size", [SLICE, FULL])
+def test_every_page_is_in_the_archive_once(skitter, tmp_path_factory, target, size):
+    pages_per_host, kills = size
+    chance = random.Random(f"{target} {kills}")
+    log = tmp_path_factory.mktemp("web") / "hits"
+    with served(WebSpec.plain(hosts=4, pages_per_host=pages_per_host), log_path=log) as web:
+        crawl_with_kills(skitter, web, target, 4 * pages_per_host, kills, chance)
+        expected = web.expected()
+    found: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    for path in files_of(skitter.folder, target):
+        check = subprocess.run(
+            [sys.executable, "-m", "warcio.cli", "check", str(path)], capture_output=True, check=False
+        )
+        assert check.returncode == 0, check.stdout.decode()
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, verify_digests=True):
+                kind, url = record.record_type, record.headers.get("WARC-Target-URI")
+                if kind in (WarcRecordType.response, WarcRecordType.revisit):
+                    found[canonical(url)] += 1
+                elif kind == WarcRecordType.request:
+                    asked[canonical(url)] += 1
+    assert found == asked == Counter(expected.done)
+    assert not list(skitter.folder.glob(".*.ahead"))

@@ -1,0 +1,68 @@
+"""Two processes deliver to one target, and the one that has it stands still for longer than its ownership lasts.
+
+The other takes over; the first, when it goes on, finds that out before it writes anything, and its progress is refused.
+A batch that it was writing in that very instant comes to the target twice, which one with keys or transactions does
+not show.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from test_sink_kill import committed
+
+OWNER = Path(__file__).with_name("sink_owner.py")
+
+
+def start(frontier: Path, table: Path, name: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(OWNER), str(frontier), str(table), name]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+
+
+def heard(process: subprocess.Popen[bytes], letters: str) -> str:
+    """What it says, up to the last of these letters in this order."""
+    said = ""
+    assert process.stdout
+    for letter in letters:
+        while (data := process.stdout.read(1).decode()) != letter:
+            assert data, (said, process.communicate())
+            said += data
+        said += letter
+    return said
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(30, marks=pytest.mark.soak)])
+async def test_an_owner_that_stood_still_doubles_and_loses_nothing(tmp_path, rounds):
+    chance = random.Random(f"owners {rounds}")
+    frontier, table = tmp_path / "x.db", tmp_path / "table.db"
+    expected = await committed(frontier, "table://", rounds * 60, chance)
+    running = start(frontier, table, "owner 0")
+    heard(running, "o.")
+    lost = 0
+    for number in range(1, rounds + 1):
+        heard(running, "." * chance.randrange(1, 4))
+        running.send_signal(signal.SIGSTOP)
+        other = start(frontier, table, f"owner {number}")
+        heard(other, "wo" + ".")
+        running.send_signal(signal.SIGCONT)
+        out, errors = running.communicate(timeout=30)
+        assert running.returncode == 0, errors
+        assert out.endswith(b"l"), out
+        lost += 1
+        running = other
+    out, errors = running.communicate(timeout=60)
+    assert out.endswith(b"d"), (out, errors)
+    with closing(sqlite3.connect(table)) as database:
+        rows = [row for (row,) in database.execute("SELECT id FROM rows")]
+        doubled = database.execute("SELECT key, count(*) n FROM log GROUP BY key HAVING n > 1").fetchall()
+    assert sorted(rows) == sorted(record["id"] for record in expected)
+    # At most the batch that each of them was in the middle of.
+    assert len(doubled) <= 5 * lost
+    assert all(count == 2 for _, count in doubled)

@@ -1,0 +1,196 @@
+"""Sitemaps in all their forms, and everything that calls itself one."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import tracemalloc
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skitter.errors import SitemapError
+from skitter.extract import sitemaps
+from skitter.extract.sitemaps import MAX_SITEMAP_URLS, Listed, listed
+
+XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def urlset(urls: Iterable[str], head: str = '<?xml version="1.0" encoding="UTF-8"?>') -> bytes:
+    entries = "".join(f"<url><loc>{url}</loc><lastmod>2026-01-01</lastmod></url>\n" for url in urls)
+    return f"{head}\n<urlset {XMLNS}>\n{entries}</urlset>".encode()
+
+
+def urls(body: bytes) -> list[str]:
+    return [entry.url for entry in listed(body)]
+
+
+def rule(body: bytes) -> tuple[list[str], str]:
+    """What was read, and why not more."""
+    found: list[str] = []
+    with pytest.raises(SitemapError) as caught:
+        found.extend(entry.url for entry in listed(body))
+    return found, caught.value.rule
+
+
+A, B = "https://a.example/1", "https://a.example/2?x=1&amp;y=2"
+
+
+def test_an_urlset_lists_pages_and_an_index_lists_sitemaps() -> None:
+    assert urls(urlset([A, B])) == [A, "https://a.example/2?x=1&y=2"]
+    index = f"<sitemapindex {XMLNS}><sitemap><loc> {A}\n</loc></sitemap></sitemapindex>"
+    assert list(listed(index.encode())) == [Listed(A, is_sitemap=True)]
+
+
+def test_images_and_translations_are_no_pages() -> None:
+    body = f"""<urlset {XMLNS} xmlns:image="i" xmlns:xhtml="h"><url><loc>{A}</loc>
+      <image:image><image:loc>https://a.example/x.png</image:loc></image:image><image:loc>https://a.example/y</image:loc>
+      <xhtml:link rel="alternate" hreflang="de" href="https://a.example/de"/></url></urlset>"""
+    assert urls(body.encode()) == [A]
+
+
+def test_a_prefix_that_nobody_declared_is_no_reason_to_stop() -> None:
+    assert urls(f"<sm:urlset><sm:url><sm:loc><![CDATA[{A}]]></sm:loc></sm:url></sm:urlset>".encode()) == [A]
+
+
+def test_feeds_are_sitemaps_too() -> None:
+    rss = f"""<rss version="2.0"><channel><link>https://a.example/</link>
+      <item><title>x</title><link>{A}</link><guid>7</guid></item></channel></rss>"""
+    assert urls(rss.encode()) == [A]
+    atom = f"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://a.example/"/>
+      <entry><link rel="self" href="https://a.example/self"/><link href="{A}"/></entry>
+      <entry><link rel="alternate" href="{B}"/></entry></feed>"""
+    assert urls(atom.encode()) == [A, "https://a.example/2?x=1&y=2"]
+    rdf = f'<rdf:RDF xmlns:rdf="r"><channel/><item><link>{A}</link></item></rdf:RDF>'
+    assert urls(rdf.encode()) == [A]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_plain_text_has_a_url_a_line(end: str) -> None:
+    text = f"\ufeff{A}{end}{end}# nothing{end}  https://a.example/\u00fc  {end}https://a.example/last"
+    assert urls(text.encode()) == [A, "https://a.example/\u00fc", "https://a.example/last"]
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "iso-8859-1"])
+def test_encodings_of_xml(codec: str) -> None:
+    name = codec.removesuffix("-sig")
+    text = f'<?xml version="1.0" encoding="{name}"?><urlset><url><loc>https://a.example/\u00fc</loc></url></urlset>'
+    assert urls(text.encode(codec)) == ["https://a.example/\u00fc"]
+
+
+def test_blank_lines_before_it_do_no_harm() -> None:
+    for body in (b"\xef\xbb\xbf \r\n" + urlset([A]), b"\n" * 10_000_000 + urlset([A]), b"\n\t" + A.encode()):
+        assert urls(body) == [A]
+
+
+def test_what_gzip_makes_small_is_read_to_its_end() -> None:
+    for blanks in range(65_400, 65_600, 7):
+        assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * blanks + b"<url>"))) == [A]
+    assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * 20_000_000 + b"<url>"))) == [A]
+
+
+def test_gzip_is_undone_also_of_text() -> None:
+    assert urls(gzip.compress(urlset([A]))) == [A]
+    assert urls(gzip.compress(f"{A}\n".encode())) == [A]
+
+
+BOMB = '<!DOCTYPE lolz [<!ENTITY a "lol">' + "".join(
+    f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        BOMB + "]>",
+        '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE x SYSTEM "http://127.0.0.1:1/x.dtd">',
+        '<!DOCTYPE x [<!ENTITY % p SYSTEM "http://127.0.0.1:1/p"> %p;]>',
+    ],
+    ids=["billion laughs", "external entity", "external DTD", "parameter entity"],
+)
+def test_a_dtd_is_refused_before_anything_of_it_is_read(head: str) -> None:
+    assert rule(urlset(["&e;", A], head)) == ([], "dtd")
+
+
+def test_entities_that_were_never_declared_are_a_mistake() -> None:
+    assert rule(urlset([A, "&nbsp;"])) == ([A], "broken")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"  \n ",
+        b"<!DOCTYPE html><html><body>Not found</body></html>",
+        b"<html><body/></html>",
+        b"<svg/>",
+        b"just words\nand more\n",
+        b"\x89PNG\r\n\x1a\n\0\0",
+        b'{"urls": []}',
+    ],
+)
+def test_what_is_no_sitemap_says_so(body: bytes) -> None:
+    assert rule(body) == ([], "not_a_sitemap")
+
+
+def test_what_stands_before_a_mistake_counts() -> None:
+    assert rule(urlset([A, B])[:-80]) == ([A], "broken")
+    assert rule(gzip.compress(urlset([A]))[:-20])[1] == "broken"
+    assert rule(gzip.compress(urlset([A]))[:12] + b"\xff" * 40)[1] == "broken"
+
+
+def test_the_limits_of_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [f"https://a.example/{number}" for number in range(MAX_SITEMAP_URLS + 10)]
+    found, why = rule("\n".join(many).encode())
+    assert (found, why) == (many[:MAX_SITEMAP_URLS], "too_many")
+    assert rule(urlset(many)) == (many[:MAX_SITEMAP_URLS], "too_many")
+    monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", 200_000)
+    large = urlset(many[:5_000])
+    for body in (large, gzip.compress(large)):
+        found, why = rule(body)
+        assert why == "too_large"
+        assert found == many[: len(found)]
+        assert len(found) > 1_000
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [b"<a>" * 1_000_000, b"<!--" + b"x" * 20_000_000, b"<url><loc>" + b"x" * 20_000_000, b'<a b="' + b"x" * 20_000_000],
+    ids=["deep", "a long comment", "a long text", "a long attribute"],
+)
+def test_hostile_xml_costs_neither_memory_nor_time(inside: bytes) -> None:
+    body = b"<urlset><url><loc>https://a.example/1</loc></url>" + inside
+    tracemalloc.start()
+    try:
+        assert rule(body) == ([A], "broken")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_gzip_bomb_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", 2_000_000)
+    bomb = gzip.compress(urlset([A])[: -len("</urlset>")] + b" " * 100_000_000, 1)
+    assert rule(bomb) == ([A], "too_large")
+
+
+@given(st.binary(max_size=300) | st.text(alphabet="<>/urlsetoc&;!? \n\"'=:", max_size=120).map(str.encode))
+def test_garbage_never_raises_anything_else(body: bytes) -> None:
+    for form in (body, b"<urlset>" + body, gzip.compress(body), b"\x1f\x8b" + body):
+        with contextlib.suppress(SitemapError):
+            assert all(isinstance(entry, Listed) for entry in listed(form))
+
+
+@given(st.integers(1, 300), st.integers(1, 200))
+def test_where_pieces_end_makes_no_difference(count: int, size: int) -> None:
+    pages = [f"https://a.example/{number}/\u00fc" for number in range(count)]
+    before = sitemaps._PIECE_BYTES
+    sitemaps._PIECE_BYTES = size
+    try:
+        assert urls(urlset(pages)) == pages
+        assert urls(gzip.compress("\r\n".join(pages).encode())) == pages
+    finally:
+        sitemaps._PIECE_BYTES = before
