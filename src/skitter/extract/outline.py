@@ -35,8 +35,8 @@ KIN = {b"li": (b"li",), b"dt": (b"dt", b"dd"), b"dd": (b"dt", b"dd")}
 LISTS = frozenset((b"ul", b"ol", b"dl", b"menu", b"dir"))
 _SPECIAL = frozenset(
     b"article aside blockquote button center details dir dl dt dd fieldset figcaption figure footer form "
-    b"h1 h2 h3 h4 h5 h6 header hgroup li listing main menu nav noscript ol pre search section select summary ul desc foreignobject "
-    b"frameset mi mo mn ms mtext annotation-xml".split()
+    b"h1 h2 h3 h4 h5 h6 header hgroup li listing main menu nav noscript ol pre search section select summary ul "
+    b"desc foreignobject frameset mi mo mn ms mtext annotation-xml".split()
 )
 _NEAR = 50
 OPTIONS = frozenset((b"option", b"optgroup"))
