@@ -98,10 +98,12 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
             continue
         last = stack[-1] if stack else b""
         if end_tag:
-            closes_twin = last in outline.TWINS and name in outline.TWINS_IN and name != last
+            implied = (last in outline.TWINS and name in outline.TWINS_IN and name != last) or (
+                last in outline.KIN and name in outline.LISTS
+            )
         else:
-            closes_twin = last == b"option" and name in outline.OPTIONS
-        if closes_twin:
+            implied = (last == b"option" and name in outline.OPTIONS) or last in outline.KIN.get(name, ())
+        if implied:
             stack.pop()
             last = stack[-1] if stack else b""
         if name in outline.MERGED:
