@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ def own_mongodb(services: Any) -> Iterator[Callable[[], OwnFerretdb]]:
     yield make
     for server in made:
         server.remove()
+
+
+@pytest.fixture(autouse=True)
+def _locks_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target is locked by its name on a machine, and all these tests give the same names to servers of their own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

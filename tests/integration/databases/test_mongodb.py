@@ -17,8 +17,7 @@ from own_databases import QUOTED, USER
 from skitter.cluster.ring import Ring
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 
-# In one group: a ring is locked by its name on a machine, and the tests have one name.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("mongodb ring")]
+pytestmark = pytest.mark.timeout(900)
 
 
 def ring_of(servers, options=""):
