@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -87,19 +86,15 @@ def own_mongodb(services: Any) -> Iterator[Callable[[], OwnFerretdb]]:
         server.remove()
 
 
-@pytest.fixture(autouse=True)
-def _locks_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target is locked by its name on a machine, and all these tests give the same names to servers of their own."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-
 @pytest.fixture
 def run() -> Iterator[Callable[..., Run]]:
     """Makes runs, and lets their connections go at the end."""
     made: list[Run] = []
+    # A target is locked for its job on a machine, and all these tests give the same names to servers of their own.
+    job = f"books-{uuid4().hex}"
 
     def make(target: str, **options: Any) -> Run:
-        made.append(Run(target, **options))
+        made.append(Run(target, **{"job": job, **options}))
         return made[-1]
 
     yield make
