@@ -18,7 +18,7 @@ from skitter.model.url import absolute
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
-_NOFOLLOW_BYTES = tuple(word.encode() for word in sorted(_NOFOLLOW))
+_MARKED = ",".join(f'[rel~="{word}" i]' for word in sorted(_NOFOLLOW))
 
 
 def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
@@ -43,20 +43,14 @@ def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
 
 def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
     """The hrefs of links with ``rel=nofollow``, ``ugc`` or ``sponsored``; and, where there are any, of the others."""
-    if not any(node.tag in _LINKS and _is_nofollow(node) for node in find(root, "[rel]")):
+    # Most pages have none, and the parser's own search says so in a fifth of the time that reading each ``rel`` takes.
+    if not any(node.tag in _LINKS for node in find(root, _MARKED)):
         return [], []
     hrefs: tuple[list[str], list[str]] = ([], [])
     for node in find(root, "[href]"):
         if node.tag in _LINKS and (href := node.attributes.get("href")) is not None:
             hrefs[not _is_nofollow(node)].append(href.partition("#")[0])
     return hrefs
-
-
-def may_say_nofollow(body: bytes) -> bool:
-    """Whether the page can have such a link at all: most have none, and looking for the words is half the cost of
-    searching the tree. (A word that is written with character references is not found. Nobody writes it so.)"""
-    text = body.lower()
-    return any(word in text for word in _NOFOLLOW_BYTES)
 
 
 def _is_nofollow(node: LexborNode) -> bool:
