@@ -6,6 +6,7 @@ Joining them and judging the result is for ``model.url``; scope and dedup come a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +19,6 @@ from skitter.model.url import absolute
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
-_MARKED = ",".join(f'[rel~="{word}" i]' for word in sorted(_NOFOLLOW))
 
 
 def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
@@ -43,18 +43,29 @@ def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
 
 def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
     """The hrefs of links with ``rel=nofollow``, ``ugc`` or ``sponsored``; and, where there are any, of the others."""
-    # Most pages have none, and the parser's own search says so in a fifth of the time that reading each ``rel`` takes.
-    if not any(node.tag in _LINKS for node in find(root, _MARKED)):
+    marked: list[LexborNode] = []
+    others: list[LexborNode] = []
+    for node in find(root, "[rel]"):
+        if node.tag in _LINKS:
+            (marked if _is_nofollow(node) else others).append(node)
+    if not marked:
         return [], []
-    hrefs: tuple[list[str], list[str]] = ([], [])
-    for node in find(root, "[href]"):
-        if node.tag in _LINKS and (href := node.attributes.get("href")) is not None:
-            hrefs[not _is_nofollow(node)].append(href.partition("#")[0])
+    others += [node for node in find(root, "[href]:not([rel])") if node.tag in _LINKS]
+    return _targets(marked), _targets(others)
+
+
+def _targets(nodes: Iterable[LexborNode]) -> list[str]:
+    hrefs = []
+    for node in nodes:
+        # Not ``attributes``, which reads all of them.
+        attributes = node.attrs
+        if "href" in attributes and (href := attributes["href"]) is not None:
+            hrefs.append(href.partition("#")[0])
     return hrefs
 
 
 def _is_nofollow(node: LexborNode) -> bool:
-    return not _NOFOLLOW.isdisjoint((node.attributes.get("rel") or "").lower().split())
+    return not _NOFOLLOW.isdisjoint((node.attrs.get("rel") or "").lower().split())
 
 
 def base_of(root: LexborNode) -> str | None:
