@@ -1,0 +1,73 @@
+"""kill -9 of the writer and of the server during a crawl: each item is in the stream once, read back from there."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from rig.killed_crawl import PER_PAGE, Crawl, Server, expected_items, under_kills
+
+from own_redis import DURABLE, OwnRedis
+from skitter.testing.web import WebSpec, served
+
+REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
+Record = dict[str, Any]
+Reader = Callable[[], list[tuple[str, Record]]]
+"""Every message that is there: its key and its record."""
+
+
+def redis_stream(own_redis: Callable[..., OwnRedis]) -> tuple[str, Server, Reader]:
+    server = own_redis(*DURABLE)
+
+    def read() -> list[tuple[str, Record]]:
+        with redis.Redis(port=server.port, decode_responses=True) as client:
+            return [(fields["key"], json.loads(fields["item"])) for _, fields in client.xrange("parts")]
+
+    return f"{server.url}#parts", server, read
+
+
+@pytest.fixture(params=["redis"])
+def stream(request: pytest.FixtureRequest) -> tuple[str, Server, Reader]:
+    """A target, the server behind it, and what reads it back."""
+    return redis_stream(request.getfixturevalue("own_redis"))
+
+
+def crawl_under_kills(
+    skitter: Any, stream: tuple[str, Server, Reader], *, pages: int, kills: int, server_kills: int, per_host: int
+) -> tuple[int, int, int]:
+    """Missing items, doubled ones, and how many there are."""
+    target, server, read = stream
+    chance = random.Random(pages)
+    with served(WebSpec.plain(hosts=5, pages_per_host=pages // 5, latency_seconds=0.1)) as web:
+        crawl = Crawl(skitter, web, target, per_host)
+        under_kills(crawl, server, kills=kills, server_kills=server_kills, chance=chance)
+        expected = expected_items(web)
+    messages = read()
+    assert all(record["text"] == "x" * 300 for _, record in messages)
+    found = Counter((record["url"], record["part"]) for _, record in messages)
+    keys = Counter(key for key, _ in messages)
+    assert len(keys) == len(found), "a key is one item's"
+    return sum((expected - found).values()), sum((found - expected).values()), len(messages)
+
+
+@pytest.mark.timeout(300)
+def test_a_stream_holds_each_item_once_whoever_is_killed(skitter, stream):
+    missing, doubled, items = crawl_under_kills(skitter, stream, pages=300, kills=3, server_kills=1, per_host=1)
+    assert (missing, doubled, items) == (0, 0, 300 * PER_PAGE)
+
+
+@pytest.mark.soak
+def test_twenty_kills_of_the_writer_and_five_of_the_server(skitter, stream, request):
+    missing, doubled, items = crawl_under_kills(skitter, stream, pages=5000, kills=20, server_kills=5, per_host=2)
+    kind = request.node.callspec.params["stream"]
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / f"stream-{kind}-soak.txt").write_text(
+        f"kill -9 of the writer x20 and of the server x5, {kind}: {items} items, missing {missing}, doubled {doubled}\n"
+    )
+    assert (missing, doubled, items) == (0, 0, 5000 * PER_PAGE)
