@@ -173,6 +173,8 @@ def test_a_server_that_comes_back_goes_on(own_redis, run):
     with pytest.raises(SinkAwayError):
         each.sink.write(items)
     server.start()
+    while server.say("PING") != "PONG":  # it is loading its data
+        pass
     each.sink.write(items)
     assert server.say("XLEN", "books") == 2
 
