@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import redis
 from rig.killed_crawl import PER_PAGE, Crawl, Server, expected_items, under_kills
 
 from own_redis import DURABLE, OwnRedis
+from own_streams import ACCESS_KEY, SECRET_KEY, OwnS3
 from skitter.testing.web import WebSpec, served
 
 REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
@@ -32,10 +35,38 @@ def redis_stream(own_redis: Callable[..., OwnRedis]) -> tuple[str, Server, Reade
     return f"{server.url}#parts", server, read
 
 
-@pytest.fixture(params=["redis"])
-def stream(request: pytest.FixtureRequest) -> tuple[str, Server, Reader]:
+def bucket(server: OwnS3) -> tuple[str, Server, Reader]:
+    """The messages are lines of objects, and a line has no key but page and part."""
+
+    def read() -> list[tuple[str, Record]]:
+        keys = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY, "region_name": "us-east-1"}
+        client = boto3.client("s3", endpoint_url=server.endpoint, **keys)
+        try:
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=server.bucket)
+            names = [item["Key"] for page in pages for item in page["Contents"]]
+            assert len(names) > 3, "in parts"
+            assert not client.list_multipart_uploads(Bucket=server.bucket).get("Uploads")
+            objects = [client.get_object(Bucket=server.bucket, Key=name)["Body"].read() for name in names]
+        finally:
+            client.close()
+        records = [json.loads(line) for data in objects for line in gzip.decompress(data).splitlines()]
+        return [(f"{record['url']} {record['part']}", record) for record in records]
+
+    return f"{server.url}/parts/?endpoint={server.endpoint}&format=jsonl.gz&part_bytes=20000", server, read
+
+
+@pytest.fixture(params=["redis", "s3"])
+def stream(request: pytest.FixtureRequest, services: Any) -> Iterator[tuple[str, Server, Reader]]:
     """A target, the server behind it, and what reads it back."""
-    return redis_stream(request.getfixturevalue("own_redis"))
+    if request.param == "redis":
+        yield redis_stream(request.getfixturevalue("own_redis"))
+        return
+    services.need(request.param)  # builds or installs it where it is missing
+    server = OwnS3()
+    try:
+        yield bucket(server)
+    finally:
+        server.remove()
 
 
 def crawl_under_kills(
@@ -56,7 +87,7 @@ def crawl_under_kills(
     return sum((expected - found).values()), sum((found - expected).values()), len(messages)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_stream_holds_each_item_once_whoever_is_killed(skitter, stream):
     missing, doubled, items = crawl_under_kills(skitter, stream, pages=300, kills=3, server_kills=1, per_host=1)
     assert (missing, doubled, items) == (0, 0, 300 * PER_PAGE)
