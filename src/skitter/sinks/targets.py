@@ -40,6 +40,8 @@ SCHEMES = {
     "redis+sentinel": "skitter.sinks.streams:redis_sink",
     "rediss+sentinel": "skitter.sinks.streams:redis_sink",
     "unix": "skitter.sinks.streams:redis_sink",
+    "amqp": "skitter.sinks.streams:amqp_sink",
+    "amqps": "skitter.sinks.streams:amqp_sink",
     "python": "skitter.sinks.user:python_sink",
 }
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay

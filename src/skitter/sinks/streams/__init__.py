@@ -1,7 +1,6 @@
 """Streams as sinks: each item is a message that other systems read.
 
-``messages`` is what all of them send. ``redis_stream`` writes each item once; what the others promise stands in their
-modules.
+``messages`` is what all of them send. ``redis_stream`` adds each item once; ``amqp`` sends it at least once.
 """
 
 from __future__ import annotations
@@ -17,3 +16,11 @@ def redis_sink(target: Target) -> Sink:
     except ModuleNotFoundError as error:
         raise ExtraMissingError("results in a Redis stream", "redis") from error
     return RedisSink(target)
+
+
+def amqp_sink(target: Target) -> Sink:
+    try:
+        from skitter.sinks.streams.amqp import AmqpSink
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError("results as AMQP messages", "amqp") from error
+    return AmqpSink(target)
