@@ -1,4 +1,4 @@
-"""Servers that take messages and objects, which a test may kill and start again: versitygw for S3, RabbitMQ.
+"""Servers that take messages and objects, which a test may kill and start again: versitygw for S3, RabbitMQ, Kafka.
 
 As ``own_databases``: each keeps its port and its folder through all its lives.
 """
@@ -6,6 +6,7 @@ As ``own_databases``: each keeps its port and its folder through all its lives.
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 from typing import ClassVar
 
@@ -103,3 +104,67 @@ class OwnRabbitmq(OwnServer):
     @staticmethod
     def is_installed() -> bool:
         return os.access(OwnRabbitmq.program, os.X_OK)
+
+
+KAFKA_VERSION = "4.1.2"
+
+
+def kafka_jars() -> Path:
+    """Where ``scripts/services`` keeps what Maven has brought."""
+    return built_program("kafka", KAFKA_VERSION).with_name("jars")
+
+
+class OwnKafka(OwnServer):
+    """One node that is broker and controller. Each of its internal topics has one partition, so that it starts soon."""
+
+    accounts = ()
+
+    def prepare(self) -> None:
+        self._controller_port = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            # After a kill the node waits until its former life is believed to be over.
+            "broker.session.timeout.ms": "3000",
+        }
+        (self.folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self.run(*self._java("kafka.tools.StorageTool"), "format", "-t", _CLUSTER, "-c", self._settings_file())
+
+    def command(self) -> list[str]:
+        return [*self._java("kafka.Kafka"), self._settings_file()]
+
+    def answers(self) -> bool:
+        with self._connection() as connection:
+            # Which versions do you speak? It is answered when the node is up.
+            connection.sendall(struct.pack("!ihhih", 10, 18, 0, 1, -1))
+            return len(connection.recv(4)) == 4
+
+    @property
+    def url(self) -> str:
+        return f"kafka://127.0.0.1:{self.port}"
+
+    def _settings_file(self) -> str:
+        return str(self.folder / "server.properties")
+
+    @staticmethod
+    def _java(main: str) -> list[str]:
+        quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        return ["java", *quick, "-cp", f"{kafka_jars()}/*", main]
+
+
+_CLUSTER = "c2tpdHRlci10ZXN0cy0wMQ"
+"""The id of a cluster: 16 bytes in base64."""

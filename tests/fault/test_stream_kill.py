@@ -14,10 +14,12 @@ import boto3
 import pika
 import pytest
 import redis
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from rig.killed_crawl import PER_PAGE, Crawl, Server, expected_items, under_kills
 
 from own_redis import DURABLE, OwnRedis
-from own_streams import ACCESS_KEY, SECRET_KEY, OwnRabbitmq, OwnS3
+from own_streams import ACCESS_KEY, SECRET_KEY, OwnKafka, OwnRabbitmq, OwnS3
 from skitter.testing.web import WebSpec, served
 
 REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
@@ -75,16 +77,44 @@ def queue(server: OwnRabbitmq) -> tuple[str, Server, Reader]:
     return f"{server.url}#/parts", server, read
 
 
-@pytest.fixture(params=["redis", "s3", "rabbitmq"])
+def topic(server: OwnKafka) -> tuple[str, Server, Reader]:
+    where = {"bootstrap.servers": server.url.removeprefix("kafka://"), "log_level": 0}
+    admin = AdminClient(where)
+    admin.create_topics([NewTopic("parts", 1, 1)])["parts"].result(30)
+
+    def read() -> list[tuple[str, Record]]:
+        how = {"group.id": "readers", "isolation.level": "read_committed", "enable.partition.eof": True}
+        consumer = Consumer(where | how)
+        found: list[tuple[str, Record]] = []
+        try:
+            consumer.assign([TopicPartition("parts", 0, OFFSET_BEGINNING)])
+            while (message := consumer.poll(60)) is not None and message.error() is None:
+                found.append((message.key().decode(), json.loads(message.value())))
+        finally:
+            consumer.close()
+        return found
+
+    return f"{server.url}#parts", server, read
+
+
+MADE: dict[str, tuple[Any, Callable[[Any], tuple[str, Server, Reader]]]] = {
+    "s3": (OwnS3, bucket),
+    "rabbitmq": (OwnRabbitmq, queue),
+    "kafka": (OwnKafka, topic),
+}
+
+
+@pytest.fixture(params=["redis", *MADE])
 def stream(request: pytest.FixtureRequest, services: Any) -> Iterator[tuple[str, Server, Reader]]:
     """A target, the server behind it, and what reads it back."""
     if request.param == "redis":
         yield redis_stream(request.getfixturevalue("own_redis"))
         return
     services.need(request.param)  # builds or installs it where it is missing
-    server = OwnS3() if request.param == "s3" else OwnRabbitmq()
+    made, begin = MADE[request.param]
+    server = made()
     try:
-        yield bucket(server) if isinstance(server, OwnS3) else queue(server)
+        yield begin(server)
     finally:
         server.remove()
 
@@ -109,8 +139,8 @@ def crawl_under_kills(
 
 @pytest.mark.timeout(900)
 def test_a_stream_holds_each_item_once_whoever_is_killed(skitter, stream, request):
-    # The crawl goes on while a RabbitMQ starts, which takes some seconds.
-    pages = 600 if request.node.callspec.params["stream"] == "rabbitmq" else 300
+    # The crawl goes on while its server starts again, which takes some of them seconds.
+    pages = {"rabbitmq": 600, "kafka": 800}.get(request.node.callspec.params["stream"], 300)
     missing, doubled, items = crawl_under_kills(skitter, stream, pages=pages, kills=3, server_kills=1, per_host=1)
     assert (missing, doubled, items) == (0, 0, pages * PER_PAGE)
 

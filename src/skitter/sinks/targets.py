@@ -42,6 +42,8 @@ SCHEMES = {
     "unix": "skitter.sinks.streams:redis_sink",
     "amqp": "skitter.sinks.streams:amqp_sink",
     "amqps": "skitter.sinks.streams:amqp_sink",
+    "kafka": "skitter.sinks.streams:kafka_sink",
+    "kafka+ssl": "skitter.sinks.streams:kafka_sink",
     "python": "skitter.sinks.user:python_sink",
 }
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay

@@ -1,6 +1,7 @@
 """Streams as sinks: each item is a message that other systems read.
 
-``messages`` is what all of them send. ``redis_stream`` adds each item once; ``amqp`` sends it at least once.
+``messages`` is what all of them send. ``redis_stream`` and ``kafka`` add each item once; ``amqp`` sends it at
+least once.
 """
 
 from __future__ import annotations
@@ -24,3 +25,11 @@ def amqp_sink(target: Target) -> Sink:
     except ModuleNotFoundError as error:
         raise ExtraMissingError("results as AMQP messages", "amqp") from error
     return AmqpSink(target)
+
+
+def kafka_sink(target: Target) -> Sink:
+    try:
+        from skitter.sinks.streams.kafka import KafkaSink
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError("results in Kafka", "kafka") from error
+    return KafkaSink(target)
