@@ -103,7 +103,7 @@ class SitemapError(SkitterError):
 
 class FetchError(SkitterError):
     """``kind`` is the class of the failure (docs/reference/errors.md): dns, connect, proxy, tls, timeout, truncated,
-    protocol, memory, too_large, bomb, redirect or guard."""
+    protocol, memory, too_large, redirect or guard."""
 
     def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -39,7 +39,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """Of the decoded body."""
     max_ratio: Positive | None = 200.0
     """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
-    megabyte, is given up as a bomb."""
+    megabyte, is given up as too large."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
     """Hops of one chain."""
     allow_private: bool = False

@@ -13,6 +13,7 @@ CANARIES = {
     "argument": "canary-in-an-argument",
     "linked": "canary-in-a-link",
     "frontier": "canary-of-the-store",
+    "proxy": "canary-of-the-proxy",
 }
 
 SPIDER = """
@@ -117,7 +118,15 @@ def _drive(skitter: Any, site: Any, frontier: list[str]) -> None:
     run("add", "http://user:" + CANARIES["password"] + "@[", *job, "-v")
     # The command that is told to go on with holds arguments.
     run(*crawl, "--fresh", "--max-pages", "1")
+    # The site as its own proxy: it knows no page by a whole URL, so all of them fail.
+    proxy = site.base.replace("://", f"://user:{CANARIES['proxy']}@")
+    through = ["--fresh", "--set", f"proxy={proxy}", "-vv", "--log", "log.jsonl"]
+    run(*crawl, *quick, *through)
+    run(*crawl, *through[:2], f"proxy=ftp://user:{CANARIES['proxy']}@h/", "-v")
+    run("failed", *job, "-v")
     run(*crawl, "--set", f"user_agent=http://x:{CANARIES['password']}@y", "--set", "nosuch=1", "-v")
+    basic = base64.b64encode(f"user:{CANARIES['proxy']}".encode()).decode()
+    assert any(seen.headers.get("proxy-authorization") == f"Basic {basic}" for seen in site.seen)
     sent = {seen.headers.get("authorization") for seen in site.seen}
     assert f"Bearer {CANARIES['header']}" in sent, "it never went out: nothing was tested"
     assert any(CANARIES["cookie"] in seen.headers.get("cookie", "") for seen in site.seen)

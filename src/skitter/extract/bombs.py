@@ -97,8 +97,13 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
         if not name or name in outline.FLAT or name in outline.SHAPES:
             continue
         last = stack[-1] if stack else b""
-        closes_twin = (name in outline.TWINS_IN and name != last) if end_tag else name in outline.OPTIONS
-        if closes_twin and last in outline.TWINS:
+        if end_tag:
+            implied = (last in outline.TWINS and name in outline.TWINS_IN and name != last) or (
+                last in outline.KIN and name in outline.LISTS
+            )
+        else:
+            implied = (last == b"option" and name in outline.OPTIONS) or last in outline.KIN.get(name, ())
+        if implied:
             stack.pop()
             last = stack[-1] if stack else b""
         if name in outline.MERGED:

@@ -26,10 +26,19 @@ MERGED = frozenset((b"html", b"body"))
 SHAPES = frozenset(b"path rect circle line polygon polyline ellipse use stop".split())
 """In a drawing they close themselves."""
 _VOID = frozenset(b"area base br col embed hr img input link meta param source track wbr".split())
-_SIBLINGS = frozenset(b"head p li dt dd tr td th tbody thead tfoot colgroup".split())
+_SIBLINGS = frozenset(b"head p tr td th tbody thead tfoot colgroup".split())
 """Closed by the next of their kind, with all formatting inside."""
 FLAT = _VOID | _SIBLINGS
 """These do not nest by themselves."""
+KIN = {b"li": (b"li",), b"dt": (b"dt", b"dd"), b"dd": (b"dt", b"dd")}
+"""Members of a list close the one before them, unless something special was opened in it, as another list's member."""
+LISTS = frozenset((b"ul", b"ol", b"dl", b"menu", b"dir"))
+_SPECIAL = frozenset(
+    b"article aside blockquote button center details dir dl dt dd fieldset figcaption figure footer form "
+    b"h1 h2 h3 h4 h5 h6 header hgroup li listing main menu nav noscript ol pre search section select summary ul "
+    b"desc foreignobject frameset mi mo mn ms mtext annotation-xml".split()
+)
+_NEAR = 50
 OPTIONS = frozenset((b"option", b"optgroup"))
 TWINS = OPTIONS | {b"rp", b"rt"}
 """Closed by the next of their kind only if nothing was opened in them."""
@@ -137,9 +146,20 @@ class _Outline:
             return
         if name in TWINS:
             self._end_twin(name)
+        elif name in KIN:
+            self._end_member(KIN[name])
         if name in SHAPES and self._drawings and attributes.endswith(b"/"):
             return
         self._open(name)
+
+    def _end_member(self, kin: tuple[bytes, ...]) -> None:
+        # Not further: this, too, must not cost the square of a page.
+        for last, _ in reversed(self._rooms[-1].stack[-_NEAR:]):
+            if last in kin:
+                self._close(last)
+                return
+            if last in _SPECIAL:
+                return
 
     def _end_twin(self, name: bytes) -> None:
         """What the start of ``name`` closes: nothing, if anything was opened since."""
@@ -186,7 +206,8 @@ class _Outline:
                 popped, deep = room.stack.pop()
                 room.names[popped] -= 1
                 self._depth -= deep
-                self._run = 0
+                # The formatting around it is the innermost again.
+                self._run = deep - 1
                 self._drawings -= popped in (b"svg", b"math")
                 if popped == name:
                     break
@@ -194,7 +215,7 @@ class _Outline:
     def _leave(self, room: _Room) -> None:
         self._rooms.pop()
         self._depth -= room.deep + sum(deep for _, deep in room.stack)
-        self._run = 0
+        self._run = room.deep - 1
         self._drawings -= sum(popped in (b"svg", b"math") for popped, _ in room.stack)
         self._active -= sum(map(len, room.active.values()))
 

@@ -42,7 +42,7 @@ class Fetcher(Protocol):
         """The server's answer, whatever its status.
 
         Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, truncated,
-        protocol, memory, too_large, bomb or guard. Cancelling the caller ends the transfer at once.
+        protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
         kept, before the request was sent: the server has noticed nothing.

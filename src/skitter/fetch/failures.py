@@ -46,7 +46,7 @@ def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
     if code == pycurl.E_RECV_ERROR and message.startswith(("Too large response headers", "Too many response headers")):
         return "too_large"
     if code == _BAD_CONTENT_ENCODING and "limit of" in message:
-        return "bomb"  # more encodings on top of each other than libcurl undoes
+        return "too_large"  # more encodings on top of each other than libcurl undoes
     return _KINDS.get(code, "protocol")
 
 

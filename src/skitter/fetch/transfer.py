@@ -231,7 +231,9 @@ class Transfer:
         """Why the body is not read further."""
         settings, url = self._settings, self._request.url
         if self._body.is_bomb(settings.max_ratio):
-            return FetchError("bomb", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}")
+            return FetchError(
+                "too_large", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}"
+            )
         if self._body.flaw == "memory":
             return FetchError("memory", f"too many large bodies at once: {url}")
         return FetchError("too_large", f"a body of more than {settings.max_body_bytes} bytes: {url}")

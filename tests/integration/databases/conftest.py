@@ -90,9 +90,11 @@ def own_mongodb(services: Any) -> Iterator[Callable[[], OwnFerretdb]]:
 def run() -> Iterator[Callable[..., Run]]:
     """Makes runs, and lets their connections go at the end."""
     made: list[Run] = []
+    # A target is locked for its job on a machine, and all these tests give the same names to servers of their own.
+    job = f"books-{uuid4().hex}"
 
     def make(target: str, **options: Any) -> Run:
-        made.append(Run(target, **options))
+        made.append(Run(target, **{"job": job, **options}))
         return made[-1]
 
     yield make

@@ -227,7 +227,7 @@ async def test_a_bomb_goes_off_small(encoding: str, chunked: bool, serve: Any, c
         site = await serve(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(bomb), bomb))
     else:
         site = await serve(head + b"Content-Length: %d\r\n\r\n" % len(bomb) + bomb)
-    assert await client.kind(site.url()) == ("bomb" if understood(encoding) else "protocol")
+    assert await client.kind(site.url()) == ("too_large" if understood(encoding) else "protocol")
 
 
 async def test_a_bomb_that_comes_slowly_is_known_by_its_ratio(serve: Any, client: Any) -> None:
@@ -242,9 +242,9 @@ async def test_a_bomb_that_comes_slowly_is_known_by_its_ratio(serve: Any, client
         return True
 
     site = await serve(slowly)
-    assert await client.kind(site.url()) == "bomb"
+    assert await client.kind(site.url()) == "too_large"
     site.behaviour = serve.says(serve.answer(bomb, "Content-Encoding: gzip"))
-    assert await client.kind(site.url()) == "bomb"
+    assert await client.kind(site.url()) == "too_large"
     lenient = serve.answer(packed("gzip", MEGABYTE), "Content-Encoding: gzip")
     site.behaviour = serve.says(lenient)
     assert len((await client.get(site.url())).body) == MEGABYTE
@@ -272,7 +272,7 @@ async def test_encodings_on_top_of_each_other_are_counted(count: int, serve: Any
         if count <= 5:
             assert (await client.get(site.url())).body == b"fine"
         else:
-            assert await client.kind(site.url()) == "bomb"
+            assert await client.kind(site.url()) == "too_large"
 
 
 # -- memory
@@ -341,7 +341,7 @@ def test_bombs_on_all_slots_stay_within_the_cap_and_64_megabytes(filling: Any) -
     server = filling(answer)
     endings, grown = fetched(server.port, [f"/{number}" for number in range(20 * len(encodings))], at_once=64)
     # Those that find no room are tried again later.
-    expected = [{"bomb", "memory"} if understood(encoding) else {"protocol"} for encoding in encodings] * 20
+    expected = [{"too_large", "memory"} if understood(encoding) else {"protocol"} for encoding in encodings] * 20
     assert all(ending in kinds for ending, kinds in zip(endings, expected, strict=True))
     assert grown <= CAP + 64 * MEGABYTE
 

@@ -38,6 +38,9 @@ BOMBS = {
     "foreign": b"<svg><foreignObject>" * 100_000,
     "templates": b"<template>" * 200_000,
     "options with something in them": b"<optgroup><i a='>'>" * 50_000,
+    "the same, closed behind a wall": b"<b><object></b></object>" * 50_000,
+    "members of two lists": b"<dt><li>" * 100_000,
+    "groups of nothing": b"<optgroup><!--</optgroup>-->" * 50_000,
     "annotations without their base": b"<rt><i x=1>" * 100_000,
 }
 
@@ -64,6 +67,7 @@ HONEST = {
     "balanced": b"<div><p><b>x</b></p></div>" * 20_000,
     "a large attribute": b"<div data-state='" + b'{"a": [1, 2, 3], "b": "c d"} ' * 20_000 + b"'>x</div>",
     "a large script": b"<script>" + b"var a = 1; if (a) { b = c; } " * 20_000 + b"</script>",
+    "a list of terms": b"<dl>" + b"<dt>a<dd>b <i>c</i>\n" * 20_000 + b"</dl>",
     "options": b"<select>" + b"<option value=1>one\n" * 20_000 + b"</select>",
     "groups of options": (b"<select>" + b"<optgroup><option>a<option>b" * 20 + b"</select>") * 500,
     "text": b"nothing but words " * 20_000,

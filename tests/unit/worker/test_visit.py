@@ -310,13 +310,6 @@ async def test_a_proxy_that_fails_costs_no_attempt_and_blames_no_host(answers: A
     assert (outcome.ending, outcome.error_class, outcome.news) == (Ending.RETRY, "proxy", HostNews(blocked=True))
 
 
-@pytest.mark.parametrize("kind", ["bomb", "too_large"])
-async def test_what_a_server_will_do_again_is_not_tried_again(answers: Any, kind: str) -> None:
-    answers.answers["/page"] = FetchError(kind, "far too much")
-    outcome = await Desk(answers, Spider()).visit()
-    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, kind)
-
-
 @pytest.mark.parametrize("kind", ["timeout", "protocol", "truncated", "memory"])
 async def test_a_fetch_that_broke_off_is_tried_again_and_then_dead(answers: Any, kind: str) -> None:
     answers.answers["/page"] = FetchError(kind, "cut off")

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import shutil
-import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from skitter.errors import JobError
 from skitter.frontier import books
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
-from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.model.host import Host, Phase
-from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State, Trace
-from skitter.model.lease import Grant, Lease, Work
+from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
+from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import budgets
-from skitter.settings import Settings
-from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, ready_hosts, rest_of
+from skitter.testing.agreement.grants import ready_hosts
+from skitter.testing.agreement.invariants import Agreeing
+from skitter.testing.agreement.pair import Key
 from skitter.testing.agreement.steps import (
     ADDRESSES,
     FOUND,
@@ -46,11 +40,6 @@ from skitter.testing.agreement.steps import (
     job_settings,
     names,
 )
-from skitter.testing.clock import FakeClock
-
-NO_LIMIT = Rooms()
-T = TypeVar("T")
-Key = tuple[Work, int]
 
 
 def is_trouble(fields: dict[str, Any]) -> bool:
@@ -59,66 +48,8 @@ def is_trouble(fields: dict[str, Any]) -> bool:
     return news is not None and (news.unreachable or news.blocked)
 
 
-class FrontiersAgree(RuleBasedStateMachine):
+class FrontiersAgree(Agreeing):
     """Subclass it for a backend with a ``make_other``, and run its ``TestCase``."""
-
-    same_choice = True
-    """The other backend breaks ties among equally ready hosts as the oracle does."""
-    same_limit = True
-    """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
-    same_pace = True
-    """The other backend takes its samples for the rate of now at the same commits as the oracle."""
-    same_pieces = True
-    """One call buries as much of the hosts that were given up as one of the oracle's. Where it may be more, both are
-    asked until nothing is left to bury before they are compared."""
-    order_across_hosts = True
-    """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
-    which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
-
-    def make_other(self, folder: Path) -> Frontier:
-        """An empty frontier for the job ``job`` on ``self.clock``; the folder is its own."""
-        raise NotImplementedError
-
-    def comparable_trace(self, trace: Trace) -> Trace:
-        """For a backend that keeps less of a request than the oracle does."""
-        return trace
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.folder = Path(tempfile.mkdtemp(prefix="skitter-"))
-        self.clock = FakeClock()
-        self.store = MemoryStore(self.clock.of_store())
-        self.oracle: Frontier = memory_frontier("job", self.store)
-        self.patch = pytest.MonkeyPatch()
-        self.other = self.make_other(self.folder)
-        self.held: dict[Key, tuple[Lease, Lease]] = {}
-        self.deadline: dict[Key, float] = {}
-        self.stale: list[tuple[Lease, Lease]] = []
-        self.known: set[int] = set()
-        self.last_epoch = 0
-        self.has_other_budget = False
-        self.run = 1
-        self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
-
-    def teardown(self) -> None:
-        self.patch.undo()
-        self.loop.run_until_complete(self.other.close())
-        self.loop.close()
-        shutil.rmtree(self.folder)
-
-    # ---- asking both
-
-    def each(self, call: Callable[[Frontier, int], Awaitable[T]]) -> tuple[T, T]:
-        async def run() -> tuple[T, T]:
-            return await call(self.oracle, 0), await call(self.other, 1)
-
-        return self.loop.run_until_complete(run())
-
-    def agreed(self, call: Callable[[Frontier, int], Awaitable[T]]) -> T:
-        oracle, other = self.each(call)
-        assert oracle == other
-        return oracle
 
     # ---- the job
 
@@ -193,15 +124,6 @@ class FrontiersAgree(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.01, 0.3, 0.55, 1.0, 3.0, LEASE_SECONDS + 1, 40.0]))
     def time_passes(self, seconds: float) -> None:
         self.advance(seconds)
-
-    def advance(self, seconds: float) -> None:
-        while not self.order_across_hosts and seconds > LEASE_SECONDS / 2:
-            self.forget_lost()
-            self.clock.advance(LEASE_SECONDS / 2)
-            seconds -= LEASE_SECONDS / 2
-        if not self.order_across_hosts:
-            self.forget_lost()
-        self.clock.advance(seconds)
 
     # ---- work
 
@@ -396,61 +318,6 @@ class FrontiersAgree(RuleBasedStateMachine):
         self.agreed(lambda frontier, _: frontier.release_worker(worker))
         self.forget_lost()
 
-    def reap(self) -> None:
-        self.agreed(lambda frontier, _: frontier.reap())
-        self.forget_lost()
-        self.dig()
-
-    def dig(self) -> None:
-        while not self.same_pieces and any(host.given_up is not None for host in self.hosts()):
-            self.agreed(lambda frontier, _: frontier.reap())
-            self.forget_lost()
-
-    def room_of(self, host: Host) -> int:
-        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
-        those that are in flight has ended."""
-        if host.phase is Phase.FULL:
-            return 0
-        of_job = self.budgets
-        budget = None if of_job is None else of_job.of(host)
-        # Where the delay goes by the latency, one page comes first, to know it.
-        alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
-        room: int = 1 if alone else self.settings["per_host"]
-        return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
-
-    @property
-    def budgets(self) -> budgets.Budgets | None:
-        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
-
-    def rooms(self) -> Rooms:
-        """As the oracle has them."""
-        per_ip = self.settings["per_ip"]
-        if per_ip is None:
-            return NO_LIMIT
-        with self.store.transaction(write=False) as tables:
-            loads = tables.loads(ADDRESSES)
-        left = {address: per_ip - loads.get(address, 0) for address in ADDRESSES}
-        return Rooms({host.key: host.address for host in self.hosts()}, left)
-
-    def hosts(self) -> list[Host]:
-        """As the oracle has them."""
-        with self.store.transaction(write=False) as tables:
-            return list(tables.hosts(sorted(set(HOST_OF.values()))).values())
-
-    def forget_lost(self) -> None:
-        """Ask which leases are still there; a renewal of none would not tell."""
-        pairs = list(self.held.items())
-        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for _, pair in pairs]))
-        for (key, _), is_kept in zip(pairs, kept, strict=True):
-            if is_kept:
-                self.deadline[key] = self.clock() + LEASE_SECONDS
-            else:
-                self.ends(key)
-
-    def ends(self, key: Key) -> None:
-        if key in self.held:
-            self.stale.append(self.held.pop(key))
-
     @rule(error_class=st.sampled_from(["", "dns", "http_4xx", "lost"]), only=st.none() | names)
     def revives(self, error_class: str, only: str | None) -> None:
         ids = [] if only is None else [IDS[only]]
@@ -477,124 +344,3 @@ class FrontiersAgree(RuleBasedStateMachine):
             assert self.agreed(lambda frontier, _: frontier.items_done("out", owner, progress))
         if left != "open":
             self.agreed(lambda frontier, _: frontier.close_sink("out", owner, forget=left == "forgotten"))
-
-    # ---- what a grant must be
-
-    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
-        oracle, other = grants
-        rest, others = rest_of(oracle), rest_of(other)
-        if not self.same_pieces:
-            # A shard lists those who have asked it.
-            assert 0 <= others.workers <= rest.workers
-            others = msgspec.structs.replace(others, workers=rest.workers)
-        if not self.same_pieces and not oracle.ask_again_seconds:
-            # More of it may be buried by now.
-            others = msgspec.structs.replace(others, ask_again_seconds=0.0, state=rest.state)
-        if not self.same_pieces and len(oracle.leases) == limit:
-            # Who has enough has not asked everywhere, and need not know when to ask again.
-            others = msgspec.structs.replace(others, ask_again_seconds=rest.ask_again_seconds)
-        assert rest == others
-        assert by_host(oracle) == by_host(other)
-        if self.same_choice:
-            assert list(map(comparable, oracle.leases)) == list(map(comparable, other.leases))
-        for grant, served in zip(grants, self.served, strict=True):
-            assert len(grant.leases) <= limit
-            check_order(grant, ready, rooms, served if self.order_across_hosts or grant is oracle else None)
-        for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
-            key = (one.work, one.id)
-            if key in self.held:
-                assert self.deadline[key] <= self.clock(), "granted while it was held"
-                self.ends(key)
-            assert one.epoch > self.last_epoch
-            self.last_epoch = one.epoch
-            self.held[key] = (one, two)
-            self.deadline[key] = one.deadline
-        maximum = self.settings["max_pages"]
-        if maximum is not None and any(lease.work is Work.PAGE for lease in oracle.leases):
-            counts = self.agreed(lambda frontier, _: frontier.counts())
-            assert counts.done + counts.leased <= maximum
-
-    @staticmethod
-    def position_in(grant: Grant) -> Callable[[Lease], int]:
-        keys = [(lease.work, lease.id) for lease in grant.leases]
-        return lambda lease: keys.index((lease.work, lease.id))
-
-    # ---- what must hold at every moment
-
-    @invariant()
-    def the_books_agree(self) -> None:
-        if not hasattr(self, "settings"):
-            return
-        self.dig()
-        report = self.agreed(self.report_of)
-        counts = report.counts
-        assert counts.seen == len(self.known)
-        assert counts.dead == sum(report.errors.values())
-        over = counts.unfinished == 0 and not report.job.seeding
-        assert (report.job.state is State.FINISHED) == over
-
-    async def report_of(self, frontier: Frontier, _: int) -> Any:
-        report = await frontier.report(100)
-        if not self.same_pace:
-            report = msgspec.structs.replace(report, pages_per_second=0.0)
-        return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
-
-    @invariant()
-    def every_request_is_where_the_other_says(self) -> None:
-        if hasattr(self, "settings"):
-            self.dig()
-        traces = self.agreed(self.traces_of)
-        in_flight: defaultdict[str, int] = defaultdict(int)
-        for work, request_id in self.held:
-            if work is Work.PAGE and traces[request_id].state == "leased":
-                in_flight[HOST_OF[request_id]] += 1
-        for trace in traces.values():
-            if trace.host is not None:
-                assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
-
-    @invariant()
-    def addresses_are_counted_by_their_leases(self) -> None:
-        per_ip = self.settings["per_ip"] if hasattr(self, "settings") else None
-        if per_ip is None:
-            return
-        tables = self.store._tables  # noqa: SLF001  what the promise is about cannot be seen from outside
-        job = tables.load_job()
-        assert job is not None
-        counted = Counter(hold.address for hold in tables._holds.values() if hold.address)  # noqa: SLF001
-        assert counted == tables.loads(ADDRESSES)
-        assert max(counted.values(), default=0) <= per_ip
-        at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}
-        for host in self.hosts():
-            if host.run == job.run:
-                at[host.phase][host.address] += 1
-        assert at[Phase.PARKED].total() == job.parked
-        for address in at[Phase.PARKED]:
-            # Who waits for an address is called as soon as there is room, or others were who will use it.
-            assert at[Phase.READY][address] >= per_ip - counted[address]
-
-    async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
-        traces = {}
-        for request_id in sorted(self.known):
-            trace = await frontier.trace(request_id, HOST_OF[request_id])
-            assert trace is not None
-            traces[request_id] = self.comparable_trace(trace)
-        return traces
-
-    @invariant()
-    def no_host_has_more_than_its_budget(self) -> None:
-        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
-        if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
-            return
-        for host in self.hosts():
-            if host.run == self.run:
-                assert host.pages <= self.settings["max_pages_per_host"]
-
-    @invariant()
-    def the_dead_agree(self) -> None:
-        if hasattr(self, "settings"):
-            self.dig()
-            dead, others = self.each(lambda frontier, _: frontier.dead())
-            if not self.order_across_hosts:
-                dead.sort(key=lambda record: record.id)
-                others.sort(key=lambda record: record.id)
-            assert dead == others

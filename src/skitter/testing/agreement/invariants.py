@@ -1,0 +1,98 @@
+"""What must hold after every step, whatever it was."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import msgspec
+from hypothesis.stateful import invariant
+
+from skitter.frontier.contract import Frontier
+from skitter.model.host import Phase
+from skitter.model.job import State, Trace
+from skitter.model.lease import Work
+from skitter.testing.agreement.pair import Pair
+from skitter.testing.agreement.steps import ADDRESSES, HOST_OF
+
+
+class Agreeing(Pair):
+    """Both tell the same, and what they tell is possible."""
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        if not hasattr(self, "settings"):
+            return
+        self.dig()
+        report = self.agreed(self.report_of)
+        counts = report.counts
+        assert counts.seen == len(self.known)
+        assert counts.dead == sum(report.errors.values())
+        over = counts.unfinished == 0 and not report.job.seeding
+        assert (report.job.state is State.FINISHED) == over
+
+    async def report_of(self, frontier: Frontier, _: int) -> Any:
+        report = await frontier.report(100)
+        if not self.same_pace:
+            report = msgspec.structs.replace(report, pages_per_second=0.0)
+        return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
+
+    @invariant()
+    def every_request_is_where_the_other_says(self) -> None:
+        if hasattr(self, "settings"):
+            self.dig()
+        traces = self.agreed(self.traces_of)
+        in_flight: defaultdict[str, int] = defaultdict(int)
+        for work, request_id in self.held:
+            if work is Work.PAGE and traces[request_id].state == "leased":
+                in_flight[HOST_OF[request_id]] += 1
+        for trace in traces.values():
+            if trace.host is not None:
+                assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
+
+    @invariant()
+    def addresses_are_counted_by_their_leases(self) -> None:
+        per_ip = self.settings["per_ip"] if hasattr(self, "settings") else None
+        if per_ip is None:
+            return
+        tables = self.store._tables  # noqa: SLF001  what the promise is about cannot be seen from outside
+        job = tables.load_job()
+        assert job is not None
+        counted = Counter(hold.address for hold in tables._holds.values() if hold.address)  # noqa: SLF001
+        assert counted == tables.loads(ADDRESSES)
+        assert max(counted.values(), default=0) <= per_ip
+        at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}
+        for host in self.hosts():
+            if host.run == job.run:
+                at[host.phase][host.address] += 1
+        assert at[Phase.PARKED].total() == job.parked
+        for address in at[Phase.PARKED]:
+            # Who waits for an address is called as soon as there is room, or others were who will use it.
+            assert at[Phase.READY][address] >= per_ip - counted[address]
+
+    async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
+        traces = {}
+        for request_id in sorted(self.known):
+            trace = await frontier.trace(request_id, HOST_OF[request_id])
+            assert trace is not None
+            traces[request_id] = self.comparable_trace(trace)
+        return traces
+
+    @invariant()
+    def no_host_has_more_than_its_budget(self) -> None:
+        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
+        if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
+            return
+        for host in self.hosts():
+            if host.run == self.run:
+                assert host.pages <= self.settings["max_pages_per_host"]
+
+    @invariant()
+    def the_dead_agree(self) -> None:
+        if hasattr(self, "settings"):
+            self.dig()
+            dead, others = self.each(lambda frontier, _: frontier.dead())
+            if not self.order_across_hosts:
+                dead.sort(key=lambda record: record.id)
+                others.sort(key=lambda record: record.id)
+            assert dead == others

@@ -1,0 +1,205 @@
+"""Two frontiers that are asked the same, and what is known of both: who holds what, and what a grant must be."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine
+
+from skitter.frontier.contract import Frontier
+from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.model.host import Host, Phase
+from skitter.model.job import Trace
+from skitter.model.lease import Grant, Lease, Work
+from skitter.policy import budgets
+from skitter.settings import Settings
+from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
+from skitter.testing.agreement.steps import (
+    ADDRESSES,
+    HOST_OF,
+    LEASE_SECONDS,
+)
+from skitter.testing.clock import FakeClock
+
+NO_LIMIT = Rooms()
+T = TypeVar("T")
+Key = tuple[Work, int]
+
+
+class Pair(RuleBasedStateMachine):
+    """The oracle and the other one. Leases go in pairs: each has its own."""
+
+    same_choice = True
+    """The other backend breaks ties among equally ready hosts as the oracle does."""
+    same_limit = True
+    """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
+    same_pace = True
+    """The other backend takes its samples for the rate of now at the same commits as the oracle."""
+    same_pieces = True
+    """One call buries as much of the hosts that were given up as one of the oracle's. Where it may be more, both are
+    asked until nothing is left to bury before they are compared."""
+    order_across_hosts = True
+    """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
+    which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
+
+    settings: dict[str, Any]
+    """Of the job; there from its beginning on."""
+
+    def make_other(self, folder: Path) -> Frontier:
+        """An empty frontier for the job ``job`` on ``self.clock``; the folder is its own."""
+        raise NotImplementedError
+
+    def comparable_trace(self, trace: Trace) -> Trace:
+        """For a backend that keeps less of a request than the oracle does."""
+        return trace
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="skitter-"))
+        self.clock = FakeClock()
+        self.store = MemoryStore(self.clock.of_store())
+        self.oracle: Frontier = memory_frontier("job", self.store)
+        self.patch = pytest.MonkeyPatch()
+        self.other = self.make_other(self.folder)
+        self.held: dict[Key, tuple[Lease, Lease]] = {}
+        self.deadline: dict[Key, float] = {}
+        self.stale: list[tuple[Lease, Lease]] = []
+        self.known: set[int] = set()
+        self.last_epoch = 0
+        self.has_other_budget = False
+        self.run = 1
+        self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        self.loop.run_until_complete(self.other.close())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    # ---- asking both
+
+    def each(self, call: Callable[[Frontier, int], Awaitable[T]]) -> tuple[T, T]:
+        async def run() -> tuple[T, T]:
+            return await call(self.oracle, 0), await call(self.other, 1)
+
+        return self.loop.run_until_complete(run())
+
+    def agreed(self, call: Callable[[Frontier, int], Awaitable[T]]) -> T:
+        oracle, other = self.each(call)
+        assert oracle == other
+        return oracle
+
+    # ---- time, and who holds what
+
+    def advance(self, seconds: float) -> None:
+        while not self.order_across_hosts and seconds > LEASE_SECONDS / 2:
+            self.forget_lost()
+            self.clock.advance(LEASE_SECONDS / 2)
+            seconds -= LEASE_SECONDS / 2
+        if not self.order_across_hosts:
+            self.forget_lost()
+        self.clock.advance(seconds)
+
+    def reap(self) -> None:
+        self.agreed(lambda frontier, _: frontier.reap())
+        self.forget_lost()
+        self.dig()
+
+    def dig(self) -> None:
+        while not self.same_pieces and any(host.given_up is not None for host in self.hosts()):
+            self.agreed(lambda frontier, _: frontier.reap())
+            self.forget_lost()
+
+    def room_of(self, host: Host) -> int:
+        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
+        those that are in flight has ended."""
+        if host.phase is Phase.FULL:
+            return 0
+        of_job = self.budgets
+        budget = None if of_job is None else of_job.of(host)
+        # Where the delay goes by the latency, one page comes first, to know it.
+        alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
+        room: int = 1 if alone else self.settings["per_host"]
+        return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
+
+    @property
+    def budgets(self) -> budgets.Budgets | None:
+        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
+
+    def rooms(self) -> Rooms:
+        """As the oracle has them."""
+        per_ip = self.settings["per_ip"]
+        if per_ip is None:
+            return NO_LIMIT
+        with self.store.transaction(write=False) as tables:
+            loads = tables.loads(ADDRESSES)
+        left = {address: per_ip - loads.get(address, 0) for address in ADDRESSES}
+        return Rooms({host.key: host.address for host in self.hosts()}, left)
+
+    def hosts(self) -> list[Host]:
+        """As the oracle has them."""
+        with self.store.transaction(write=False) as tables:
+            return list(tables.hosts(sorted(set(HOST_OF.values()))).values())
+
+    def forget_lost(self) -> None:
+        """Ask which leases are still there; a renewal of none would not tell."""
+        pairs = list(self.held.items())
+        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for _, pair in pairs]))
+        for (key, _), is_kept in zip(pairs, kept, strict=True):
+            if is_kept:
+                self.deadline[key] = self.clock() + LEASE_SECONDS
+            else:
+                self.ends(key)
+
+    def ends(self, key: Key) -> None:
+        if key in self.held:
+            self.stale.append(self.held.pop(key))
+
+    # ---- what a grant must be
+
+    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
+        oracle, other = grants
+        rest, others = rest_of(oracle), rest_of(other)
+        if not self.same_pieces:
+            # A shard lists those who have asked it.
+            assert 0 <= others.workers <= rest.workers
+            others = msgspec.structs.replace(others, workers=rest.workers)
+        if not self.same_pieces and not oracle.ask_again_seconds:
+            # More of it may be buried by now.
+            others = msgspec.structs.replace(others, ask_again_seconds=0.0, state=rest.state)
+        if not self.same_pieces and len(oracle.leases) == limit:
+            # Who has enough has not asked everywhere, and need not know when to ask again.
+            others = msgspec.structs.replace(others, ask_again_seconds=rest.ask_again_seconds)
+        assert rest == others
+        assert by_host(oracle) == by_host(other)
+        if self.same_choice:
+            assert list(map(comparable, oracle.leases)) == list(map(comparable, other.leases))
+        for grant, served in zip(grants, self.served, strict=True):
+            assert len(grant.leases) <= limit
+            check_order(grant, ready, rooms, served if self.order_across_hosts or grant is oracle else None)
+        for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
+            key = (one.work, one.id)
+            if key in self.held:
+                assert self.deadline[key] <= self.clock(), "granted while it was held"
+                self.ends(key)
+            assert one.epoch > self.last_epoch
+            self.last_epoch = one.epoch
+            self.held[key] = (one, two)
+            self.deadline[key] = one.deadline
+        maximum = self.settings["max_pages"]
+        if maximum is not None and any(lease.work is Work.PAGE for lease in oracle.leases):
+            counts = self.agreed(lambda frontier, _: frontier.counts())
+            assert counts.done + counts.leased <= maximum
+
+    @staticmethod
+    def position_in(grant: Grant) -> Callable[[Lease], int]:
+        keys = [(lease.work, lease.id) for lease in grant.leases]
+        return lambda lease: keys.index((lease.work, lease.id))
