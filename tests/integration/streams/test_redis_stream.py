@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 import redis
 
-from own_redis import DURABLE, IN_MEMORY
+from certificates import Authority
+from own_redis import DURABLE, IN_MEMORY, free_port
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 
 
@@ -153,6 +154,26 @@ def test_a_socket_file_and_sentinels_lead_there_too(services, run):
     for url in (services.need("redis")["unix"], services.need("redis-sentinel")["url"]):
         each = run(f"{url}#books-{uuid4().hex}").open().write({"n": 1}, recorded=False).open().write({"n": 1}).finish()
         assert each.progress.closed
+
+
+def test_items_go_over_tls_and_a_stranger_is_refused(own_redis, run, tmp_path):
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    (server, its_key), (client, client_key) = authority.issue("server"), authority.issue("client")
+    port = free_port()
+    files = ("--tls-cert-file", server, "--tls-key-file", its_key, "--tls-ca-cert-file", authority.file)
+    settings = ("--tls-port", port, *files, "--tls-auth-clients", "yes", *IN_MEMORY)
+    try:
+        redis_server = own_redis(*map(str, settings))
+    except AssertionError as error:
+        if "Bad directive" in str(error):
+            pytest.skip("this redis-server was built without TLS")
+        raise
+    own = f"client_cert={client}&client_key={client_key}"
+    run(f"rediss://127.0.0.1:{port}?ca={authority.file}&{own}#books").open().write({"n": 1}).finish()
+    assert redis_server.say("XLEN", "books") == 1
+    with pytest.raises(SinkError, match="certificate of the server is refused") as error:
+        run(f"rediss://127.0.0.1:{port}?ca={stranger.file}&{own}#books").open()
+    assert not isinstance(error.value, SinkAwayError), "waiting would not help"
 
 
 # ---- trouble
