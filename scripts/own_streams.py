@@ -64,13 +64,20 @@ class OwnRabbitmq(OwnServer):
     def prepare(self) -> None:
         self._mapper_port, self._distribution_port = free_port(), free_port()
         (self.folder / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{self.port}\ndefault_user = {USER}\ndefault_pass = {PASSWORD}\n"
+            f"{self._listener()}\ndefault_user = {USER}\ndefault_pass = {PASSWORD}\n"
             f"max_message_size = {self.max_message_bytes}\nlog.console = true\nlog.file = false\n"
             "disk_free_limit.absolute = 50MB\nvm_memory_high_watermark.absolute = 400MB\n"
         )
         (self.folder / "plugins").write_text("[].")
         for name in ("rabbitmq.conf", "plugins"):
             (self.folder / name).chmod(0o644)
+
+    def _listener(self) -> str:
+        if not self._certificate:
+            return f"listeners.tcp.1 = 127.0.0.1:{self.port}"
+        certificate, key = self._certificate
+        files = f"ssl_options.certfile = {certificate}\nssl_options.keyfile = {key}"
+        return f"listeners.tcp = none\nlisteners.ssl.1 = 127.0.0.1:{self.port}\n{files}"
 
     def command(self) -> list[str]:
         settings = {
@@ -93,13 +100,15 @@ class OwnRabbitmq(OwnServer):
 
     def answers(self) -> bool:
         with self._connection() as connection:
+            if self._certificate:
+                return True  # the listener is opened when all else is up
             connection.sendall(b"AMQP\x00\x00\x09\x01")
-            # The frame of connection.start. The listener is opened when all else is up.
+            # The frame of connection.start.
             return connection.recv(1) == b"\x01"
 
     @property
     def url(self) -> str:
-        return f"amqp://{USER}:{QUOTED}@127.0.0.1:{self.port}"
+        return f"amqp{'s' if self._certificate else ''}://{USER}:{QUOTED}@127.0.0.1:{self.port}"
 
     @staticmethod
     def is_installed() -> bool:
