@@ -18,6 +18,7 @@ from skitter.model.url import absolute
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
+_NOFOLLOW_BYTES = tuple(word.encode() for word in sorted(_NOFOLLOW))
 
 
 def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
@@ -49,6 +50,13 @@ def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
         if node.tag in _LINKS and (href := node.attributes.get("href")) is not None:
             hrefs[not _is_nofollow(node)].append(href.partition("#")[0])
     return hrefs
+
+
+def may_say_nofollow(body: bytes) -> bool:
+    """Whether the page can have such a link at all: most have none, and looking for the words is half the cost of
+    searching the tree. (A word that is written with character references is not found. Nobody writes it so.)"""
+    text = body.lower()
+    return any(word in text for word in _NOFOLLOW_BYTES)
 
 
 def _is_nofollow(node: LexborNode) -> bool:

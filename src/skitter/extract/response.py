@@ -291,6 +291,8 @@ class Response:
         return list(dict.fromkeys(join.all(hrefs)))
 
     def _find_nofollow(self) -> list[str]:
+        if not self.encoding.startswith("utf-16") and not links.may_say_nofollow(self.page.body):
+            return []
         marked, others = links.nofollow_hrefs(self._tree())
         if not marked:
             return []
