@@ -35,8 +35,7 @@ def program(name: str) -> str | None:
 
 
 def ferretdb_program() -> Path:
-    """Where ``scripts/services`` keeps what it has built."""
-    return Path(tempfile.gettempdir()) / f"skitter-ferretdb-{FERRETDB_VERSION}-{os.getuid()}" / "ferretdb"
+    return built_program("ferretdb", FERRETDB_VERSION)
 
 
 FERRETDB_VERSION = "1.24.2"
@@ -249,6 +248,11 @@ class OwnFerretdb(OwnServer):
     @property
     def url(self) -> str:
         return f"mongodb://{USER}:{QUOTED}@127.0.0.1:{self.port}/items"
+
+
+def built_program(name: str, version: str) -> Path:
+    """Where ``scripts/services`` keeps what it has built."""
+    return Path(tempfile.gettempdir()) / f"skitter-{name}-{version}-{os.getuid()}" / name
 
 
 def _needed(name: str) -> str:

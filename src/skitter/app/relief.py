@@ -85,9 +85,10 @@ class Relief:
         self._serving.clear()
 
     def _is_ours(self, sink: SinkSeen) -> bool:
-        """Whether it could be served from here. Files, and databases that are files, are where they were begun."""
+        """Whether it could be served from here. Files, and databases that are files, are where they were begun; so is
+        what waits for a bucket."""
         apart = sink.target in self._given_up or sink.target in self._but_not
-        return not apart and parse_target(sink.target).scheme not in ("", "sqlite")
+        return not apart and parse_target(sink.target).scheme not in ("", "sqlite", "s3")
 
     def _is_left(self, sink: SinkSeen) -> bool:
         if sink.owner or not self._is_ours(sink):

@@ -39,7 +39,7 @@ SUFFIXES = tuple(
 )
 _ARCHIVES: dict[str, Callable[[], Packing]] = {".warc": Plain, ".warc.gz": Gzip}
 _OPTIONS = ("format", "part_bytes", "part_seconds")
-_DEFAULT_PATTERN = "{job}-{part}"
+DEFAULT_PATTERN = "{job}-{part}"
 
 
 def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
@@ -103,7 +103,7 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
     except ValueError as error:
         raise UsageError(f"not a target: {text}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE") from error
     if path.endswith("/") and given.get("format"):
-        path += f"{_DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
+        path += f"{DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
     shown = urlencode(sorted(given.items()))
     name = os.path.normpath(path) + ("/" if path.endswith("/") else "") + (shown and f"?{shown}")
     return f"{name}@{here()}" if path.lower().endswith(tuple(_ARCHIVES)) else name, given
@@ -125,8 +125,8 @@ def _archive_sink(
         PartNames(pattern, job=job, node=node),
         packing,
         node=node,
-        part_bytes=int(_number(options, "part_bytes", PART_BYTES)),
-        part_seconds=_number(options, "part_seconds", 0.0),
+        part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
+        part_seconds=number_of(options, "part_seconds", 0.0),
         overwrite=overwrite,
         job=job,
     )
@@ -150,14 +150,14 @@ def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str
         PartNames(pattern, job=job, node=here()),
         form,
         packing,
-        part_bytes=int(_number(options, "part_bytes", PART_BYTES)),
-        part_seconds=_number(options, "part_seconds", 0.0),
+        part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
+        part_seconds=number_of(options, "part_seconds", 0.0),
         overwrite=overwrite,
         job=job,
     )
 
 
-def _number(options: dict[str, str], name: str, default: float) -> float:
+def number_of(options: dict[str, str], name: str, default: float) -> float:
     try:
         value = float(options.get(name, default))
     except ValueError:

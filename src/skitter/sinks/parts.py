@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 import msgspec
 
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.disk import AppendFile, made_folder, mapped
+from skitter.sinks.disk import AppendFile, made_folder, mapped, replace
 from skitter.sinks.packing import Packing
 from skitter.sinks.records import json_lines
-from skitter.sinks.rendered import Form, decoded, render
+from skitter.sinks.rendered import Form, decoded, rendering
 from skitter.sinks.spool import Spool
 
 PART_BYTES = 128_000_000
@@ -68,8 +69,47 @@ class PartNames:
         return text
 
 
+class Shelf(Protocol):
+    """Where complete parts are. Raises SinkError; SinkAwayError: the same comes again."""
+
+    def open(self) -> None:
+        """Comes first, and may come again."""
+        ...
+
+    def names(self) -> Iterator[str]:
+        """What is there, also what is none of our parts."""
+        ...
+
+    def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
+        """The file with what ``render`` writes, or as it was: never half of it."""
+        ...
+
+    def remove(self, name: str) -> None: ...
+
+
+class FolderShelf:
+    """The folder in which the spool is too."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        self._folder, self._target = folder, target
+
+    def open(self) -> None:
+        self._folder = made_folder(self._folder, self._target)
+
+    def names(self) -> Iterator[str]:
+        with mapped(self._target):
+            yield from [path.name for path in self._folder.iterdir()]
+
+    def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
+        replace(self._folder / name, self._target, render)
+
+    def remove(self, name: str) -> None:
+        with mapped(self._target):
+            (self._folder / name).unlink()
+
+
 class PartsSink:
-    """A folder of files. Each is complete from the instant it has its name."""
+    """A folder of files, or another shelf. Each is complete from the instant it has its name."""
 
     exact = True
 
@@ -87,10 +127,15 @@ class PartsSink:
         overwrite: bool,
         job: str,
         clock: Callable[[], float] = time.time,
+        shelf: Shelf | None = None,
     ) -> None:
-        """A part is closed when its rows, as they are encoded, have that many bytes, or it is that old (0: never)."""
+        """A part is closed when its rows, as they are encoded, have that many bytes, or it is that old (0: never).
+
+        ``folder``: of the spool, and of the parts where there is no other shelf for them.
+        """
         self.target = target
         self._folder = folder
+        self._shelf = shelf or FolderShelf(folder, target)
         self._names = names
         self._form = form
         self._packing = packing
@@ -116,6 +161,7 @@ class PartsSink:
 
     def open(self, progress: SinkProgress) -> bytes:
         mark = decoded(progress.mark, _Mark, self.target) if progress.mark else None
+        self._shelf.open()
         if mark is not None and not progress.closed:
             self._resume(mark)
         else:
@@ -132,10 +178,9 @@ class PartsSink:
 
     def _begin_anew(self, mark: _Mark | None) -> None:
         anew = self._overwrite and mark is None
-        with mapped(self.target):
-            parts = {self._folder / name: number for name, number in self._parts()}
-            for path in parts if anew else ():
-                path.unlink()
+        parts = dict(self._parts())
+        for name in parts if anew else ():
+            self._shelf.remove(name)
         there = 0 if anew else max(parts.values(), default=0)
         for number in self._spools():
             # What a forgotten run has left; another job's unfinished run is not forgotten.
@@ -204,7 +249,7 @@ class PartsSink:
             self._lock = None
 
     def _render(self) -> None:
-        render(self._folder / self._file, self.target, self._form, self._packing, self._opened())
+        self._shelf.put(self._file, rendering(self._form, self._packing, self._opened()))
 
     def _opened(self) -> Spool:
         assert self._spool is not None, "open() comes first"
@@ -218,9 +263,9 @@ class PartsSink:
     # ---- the folder
 
     def _parts(self) -> Iterator[tuple[str, int]]:
-        for path in self._folder.iterdir():
-            if (number := self._names.number(path.name)) is not None:
-                yield path.name, number
+        for name in self._shelf.names():
+            if (number := self._names.number(name)) is not None:
+                yield name, number
 
     def _spool_path(self, number: int) -> Path:
         return self._folder / f".{self._names.stem}.spool-{number:0{_DIGITS}}.jsonl"

@@ -96,8 +96,7 @@ class RenderedSink:
         return self._mark(spool)
 
     def finish(self) -> None:
-        spool = self._taken()
-        render(self._path, self.target, self._form, self._packing, spool)
+        replace(self._path, self.target, rendering(self._form, self._packing, self._taken()))
 
     def close(self, *, complete: bool = False) -> None:
         # If the spool stays because the process dies before, it is rebuilt from the target the next time,
@@ -115,14 +114,14 @@ class RenderedSink:
         return msgspec.json.encode(_Mark(spool.length, spool.token))
 
 
-def render(path: Path, target: str, form: Form, packing: Packing, spool: Spool) -> None:
-    """The file with what the spool holds, or as it was: never half of it."""
+def rendering(form: Form, packing: Packing, spool: Spool) -> Callable[[BinaryIO], None]:
+    """What writes the whole target, with what the spool holds, into a file."""
 
     def into(out: BinaryIO) -> None:
         with packing.packed(out) as file:
             form.render(spool.lines, file)
 
-    replace(path, target, into)
+    return into
 
 
 def decoded(mark: bytes, kind: type[M], target: str) -> M:

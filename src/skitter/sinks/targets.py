@@ -37,9 +37,13 @@ SCHEMES = {
     "s3": "skitter.sinks.s3:s3_sink",
     "redis": "skitter.sinks.streams:redis_sink",
     "rediss": "skitter.sinks.streams:redis_sink",
-    "kafka": "skitter.sinks.streams:kafka_sink",
+    "redis+sentinel": "skitter.sinks.streams:redis_sink",
+    "rediss+sentinel": "skitter.sinks.streams:redis_sink",
+    "unix": "skitter.sinks.streams:redis_sink",
     "amqp": "skitter.sinks.streams:amqp_sink",
     "amqps": "skitter.sinks.streams:amqp_sink",
+    "kafka": "skitter.sinks.streams:kafka_sink",
+    "kafka+ssl": "skitter.sinks.streams:kafka_sink",
     "python": "skitter.sinks.user:python_sink",
 }
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay

@@ -59,9 +59,9 @@ def _cut(name: str, longest_bytes: int) -> str:
     return name.encode()[:longest_bytes].decode(errors="ignore")
 
 
-def short_key(key: str) -> str:
+def short_key(key: str, longest_bytes: int = KEY_BYTES) -> str:
     """A key that every index takes. A long one keeps its beginning, for people, and its hash, for exactness."""
     stored = key.encode()
-    if len(stored) <= KEY_BYTES:
+    if len(stored) <= longest_bytes:
         return key
-    return f"{_cut(key, KEY_BYTES - 100)}…{hashlib.blake2b(stored, digest_size=32).hexdigest()}"
+    return f"{_cut(key, longest_bytes - 100)}…{hashlib.blake2b(stored, digest_size=32).hexdigest()}"

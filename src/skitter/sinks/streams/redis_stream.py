@@ -1,0 +1,195 @@
+"""``redis://HOST:PORT/DB#STREAM``: each item is one entry of a Redis stream, added once.
+
+Each batch of a run has a number, which the mark knows. One script adds the batch, and notes its number and its items
+beside the stream. So a batch that was added and not recorded is known when it comes again, also where readers have
+deleted its entries, other producers have added theirs, or ``MAXLEN`` has cut it off. The note is a key of its own,
+``STREAM:skitter:RUN``, and goes when the run is complete.
+
+Ids are explicit, ``MILLISECONDS-POSITION``: above every id that was there, and with the item's position in its job.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import resources
+from typing import Any
+
+import msgspec
+from redis import exceptions
+
+from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.model.job import Item, SinkProgress
+from skitter.sinks.databases.lock import MachineLock
+from skitter.sinks.databases.statements import told, unbelieved
+from skitter.sinks.rendered import decoded
+from skitter.sinks.streams.messages import in_pieces, known_options, messages_of
+from skitter.sinks.streams.redis_client import OPTIONS, client_of
+from skitter.sinks.targets import Target
+
+_PIECE_BYTES = 4 << 20
+"""A script holds up everybody else at its server, for some milliseconds here."""
+_AWAY = {
+    # The first word of an error reply that waiting, or somebody at the server, may mend.
+    "OOM": "it is out of memory",
+    "MISCONF": "it cannot save to its disk",
+    "LOADING": "it is still loading its data",
+    "READONLY": "it is a read-only replica",
+    "MASTERDOWN": "it is a replica that has lost its master",
+    "NOREPLICAS": "it has too few replicas",
+    "BUSY": "it is busy with a script",
+    "ERR max number": "it has too many clients",
+}
+_HINTS = {
+    "NOAUTH": "give a password: redis://USER:PASSWORD@HOST, or ?password_file=FILE",
+    "WRONGPASS": "check user and password",
+    "NOPERM": "it needs TYPE, EVALSHA, SCRIPT, TIME, EXISTS, XADD, XINFO, XTRIM, HSET, HGET, HEXISTS and DEL, on the"
+    " stream and on STREAM:skitter:*",
+    "WRONGTYPE": "it is another kind of key: give another name behind #",
+    "MOVED": "it is a node of a Redis Cluster, which this sink does not know",
+}
+
+
+class _Mark(msgspec.Struct, frozen=True, array_like=True):
+    run: str
+    batch: int
+    """The number of the last batch that is recorded."""
+
+
+class RedisSink:
+    """A stream. ``?maxlen=N`` keeps about the last N entries."""
+
+    exact = True
+
+    def __init__(self, target: Target) -> None:
+        if not target.fragment:
+            raise UsageError(f"no stream is named: {target.name}", hint="redis://HOST:PORT/DB#STREAM")
+        self.target = target.name
+        self._target = target
+        self._stream = target.fragment
+        self._maxlen = _maxlen(known_options(target, "maxlen", *OPTIONS).get("maxlen"), target)
+        self._lock = MachineLock(target.job, self.target)
+        self._client = client_of(target)
+        source = resources.files(__package__).joinpath("append.lua").read_text(encoding="utf-8")
+        self._append = self._client.register_script(source)
+        self._run = ""
+        self._batch = 0
+
+    def take(self) -> None:
+        self._lock.take()
+
+    def open(self, progress: SinkProgress) -> bytes:
+        with self._mapped():
+            kind: Any = self._client.type(self._stream)
+            if kind not in (b"none", b"stream"):
+                raise SinkError(f"not a stream, but a {kind.decode()}: {self.target}", hint=_HINTS["WRONGTYPE"])
+            if progress.mark and not progress.closed:
+                self._resume(decoded(progress.mark, _Mark, self.target))
+            else:
+                self._run, self._batch = secrets.token_hex(8), 0
+                self._client.hset(self._state, "batch", "0")
+                if self._target.overwrite and not progress.mark:
+                    # Consumer groups stay, and ids go on growing.
+                    self._client.xtrim(self._stream, maxlen=0, approximate=False)
+        return self._mark()
+
+    def _resume(self, mark: _Mark) -> None:
+        self._run = mark.run
+        noted: Any = self._client.hget(self._state, "batch")
+        if noted is None or int(noted) < mark.batch:
+            raise self._lost()
+        # Usually it is the recorded one, or the next: the writer died in between. A frontier that was set back may be
+        # further behind, and then the last batch is all that is known.
+        self._batch = max(mark.batch, int(noted) - 1)
+
+    def write(self, items: Sequence[Item]) -> bytes:
+        messages = messages_of(items, self._target.key_fields, self.target)
+        number = self._batch + 1
+        with self._mapped():
+            for piece in in_pieces(messages, _PIECE_BYTES):
+                words = [word for each in piece for word in (each.position, each.item, each.key, each.body)]
+                answer: Any = self._append(keys=[self._stream, self._state], args=[number, self._maxlen, *words])
+                if int(answer) < 0:
+                    raise self._lost()
+        self._batch = number
+        return self._mark()
+
+    def finish(self) -> None:
+        """Nothing to do: every entry has been in its place since it was added."""
+
+    def close(self, *, complete: bool = False) -> None:
+        if complete:
+            # A note that stays is in nobody's way.
+            with suppress(exceptions.RedisError, OSError):
+                self._client.delete(self._state)
+        self._client.close()
+        self._lock.let_go()
+
+    @property
+    def _state(self) -> str:
+        return f"{self._stream}:skitter:{self._run}"
+
+    def _mark(self) -> bytes:
+        return msgspec.json.encode(_Mark(self._run, self._batch))
+
+    # ---- errors
+
+    def _lost(self) -> SinkError:
+        return SinkError(
+            f"the Redis has lost what it had of this run: {self.target}",
+            hint="did it start without its data, or did somebody delete the keys? see appendonly and appendfsync there;"
+            " go on without what is lost: skitter drain --rest; or start from nothing with --fresh",
+        )
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
+        except (exceptions.AuthenticationError, exceptions.ResponseError, exceptions.BusyLoadingError) as error:
+            raise self._answer(error) from error
+        except (exceptions.RedisError, OSError) as error:
+            raise unbelieved(self._target, error, "ca") or SinkAwayError(
+                f"Redis cannot be reached: {self.target}: {told(self._target, error)}",
+                hint="is it running? check host, port and network; nothing is lost",
+            ) from error
+
+    def _answer(self, error: Exception) -> SinkError:
+        text = told(self._target, error)
+        word = _word_of(error, text)
+        if word in _AWAY:
+            return SinkAwayError(
+                f"Redis takes nothing for now: {self.target}: {_AWAY[word]}", hint="nothing is lost; it is tried again"
+            )
+        return SinkError(f"Redis says: {text}: {self.target}", hint=_HINTS.get(word, "run with -v for the details"))
+
+
+def _word_of(error: Exception, text: str) -> str:
+    """The first word of the reply. The driver has taken it off some and made a class of it."""
+    kinds: list[tuple[type[Exception], str]] = [
+        (exceptions.BusyLoadingError, "LOADING"),
+        (exceptions.ReadOnlyError, "READONLY"),
+        (exceptions.OutOfMemoryError, "OOM"),
+        (exceptions.NoPermissionError, "NOPERM"),
+        (exceptions.MasterDownError, "MASTERDOWN"),
+        (exceptions.MovedError, "MOVED"),
+        (exceptions.AuthenticationWrongNumberOfArgsError, "WRONGPASS"),
+    ]
+    for kind, word in kinds:
+        if isinstance(error, kind):
+            return word
+    for word in (*_AWAY, *_HINTS):
+        # A script's error quotes the reply that a command inside it got.
+        if text.startswith((word, f"-{word}")) or f" -{word} " in text or f": {word} " in text:
+            return word
+    if isinstance(error, exceptions.AuthenticationError):
+        return "NOAUTH" if "required" in text.lower() else "WRONGPASS"
+    return ""
+
+
+def _maxlen(text: str | None, target: Target) -> int:
+    if text is None:
+        return 0
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"not a number of entries: maxlen={text}: {target.name}", hint="for example maxlen=1000000")
+    return int(text)
