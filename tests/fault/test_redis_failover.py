@@ -36,4 +36,6 @@ async def test_a_promoted_replica_goes_on_where_the_master_was(
     await client.end_all(leases)
     assert (await client.state()) == "finished"
     await frontier.close()
-    assert sum("waiting until it is back" in record.message for record in caplog.records) == 1
+    told = [record.message for record in caplog.records if "waiting until it is back" in record.message]
+    # A connection that is closed, and then nobody who answers there: two reasons, each named once.
+    assert 1 <= len(told) == len(set(told)) <= 2
