@@ -296,6 +296,30 @@ async def test_permits_reach_a_worker_whichever_shard_it_visits(place: Place) ->
     assert grant.permitted == [f"http://{far}.example"]
 
 
+async def test_what_was_typed_is_trusted_before_anybody_can_find_a_link_to_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = place.client(), place.client()
+    _, near, far = hosts_apart()
+    await first.seeded(f"{near}/1")
+    await first.end(await first.one("w1"))
+    add_links = Shard.add_links
+    overtaken: list[Lease] = []
+
+    async def overtake(shard: Shard, *arguments: Any) -> Any:
+        if not overtaken:
+            monkeypatch.setattr(Shard, "add_links", add_links)
+            # The host is in the scope by now: a worker that has read a page with a link to it is faster than the seed.
+            assert [f"http://{far}.example"] == (await second.grant("w2", 1)).permitted[-1:]
+            await second.add(f"{far}/1")
+            overtaken.append(await second.one("w2"))
+        return await add_links(shard, *arguments)
+
+    monkeypatch.setattr(Shard, "add_links", overtake)
+    await first.add(f"{far}/1", seed=True)
+    assert [lease.trusted for lease in overtaken] == [True]
+
+
 # ---- reading
 
 

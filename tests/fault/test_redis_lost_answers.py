@@ -377,7 +377,12 @@ def crawl_through(
             crawl = skitter.run(*command)
         assert crawl.returncode == 0, crawl.stderr
         expected = web.expected(obey_robots=False)
-    assert Counter(canonical(record["url"]) for record in skitter.lines(out)) == Counter(expected.done)
+    direct = ("--frontier", services.need("redis")["url"] + options, "--job", job)
+    assert Counter(canonical(record["url"]) for record in skitter.lines(out)) == Counter(expected.done), (
+        crawl.stdout,
+        crawl.stderr,
+        skitter.json("status", *direct),
+    )
     assert set(Counter((hit.host, hit.path) for hit in web.log()).values()) == {1}, (
         "no lease was lost and fetched again"
     )

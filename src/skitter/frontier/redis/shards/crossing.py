@@ -161,10 +161,20 @@ class Crossing:
         return await self._split.each(send, groups)
 
     async def _permit(self, run: int, entries: Iterable[Entry]) -> int:
-        """Seeds permit their hosts at the lead first, then every shard knows how many there are. -1: another run."""
-        keys = list(dict.fromkeys(entry.host_key for entry in entries if entry.permits))
+        """Seeds permit their hosts at the lead first, then every shard knows how many there are. -1: another run.
+
+        What was typed is trusted where it belongs before that: else another worker finds a link to it, adds it as a
+        stranger's, and the network guard excludes it while the seed is still on its way.
+        """
+        seeds = [entry for entry in entries if entry.permits]
+        keys = list(dict.fromkeys(entry.host_key for entry in seeds))
         if not keys:
             return 0
+        typed: dict[Shard, dict[str, None]] = defaultdict(dict)
+        for entry in seeds:
+            if entry.trusts:
+                typed[self._split.of(entry.host_key)][entry.host_key] = None
+        await self._split.each(lambda shard: shard.step("trust", run, *typed[shard]), typed)
         permits = await self._split.lead.step("permit", run, *keys)
         if permits > 0:
             await self._split.each(lambda shard: shard.step("permitted", run, permits), self._split.others)
