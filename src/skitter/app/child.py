@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from skitter.app.archiving import open_archive
 from skitter.app.backends import open_frontier
 from skitter.app.event_loop import new_loop
 from skitter.app.plan import ChildConfig, job_settings
@@ -26,8 +25,8 @@ from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
 from skitter.observe import events
-from skitter.settings import Run, Settings
-from skitter.sinks.contract import Archive
+from skitter.settings import Fetch, Run, Settings
+from skitter.sinks.contract import ARCHIVES, Archive
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
@@ -97,6 +96,15 @@ async def leave(worker: Worker, frontier: Frontier) -> None:
     events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 
 
+async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
+    if not any(ARCHIVES in sink.target for sink in (await frontier.report(0)).sinks):
+        return None
+    # Most jobs have none, and a worker without one starts without all that sinks are made of.
+    from skitter.app.archiving import open_archive
+
+    return await open_archive(frontier, fetch)
+
+
 async def _work(config: ChildConfig, voice: Voice) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
@@ -107,7 +115,7 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
         )
         spider = make_spider(job, config.spider)
-        archive = await open_archive(frontier, settings.fetch)
+        archive = await _archive(frontier, settings.fetch)
         worker = make_worker(
             frontier,
             fetcher,

@@ -18,6 +18,9 @@ from skitter.model.job import Item, SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
 
+ARCHIVES = ".warc"
+"""In the name of every target that may be an archive of pages."""
+
 
 class Sink(Protocol):
     """One target. Synchronous, and always called from one thread; every method raises SinkError.

@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
 
 from skitter.errors import UsageError
 from skitter.sinks.contract import Sink
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "skitter.sinks"
 """The group in which other packages name their sinks: the scheme, and what makes one."""
@@ -217,6 +219,9 @@ def _scheme(text: str) -> str:
 
 def entry_point(scheme: str) -> EntryPoint | None:
     """What another package has for this scheme."""
+    # Not for everybody who only writes a file.
+    from importlib.metadata import entry_points
+
     return next(iter(entry_points(group=ENTRY_POINTS, name=scheme)), None)
 
 
