@@ -25,7 +25,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 _STOP_SECONDS = 10.0
+_WRITE_LOG = b"\n"
+"""On the stdin of a served web: write the log, and say so with a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +66,14 @@ class ServedWeb:
     trap_urls: tuple[str, ...]
     pid: int
     log_path: Path | None
+    write_log: Callable[[], None]
+    """Returns when every request that arrived before the call is in the log file."""
 
     def log(self) -> list[Hit]:
-        """Every request up to a moment ago; all of them once the ``with`` block is left."""
+        """Every request so far, in order of arrival; also after the ``with`` block is left."""
         if self.log_path is None:
             raise ValueError("this web keeps no log: give log_path to served()")
+        self.write_log()
         return read_log(self.log_path)
 
     def expected(self, seeds: Iterable[str] | None = None, **options: Any) -> Expected:
@@ -86,10 +91,19 @@ def served(spec: WebSpec, log_path: str | Path | None = None) -> Iterator[Served
     process = subprocess.Popen(  # noqa: S603 - this very interpreter, and no shell
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def write_log() -> None:
+        # A web that has ended, or was killed, has nothing more to write.
+        with contextlib.suppress(ValueError, BrokenPipeError):
+            stdin.write(_WRITE_LOG)
+            stdin.flush()
+            stdout.readline()
+
     try:
-        line = process.stdout.readline()
+        line = stdout.readline()
         if not line:
             raise SkitterError(
                 f"the synthetic web did not start: exit code {process.wait()}", hint="its own message is on stderr"
@@ -103,10 +117,11 @@ def served(spec: WebSpec, log_path: str | Path | None = None) -> Iterator[Served
             trap_urls=tuple(told["trap_urls"]),
             pid=process.pid,
             log_path=None if log_path is None else Path(log_path),
+            write_log=write_log,
         )
     finally:
-        process.stdin.close()
-        process.stdout.close()
+        stdin.close()
+        stdout.close()
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -119,17 +134,22 @@ async def _serve(spec: WebSpec, log_path: str | None, until_eof: bool) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    if until_eof:
-        # The other end closes when the parent dies, however it dies.
-        def ended() -> None:
-            if not os.read(0, 1024):
+    async with SyntheticWeb(spec, log_path=log_path, keep_log=False) as web:
+
+        def heard() -> None:
+            asked = os.read(0, 1024)
+            for _ in asked:
+                web.write_log()
+                print(flush=True)
+            if not asked:
+                # The other end closes when the parent dies, however it dies.
                 loop.remove_reader(0)
                 stopped.set()
 
-        loop.add_reader(0, ended)
-    async with SyntheticWeb(spec, log_path=log_path, keep_log=False) as web:
         told = {"urls": web.urls, "canary_url": web.canary_url, "dead_url": web.dead_url, "trap_urls": web.trap_urls}
         print(json.dumps(told), flush=True)
+        if until_eof:
+            loop.add_reader(0, heard)
         await stopped.wait()
 
 

@@ -50,12 +50,12 @@ class RequestLog:
         )
         # Soon, but not per request: someone may be reading along, and a system call a line is dear.
         if self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self._flush)
+            self._flush_timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
     def read(self) -> list[Hit]:
         if self._path is None:
             return list(self._hits)
-        self._flush()
+        self.flush()
         return read_log(self._path)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class RequestLog:
             self._file.close()
             self._file = None
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None

@@ -122,6 +122,10 @@ class SyntheticWeb:
         """Every request so far, in order of arrival."""
         return self._log.read()
 
+    def write_log(self) -> None:
+        """Have every request so far in the log file."""
+        self._log.flush()
+
     def expected(self, seeds: Iterable[str] | None = None, **options: Any) -> Expected:
         """What a crawl of this web ends with; see ``skitter.testing.web.expected``."""
         return expected(self.spec, self.urls, seeds, canary_url=self.canary_url, dead_url=self.dead_url, **options)
