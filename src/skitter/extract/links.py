@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from selectolax.lexbor import LexborNode
@@ -21,51 +21,49 @@ _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
 
 
-def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
-    """The different hrefs of ``a`` and ``area``, without fragments, in order; and that of ``base``."""
+class Hrefs(NamedTuple):
+    """The hrefs of ``a`` and ``area``, without fragments, and that of ``base``."""
+
+    all: list[str]
+    """Each once, in order."""
+    base: str | None
+    nofollow: list[str]
+    """Of links with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
+    others: list[str]
+    """Of the other links, where there are any of those."""
+
+
+def read_hrefs(root: LexborNode) -> Hrefs:
+    """One search for everything: each search of the tree costs as much as reading all its links."""
     hrefs: dict[str, None] = {}
     base: str | None = None
-    # One query for all three: each search of the tree costs as much as reading all its links.
-    for node in find(root, "[href]"):
+    nofollow = []
+    nodes = find(root, "[href]")
+    for node in nodes:
         tag = node.tag
         if tag in _LINKS:
-            try:
-                href = node.attrs["href"]
-            except KeyError:  # an svg link: xlink:href
-                continue
-            if href is not None:
+            # All of them at once: to ask a second time, for ``rel``, costs more than to read what nobody wants.
+            attributes = node.attributes
+            # An svg link has none: it has xlink:href.
+            if (href := attributes.get("href")) is not None:
                 # The fragment goes first, so that ten anchors of one page are joined once.
-                hrefs[href if "#" not in href else href[: href.index("#")]] = None
+                href = href if "#" not in href else href[: href.index("#")]
+                hrefs[href] = None
+                if "rel" in attributes and _is_nofollow(attributes["rel"]):
+                    nofollow.append(href)
         elif tag == "base" and base is None:
-            base = node.attrs.get("href")
-    return list(hrefs), base
+            base = node.attributes.get("href")
+    return Hrefs(list(hrefs), base, nofollow, _others(nodes) if nofollow else [])
 
 
-def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
-    """The hrefs of links with ``rel=nofollow``, ``ugc`` or ``sponsored``; and, where there are any, of the others."""
-    marked: list[LexborNode] = []
-    others: list[LexborNode] = []
-    for node in find(root, "[rel]"):
-        if node.tag in _LINKS:
-            (marked if _is_nofollow(node) else others).append(node)
-    if not marked:
-        return [], []
-    others += [node for node in find(root, "[href]:not([rel])") if node.tag in _LINKS]
-    return _targets(marked), _targets(others)
+def _others(nodes: Iterable[LexborNode]) -> list[str]:
+    attributes = [node.attributes for node in nodes if node.tag in _LINKS]
+    links = [(each.get("href"), each.get("rel")) for each in attributes]
+    return [href.partition("#")[0] for href, rel in links if href is not None and not _is_nofollow(rel)]
 
 
-def _targets(nodes: Iterable[LexborNode]) -> list[str]:
-    hrefs = []
-    for node in nodes:
-        # Not ``attributes``, which reads all of them.
-        attributes = node.attrs
-        if "href" in attributes and (href := attributes["href"]) is not None:
-            hrefs.append(href.partition("#")[0])
-    return hrefs
-
-
-def _is_nofollow(node: LexborNode) -> bool:
-    return not _NOFOLLOW.isdisjoint((node.attrs.get("rel") or "").lower().split())
+def _is_nofollow(rel: str | None) -> bool:
+    return rel is not None and not _NOFOLLOW.isdisjoint(rel.lower().split())
 
 
 def base_of(root: LexborNode) -> str | None:
