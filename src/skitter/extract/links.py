@@ -6,7 +6,6 @@ Joining them and judging the result is for ``model.url``; scope and dedup come a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -22,24 +21,22 @@ _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
 
 
 class Hrefs(NamedTuple):
-    """The hrefs of ``a`` and ``area``, without fragments, and that of ``base``."""
+    """What ``read_hrefs`` finds."""
 
-    all: list[str]
-    """Each once, in order."""
+    links: dict[str, bool]
+    """The hrefs of ``a`` and ``area``, without fragments, each once, in order. False: all links to it are nofollow."""
     base: str | None
-    nofollow: list[str]
-    """Of links with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
-    others: list[str]
-    """Of the other links, where there are any of those."""
+    """The href of the first ``base``."""
 
 
-def read_hrefs(root: LexborNode) -> Hrefs:
-    """One search for everything: each search of the tree costs as much as reading all its links."""
-    hrefs: dict[str, None] = {}
+def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
+    """One search for everything: each search of the tree costs as much as reading all its links.
+
+    ``codec``: the page's encoding, in which queries are escaped.
+    """
+    links: dict[str, bool] = {}
     base: str | None = None
-    nofollow = []
-    nodes = find(root, "[href]")
-    for node in nodes:
+    for node in find(root, "[href]"):
         tag = node.tag
         if tag in _LINKS:
             # All of them at once: to ask a second time, for ``rel``, costs more than to read what nobody wants.
@@ -48,21 +45,17 @@ def read_hrefs(root: LexborNode) -> Hrefs:
             if (href := attributes.get("href")) is not None:
                 # The fragment goes first, so that ten anchors of one page are joined once.
                 href = href if "#" not in href else href[: href.index("#")]
-                hrefs[href] = None
                 if "rel" in attributes and _is_nofollow(attributes["rel"]):
-                    nofollow.append(href)
+                    links.setdefault(href, False)
+                else:
+                    links[href] = True
         elif tag == "base" and base is None:
             base = node.attributes.get("href")
-    return Hrefs(list(hrefs), base, nofollow, _others(nodes) if nofollow else [])
-
-
-def _others(nodes: Iterable[LexborNode]) -> list[str]:
-    attributes = [node.attributes for node in nodes if node.tag in _LINKS]
-    links = [(each.get("href"), each.get("rel")) for each in attributes]
-    return [href.partition("#")[0] for href, rel in links if href is not None and not _is_nofollow(rel)]
+    return Hrefs(links if codec == "utf-8" else _all_in_encoding(links, codec), base)
 
 
 def _is_nofollow(rel: str | None) -> bool:
+    """``rel=nofollow``, or ``ugc`` or ``sponsored``, which say why."""
     return rel is not None and not _NOFOLLOW.isdisjoint(rel.lower().split())
 
 
@@ -110,6 +103,15 @@ def in_encoding(href: str, codec: str) -> str:
     # A character that the encoding lacks is sent as its number, escaped: %26%231234%3B.
     query = _NOT_ASCII.sub(lambda match: quote(match[0], safe="", encoding=codec, errors="xmlcharrefreplace"), query)
     return path + question + query + mark + fragment
+
+
+def _all_in_encoding(links: dict[str, bool], codec: str) -> dict[str, bool]:
+    escaped: dict[str, bool] = {}
+    for href, is_followed in links.items():
+        escaped_href = in_encoding(href, codec)
+        # What was written in two ways may be one.
+        escaped[escaped_href] = is_followed or escaped.get(escaped_href, False)
+    return escaped
 
 
 def _whole(text: str) -> str:

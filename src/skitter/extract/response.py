@@ -285,29 +285,27 @@ class Response:
 
     def _read_hrefs(self) -> Hrefs:
         if self._hrefs is None:
-            self._hrefs = links.read_hrefs(self._tree())
+            self._hrefs = links.read_hrefs(self._tree(), self.encoding)
+            if self._base_url is None:
+                self._base_url = links.base_url(self.page.url, self._hrefs.base)
         return self._hrefs
 
     def _find_links(self) -> list[str]:
-        found = self._read_hrefs()
-        if self._base_url is None:
-            self._base_url = links.base_url(self.page.url, found.base)
-        join = self._joined()
-        hrefs, codec = found.all, self.encoding
-        if codec != "utf-8":
-            hrefs = [links.in_encoding(href, codec) for href in hrefs]
-        return list(dict.fromkeys(join.all(hrefs)))
+        hrefs = self._read_hrefs().links
+        return list(dict.fromkeys(self._joined().all(hrefs)))
 
     def _find_nofollow(self) -> list[str]:
-        found = self._read_hrefs()
-        if not found.nofollow:
+        hrefs = self._read_hrefs().links
+        if all(hrefs.values()):
             return []
-        # Not with ``_joined``, which counts what is wrong with them: ``links`` has done so.
-        join, codec = Joiner(self._base(), self._joins), self.encoding
-        both = (found.nofollow, found.others)
-        barred, plain = (join.all(links.in_encoding(href, codec) for href in hrefs) for hrefs in both)
-        followed = set(plain)
-        return [url for url in dict.fromkeys(barred) if url not in followed]
+        # Not with ``_joined``, which counts what is wrong with them: that is for ``links``.
+        join = Joiner(self._base(), self._joins)
+        barred = dict.fromkeys(join.all(href for href, is_followed in hrefs.items() if not is_followed))
+        if len(self.links()) == len(hrefs):
+            # Each leads to a page of its own.
+            return list(barred)
+        followed = set(join.all(href for href, is_followed in hrefs.items() if is_followed))
+        return [url for url in barred if url not in followed]
 
     def _absolute(self, href: str) -> str | None:
         try:
