@@ -114,7 +114,7 @@ async def climb(rung: Rung) -> Row:
             load.frontier = store.open(create=False)
         leasing, committing, cycles = [], [], []
         # A page brings more than one URL when some are known.
-        pages = max(4 * BATCH, URLS_PER_ROUND * (100 - rung.duplicates) // 100)
+        pages = max(4 * BATCH, min(rung.requests, URLS_PER_ROUND) * (100 - rung.duplicates) // 100)
         for _ in range(rounds):
             leased, committed = await load.lease_and_commit(pages)
             leasing.append(leased)

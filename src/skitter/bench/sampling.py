@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Self
 
 import msgspec
@@ -41,7 +41,7 @@ class Sampler:
     def __init__(self, places: dict[str, str] | None = None) -> None:
         """``places``: besides those of the table, as a spider's module."""
         self._places = PLACES | (places or {})
-        self._parts: dict[CodeType, str | None] = {}
+        self._parts: dict[tuple[str, str], str | None] = {}
         self._weights: Counter[str] = Counter()
         self._clocks: dict[int, tuple[str, int]] = {}
         """Of other threads: the part each works for, and the last time on its clock."""
@@ -61,6 +61,7 @@ class Sampler:
         signal.setitimer(signal.ITIMER_PROF, 0)
         # Not as it was: one that is still on its way would end the process.
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        self._read_clocks()
         self._main_seconds = (time.thread_time_ns() - self._main_began) / 1e9
         self._seconds = (time.process_time_ns() - self._began) / 1e9
 
@@ -91,11 +92,11 @@ class Sampler:
     def _part_of(self, frame: FrameType | None) -> str:
         """That of the innermost function that the table knows."""
         while frame is not None:
-            code = frame.f_code
-            if code not in self._parts:
-                module = frame.f_globals.get("__name__", "")
-                self._parts[code] = part_at(module, code.co_qualname, self._places)
-            if (part := self._parts[code]) is not None:
+            # Not by the code itself: two functions that are written alike have equal code.
+            where = frame.f_globals.get("__name__", ""), frame.f_code.co_qualname
+            if where not in self._parts:
+                self._parts[where] = part_at(*where, self._places)
+            if (part := self._parts[where]) is not None:
                 return part
             frame = frame.f_back
         return OVERHEAD

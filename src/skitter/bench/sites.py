@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from skitter.errors import UrlError, UsageError
-from skitter.model.url import absolute, host_name, port
+from skitter.cli.targets import seed_url
+from skitter.errors import UsageError
+from skitter.model.url import host_name, port
 from skitter.policy.network import refused
 from skitter.testing.web import WebSpec, served
 
@@ -46,10 +47,7 @@ def opened(url: str | None, pages: int) -> Iterator[Site]:
 
 def _of_this_network(text: str) -> str:
     """The URL, if it leads to no stranger: a bench makes no pauses, and its bare parts read no robots.txt."""
-    try:
-        url = absolute(text)
-    except UrlError as error:
-        raise UsageError(str(error), hint=error.hint or "a URL reads http://127.0.0.1:8000/") from error
+    url = seed_url(text)
     name = host_name(url)
     try:
         answers = socket.getaddrinfo(name.strip("[]"), port(url), type=socket.SOCK_STREAM)

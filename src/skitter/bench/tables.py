@@ -42,7 +42,7 @@ def _crawls(report: crawls.Report) -> list[str]:
 
 
 def _frontiers(report: frontiers.Report) -> list[str]:
-    heads = ("", "requests", "hosts", "known", "add/s", "lease/s", "commit/s", "all/s", "us/URL", "B/URL")
+    heads = ("", "URLs", "hosts", "known", "add/s", "lease/s", "commit/s", "all/s", "us", "B/URL")
     rows: list[Sequence[str]] = [heads]
     for row in report.rows:
         rates = (row.adds_per_second, row.leases_per_second, row.commits_per_second, row.urls_per_second)
@@ -62,7 +62,7 @@ def _frontiers(report: frontiers.Report) -> list[str]:
         "",
         f"{_rounds(report.rounds)}; --json has lowest and highest too.",
         "add: URLs offered, known ones too. all: as a worker does it, where one call",
-        "commits 64 pages with their links and leases 64 more; us/URL is of that.",
+        "commits 64 pages with their links and leases 64 more; us: of that, for each.",
         "B/URL: of a URL that was new; on disk for sqlite, in memory elsewhere.",
         *_caution(report.machine),
     ]
@@ -98,5 +98,5 @@ def _rounds(rounds: int) -> str:
 
 
 def _caution(machine: Machine) -> list[str]:
-    where = f"{machine.cores} cores, {machine.system}, Python {machine.python}, skitter {machine.skitter}"
+    where = f"{machine.cores} cores, {machine.system}, Python {machine.python}"
     return [f"Figures of this machine: {where}."]
