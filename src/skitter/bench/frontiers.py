@@ -21,6 +21,7 @@ from skitter.bench.children import answering, measured
 from skitter.bench.figures import Machine, Spread, rounded, spread, this_machine
 from skitter.bench.load import BATCH, Load, Times
 from skitter.bench.stores import Store, names_of, own_store
+from skitter.cli.text import count
 
 REQUESTS, HOSTS, DUPLICATES = (10_000, 100_000), (1, 1000), (0, 50, 99)
 """A ladder that takes a minute or two."""
@@ -85,7 +86,7 @@ def measure(
     rows = []
     for address, name in names_of(addresses).items():
         for requests, hosts, duplicates in rungs:
-            on_step(f"{name}: {requests:,} requests, {hosts:,} hosts, {duplicates} % known")
+            on_step(f"{name}: {count(requests, 'request')}, {count(hosts, 'host')}, {duplicates} % known")
             with tempfile.TemporaryDirectory() as folder, own_store(address, Path(folder)) as store:
                 rung = Rung(store=store, requests=requests, hosts=hosts, duplicates=duplicates, rounds=rounds)
                 told = msgspec.json.encode(rung)

@@ -1,10 +1,10 @@
 """Where a process spends its CPU: a sample a tick, and the clocks of its threads.
 
-A profiler that follows every call makes small functions look large: it charges each call some tenths of a microsecond,
-and a page is some hundred calls. A timer on CPU time (``ITIMER_PROF``) interrupts 250 times a second on most Linux
-machines, and the handler sees what the main thread is at: about a ten-thousandth of the time that it measures. A call
-into C belongs to the Python function that made it, because the handler runs when it returns. Another thread does one
-thing only, and what it took is read off its own clock. The parts add up to the CPU time of the process.
+A profiler that follows every call charges each one, and a page is some hundred calls: small functions look large. A
+timer on CPU time (``ITIMER_PROF``) interrupts 250 times a second on most Linux machines, and the handler sees what the
+main thread is at, which takes it some tens of four thousand microseconds. A call into C belongs to the Python function
+that made it, because the handler runs when it returns. Another thread does one thing only, and what it took is read
+off its own clock. The parts add up to the CPU time of the process. More in docs/adr.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def _crawls(report: crawls.Report) -> list[str]:
         "bare parts: pycurl, selectolax and can_ada in a loop, which is the limit.",
         "CPU: of all processes of a crawl, start-up included. memory: its worker's peak.",
         *_caution(report.machine),
-        "The server of the pages takes its part of it, unless it is another machine.",
+        "A web server on the same machine takes its part of it.",
     ]
 
 
