@@ -93,11 +93,23 @@ def test_a_callback_that_burns_cpu_is_found(skitter) -> None:
 
 
 def test_a_crawl_that_brings_too_few_pages_is_no_figure(skitter, site) -> None:
-    site.page("/", "<title>a</title><a href='/one'>1</a><a href='/gone'>2</a>")
+    # The bare parts do not know what is forbidden.
+    site.page("/", "<title>a</title><a href='/one'>1</a><a href='/two'>2</a>")
     site.page("/one", "<a href='/'>back</a>")
+    site.page("/two", "")
+    site.page("/robots.txt", "User-agent: *\nDisallow: /two", content_type="text/plain")
     told = skitter.run("bench", "--url", site.url(), "--rounds", 1, "--json", code=1)
     assert told.stdout == ""
-    assert "error: a crawl did not bring every page: memory: 2 of 2, 1 failed" in told.stderr
+    assert "error: a crawl did not bring every page: memory: 2 of 3\n" in told.stderr
+    assert "hint: no figure is made of it" in told.stderr
+
+
+def test_a_site_of_ones_own_where_links_may_lead_nowhere(skitter, site) -> None:
+    site.page("/", "<a href='/one'>1</a><a href='/gone'>2</a>")
+    site.page("/one", "")
+    told = skitter.json("bench", "--url", site.url(), "--rounds", 1)
+    assert {row["pages"] for row in told["rows"]} == {2}
+    assert told["site"] == f"at most 3,000 pages of {site.url()}"
 
 
 def jobs_at(url: str) -> set[str]:

@@ -81,8 +81,7 @@ def measure(site: Site, address: str, rounds: int, on_step: Callable[[str], None
     for number in range(1, rounds + 1):
         on_step(f"round {number} of {rounds}: {name}")
         answers.append(_ask(site, address))
-    for answer in answers:
-        check_pages(site, name, answer.pages, answer.failed, site.pages if site.is_own else answers[0].pages)
+        check_pages(site, name, msgspec.structs.asdict(answers[-1]), msgspec.structs.asdict(answers[0]))
     return _report(site, name, answers)
 
 

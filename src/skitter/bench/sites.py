@@ -10,6 +10,7 @@ import msgspec
 
 from skitter.cli.targets import seed_url
 from skitter.errors import UsageError
+from skitter.model.secrets import shown_url
 from skitter.model.url import host_name, port
 from skitter.policy.network import refused
 from skitter.testing.web import WebSpec, served
@@ -34,9 +35,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 def opened(url: str | None, pages: int) -> Iterator[Site]:
     """The site at a URL, or one that is served until the end of the block, by a process of its own."""
     if url is not None:
-        yield Site(
-            url=_of_this_network(url), pages=pages, is_own=False, description=f"at most {pages:,} pages of {url}"
-        )
+        url = _of_this_network(url)
+        yield Site(url=url, pages=pages, is_own=False, description=f"at most {pages:,} pages of {shown_url(url)}")
         return
     # One host: what a page costs is asked here, and the order of hosts is the business of ``bench frontier``.
     spec = WebSpec.plain(hosts=1, pages_per_host=pages, links_per_page=LINKS, page_bytes=PAGE_BYTES)
