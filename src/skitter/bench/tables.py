@@ -30,7 +30,7 @@ def _crawls(report: crawls.Report) -> list[str]:
     ]
     return [
         report.site,
-        f"{_rounds(report.rounds)}, and in brackets lowest and highest",
+        f"{_rounds(report.rounds)}{', and in brackets lowest and highest' if report.rounds > 1 else ''}",
         "",
         *table(rows, right=(1, 2, 3, 4)),
         "",
@@ -60,7 +60,7 @@ def _frontiers(report: frontiers.Report) -> list[str]:
     return [
         *table(rows, right=range(1, 10)),
         "",
-        f"{_rounds(report.rounds)}; --json has lowest and highest too.",
+        f"{_rounds(report.rounds)}{'; --json has lowest and highest too' if report.rounds > 1 else ''}",
         "add: URLs offered, known ones too. all: as a worker does it, where one call",
         "commits 64 pages with their links and leases 64 more; us: of that, for each.",
         "B/URL: of a URL that was new; on disk for sqlite, in memory elsewhere.",
@@ -88,9 +88,9 @@ def _profile(report: profile.Report) -> list[str]:
 
 
 def _ranged(figure: Spread, digits: int) -> str:
-    """The median, and what it lies between."""
+    """The median, and what it lies between if there were several rounds."""
     low, middle, high = (f"{value:,.{digits}f}" for value in (figure.low, figure.median, figure.high))
-    return f"{middle} ({low}-{high})"
+    return middle if low == high else f"{middle} ({low}-{high})"
 
 
 def _rounds(rounds: int) -> str:
