@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,10 @@ TEXT = """\
 ## A million URLs in one job
 
 {pages} small pages on {hosts} hosts, {links} links each, drawn at random from all pages of their host: a link that is
-known may have been seen long ago. One worker; results go to a file. `last_to_first` compares the last tenth of the crawl
-with the first. Memory is the worker's, and its growth is the most it had after the first tenth, to what it had then.
-`stopped_in_worker` is the share of the duplicate links that the worker knew by itself; the others were sent to the
-frontier and found there.
+known may have been seen long ago. One worker; results go to a file. `last_to_first` compares the last tenth of the
+crawl with the first. Memory is the worker's, and its growth is the most it had after the first tenth, to what it
+had then. `stopped_in_worker` is the share of the duplicate links that the worker knew by itself; the others were sent
+to the frontier and found there.
 """
 
 
@@ -142,7 +143,7 @@ def figures(name: str, moments: list[Moment], whole: dict[str, Any]) -> dict[str
             "cpu_us_per_page": (end.cpu_seconds - begin.cpu_seconds) / (end.pages - begin.pages) * 1e6,
             "rss_mb": end.rss_bytes / 1e6,
         }
-        for begin, end in zip(edges, edges[1:], strict=False)
+        for begin, end in pairwise(edges)
     ]
     tally = whole["tally"]
     duplicates, sent = tally.get("duplicates", 0), tally.get("duplicates_sent", 0)
