@@ -19,13 +19,14 @@ from skitter.worker.url_table import UrlTable
 TEXTS = 50_000
 """About 8 MB."""
 _COMES_BACK = 8
-"""Of so many that are found in the table one becomes a text again: soon all that come often, and few that do not."""
+"""Of so many that are found in the table one becomes a text: soon all that come often, and few that do not. As long as
+there is room, each does."""
 
 
 class KnownUrls:
     """A set that forgets what was not asked for in a while."""
 
-    __slots__ = ("_found", "_old", "_shared", "_size", "_table", "_young")
+    __slots__ = ("_comes_back", "_found", "_old", "_shared", "_size", "_table", "_young")
 
     def __init__(self, table: UrlTable, *, shared: bool = False, texts: int = TEXTS) -> None:
         """``shared``: others look into the table as well, so what is learnt goes there at once."""
@@ -33,6 +34,7 @@ class KnownUrls:
         self._shared = shared
         self._size = texts
         self._found = 0
+        self._comes_back = 1
         self._young: set[str] = set()
         self._old: set[str] = set()
 
@@ -45,7 +47,7 @@ class KnownUrls:
         if url not in self._table:
             return False
         self._found += 1
-        if self._found % _COMES_BACK == 0:
+        if self._found % self._comes_back == 0:
             self._add(url)
         return True
 
@@ -71,6 +73,7 @@ class KnownUrls:
         if len(young) >= self._size:
             # The old ones are in the table by now, see below.
             self._old, self._young = young, set()
+            self._comes_back = _COMES_BACK
             young = self._young
         young.add(url)
         if self._old:

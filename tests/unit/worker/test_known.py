@@ -131,10 +131,10 @@ class TestShared:
         one.learn(["a", "b"])
         assert other.unknown(["a", "x", "b"]) == ["x"]
 
-    def test_what_was_found_there_often_is_known_from_then_on(self, table: int) -> None:
+    def test_what_was_found_there_is_known_from_then_on(self, table: int) -> None:
         one, other = self.worker(table), self.worker(table)
         one.learn(["a"])
-        assert all("a" in other for _ in range(10))
+        assert "a" in other
         one.learn([f"url {number}" for number in range(20_000)])
         assert "a" in other
 
