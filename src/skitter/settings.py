@@ -114,8 +114,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A spider callback that runs longer makes its page dead."""
     max_outbox_items: Count = 100_000
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
-    max_known_urls: Count = 200_000
-    """URLs a worker remembers so that a link it has already handed in costs nothing."""
+    max_known_urls: Count = 1_000_000
+    """URLs that the workers of a node remember, 16 bytes each, so that a link they have handed in costs nothing."""
 
 
 class Traps(msgspec.Struct, frozen=True, kw_only=True):

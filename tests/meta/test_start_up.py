@@ -47,3 +47,13 @@ def test_a_worker_of_a_plain_crawl_starts_without_what_only_some_crawls_want() -
     assert "skitter.frontier.sqlite.store" in loaded
     assert loaded.isdisjoint(["difflib", "html", "importlib.resources", "tempfile", "xml.parsers.expat", "zipfile"])
     assert loaded.isdisjoint(["skitter.extract.sitemaps", "skitter.model.sessions", "skitter.sinks.targets"])
+
+
+def test_a_crawl_that_writes_lines_starts_without_the_other_formats() -> None:
+    code = "import sys, skitter.app.crawl, skitter.cli.config; from skitter.sinks.files import file_sink; "
+    loaded = _modules(code + "file_sink('out.jsonl', overwrite=False); print(*sys.modules, file=sys.stderr)")
+    assert "skitter.sinks.lines" in loaded
+    assert loaded.isdisjoint(
+        [f"skitter.sinks.{name}" for name in "archive csv_table parquet parts rendered warc".split()]
+    )
+    assert loaded.isdisjoint(["tomllib", "tempfile", "difflib", "importlib.resources"])
