@@ -33,7 +33,7 @@ else
 endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/ruff check .

@@ -7,7 +7,6 @@ them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None``
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -239,5 +238,7 @@ def names() -> list[str]:
 
 
 def _nearest(name: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, _GROUP_OF, n=1)
     return f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists every setting"

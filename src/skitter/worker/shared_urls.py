@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import tempfile
 from collections.abc import Iterable
 
 _BYTES = 8
@@ -27,6 +26,9 @@ def new_table(urls: int) -> int:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("skitter-urls")
     else:
+        # Not for everybody: where there is no such call, and it loads more than all of this.
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     os.truncate(descriptor, places * _BYTES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
 # A shard tells with every answer where it stands. (A function of Lua may use 60 names from outside; commit.lua, which
@@ -25,7 +25,7 @@ _WORD = re.compile(r"(?<![\w'.])[A-Z][A-Z_]+(?![\w'])")
 @cache
 def script(name: str) -> tuple[bytes, str]:
     """A script and its hash."""
-    folder = resources.files(__package__).joinpath("lua")
+    folder = Path(__file__).with_name("lua")
     *shared, own = (folder.joinpath(f"{part}.lua").read_text() for part in (*SHARED, name))
     final = _inlined("\n".join(shared) + _ANSWER.format(own=own)).encode()
     return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
