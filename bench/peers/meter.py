@@ -55,6 +55,7 @@ class Meter:
             os._exit(0)
 
     def report(self) -> str:
+        self._lines.close()
         pages = len(self._urls)
         seconds, cpu = (end - begin for begin, end in zip(self._began, self._ended, strict=True))
         return json.dumps(
