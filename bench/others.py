@@ -67,12 +67,14 @@ def install(peer: Peer) -> None:
     if stamp.exists() and stamp.read_text() == requirements.read_text():
         return
     print(f"installing {peer.title} into {folder}", file=sys.stderr)
-    venv.create(folder, with_pip=True, clear=True)
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
     try:
+        venv.create(folder, with_pip=True, clear=True, symlinks=True)
         answer = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS, env=surroundings()
         )
+    except subprocess.CalledProcessError:
+        raise NotInstalledError("this Python makes no environments with pip") from None
     except subprocess.TimeoutExpired:
         raise NotInstalledError(f"pip took longer than {INSTALL_SECONDS} s") from None
     if answer.returncode:
