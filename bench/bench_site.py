@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -33,7 +34,6 @@ EVERYTHING = 1_000_000
 IN_FLIGHT = 64
 TIMEOUT_SECONDS = 600.0
 FRONTIERS = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis"}
-COMMAND = "python bench/bench_site.py --write"
 
 Figures = dict[str, Any]
 
@@ -205,22 +205,25 @@ def write(compared: list[Comparison], options: argparse.Namespace) -> None:
     }
     if versions:
         parts.append("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-    report.write_section("peers", COMMAND, "\n\n".join(part for part in parts if part))
-    report.write_section("figures", COMMAND, short(compared), report.README)
+    command = shlex.join(["python", "bench/bench_site.py", *sys.argv[1:]])
+    report.write_section("peers", command, "\n\n".join(part for part in parts if part))
+    report.write_section("figures", command, short(compared), report.README)
 
 
 ABOUT = """\
 ## Next to other crawlers
 
-One crawler at a time on one machine, in turns, {rounds} rounds: medians, and in brackets the lowest and the highest.
+One crawler at a time on one machine, in turns; medians of {rounds}, and in brackets the lowest and the highest.
 The sites are served by {server} on the same machine. The bare parts are pycurl, selectolax and can_ada in a loop
 (`bench/bare_parts.py`): no frontier, no politeness, no promises, and so the limit of what a crawler on these parts can
 reach. skitter runs with one worker.
 
 Everyone has 64 requests in flight, no delay and no log, finds title and links of every page, follows those on the
 host, and writes a JSON line a page. The other crawlers are set up for speed (`bench/peers/`) and read no robots.txt.
-They stop after {pages} pages, so that a run takes minutes; skitter and the bare parts crawl the whole site. A crawl
-with another number of pages than it should have gives no figures.
+They stop after {pages} pages, so that a run takes minutes; skitter and the bare parts crawl the whole site. This may
+count against the others a little, because the first pages of a crawl can be dearer than the later ones:
+`--peer-pages 5000` lets them have the whole documentation site. A crawl with another number of pages than it should
+have gives no figures.
 
 Pages a second and CPU of the others are taken from the start of the crawl to the last of these pages: neither the
 start of the interpreter nor the end of the crawl is in them. skitter's pages a second are those of its summary, up to
