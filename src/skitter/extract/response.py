@@ -198,8 +198,13 @@ class Response:
 
         And what a sitemap's reader left out.
         """
-        flaws = self._joiner.flaws if self._joiner is not None else Counter()
+        flaws = Counter(self._joiner.flaws if self._joiner is not None else None)
         return flaws + self._left_out if self._left_out else flaws
+
+    @property
+    def has_flaws(self) -> bool:
+        """Whether anything was left out."""
+        return bool(self._left_out or (self._joiner is not None and self._joiner.flaws))
 
     def leave_out(self, rule: str) -> None:
         """Count something that the page lists and that is not followed; shown among ``flaws``."""

@@ -134,9 +134,7 @@ class Fingerprinter:
     def _hash(self, *parts: bytes) -> RequestId:
         keyed = self._keyed.copy()
         # Each part carries its length, so that no two lists of parts read the same.
-        for part in parts:
-            keyed.update(b"%d:" % len(part))
-            keyed.update(part)
+        keyed.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
 
 

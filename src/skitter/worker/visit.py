@@ -136,8 +136,9 @@ class Visitor:
             return outcome, []
         if wishes is not None and (original := wishes.original) is not None:
             harvest.take_original(original)
-        for rule, count in response.flaws.items():
-            harvest.tally[f"skipped:{rule}"] += count
+        if response.has_flaws:
+            for rule, count in response.flaws.items():
+                harvest.tally[f"skipped:{rule}"] += count
         outcome = self._outcome(lease, page, Ending.DONE)
         if self._signs is not None and outcome.news is not None:
             outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
