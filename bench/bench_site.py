@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from figures import BARE_PARTS, OURS, Crawls, fastest_peer, findings, measured, ratio, ratios, rows, times
+from figures import BARE_PARTS, OURS, Crawls, findings, measured, ratios, rows, short_rows
 from measured import CrawlFailedError, run
 from others import PEERS, NotInstalledError, Peer, install, surroundings
 from private_redis import redis_at
@@ -232,24 +232,13 @@ in no figure. Memory is the most that all processes of a crawler had together.""
 
 
 def short(compared: list[Comparison]) -> str:
-    """The table of the README: one column a site, six rows at most."""
-    first = compared[0].table
-    wanted = [f"{OURS}, SQLite", f"{OURS}, Redis", fastest_peer(first), "Scrapy", "scrapy-redis", BARE_PARTS]
-    lines: list[dict[str, str]] = []
-    for name in dict.fromkeys(wanted):
-        line = {"pages a second": name}
-        for one in compared:
-            found = measured(one.table).get(name)
-            to = times(ratio(one.table, name, "Scrapy", "pages_per_second"))
-            speed = f"{found.median('pages_per_second'):,.0f}" if found else "-"
-            line[one.site.about] = speed if to == "-" else f"{speed} ({to})"
-        if name:
-            lines.append(line)
+    """The section of the README."""
+    lines = short_rows({one.site.about: one.table for one in compared})
     return f"""## How fast
 
 {report.table(lines)}
 
-One process each, 64 requests in flight; in brackets, how many times Scrapy. The bare parts are pycurl, selectolax and
+One worker, 64 requests in flight; in brackets, how many times Scrapy. The bare parts are pycurl, selectolax and
 can_ada in a loop: the limit of what skitter could reach. [How it was measured, CPU and memory](docs/benchmarks.md)."""
 
 
@@ -268,8 +257,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md and the README")
     options = parser.parse_args()
-    if options.write and options.start_url:
-        parser.error("--write is for the sites that this command serves, not for START_URL")
+    if options.write and (options.start_url or options.redis_url):
+        parser.error("--write is for the sites and the Redis that this command starts itself")
     options.frontier = list(dict.fromkeys(options.frontier or FRONTIERS))
     options.peer = [name for name in options.peer or ([] if options.start_url else PEERS) if name != "none"]
     return options

@@ -92,6 +92,26 @@ def rows(table: Table) -> list[dict[str, str]]:
     ]
 
 
+def short_rows(tables: Mapping[str, Table]) -> list[dict[str, str]]:
+    """Pages a second on every site, of six crawlers at most: ours that last, the limit, and the peers one looks for."""
+    best = fastest_peer(next(iter(tables.values())))
+    wanted = [f"{OURS}, SQLite", f"{OURS}, Redis", best, SCRAPY, SCRAPY_REDIS, BARE_PARTS]
+    return [
+        {"pages a second": name} | {site: short_cell(table, name) for site, table in tables.items()}
+        for name in dict.fromkeys(wanted)
+        if any(name in measured(table) for table in tables.values())
+    ]
+
+
+def short_cell(table: Table, name: str) -> str:
+    found = measured(table).get(name)
+    if not found:
+        return "-"
+    to_scrapy = ratio(table, name, SCRAPY, "pages_per_second")
+    speed = f"{found.median('pages_per_second'):,.0f}"
+    return speed if to_scrapy is None or name == SCRAPY else f"{speed} ({times(to_scrapy)})"
+
+
 def times(value: float | None) -> str:
     if value is None:
         return "-"

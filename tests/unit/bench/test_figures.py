@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from figures import Crawls, Spread, fastest_peer, findings, ratio, ratios, rows
+from figures import Crawls, Spread, fastest_peer, findings, ratio, ratios, rows, short_rows
 
 
 def crawls(*speeds: float, cpu: float = 1.0, **more: Any) -> Crawls:
@@ -64,3 +64,21 @@ def test_a_run_without_peers_is_a_table_too() -> None:
     }
     assert findings(table) == []
     assert fastest_peer(table) == ""
+
+
+def test_the_short_table_has_those_that_were_measured_somewhere() -> None:
+    small = {
+        "bare parts": crawls(5000),
+        "skitter, SQLite": crawls(3000),
+        "Scrapy": Crawls(failure="not done after 600 s"),
+    }
+    short = short_rows({"docs": comparison(), "small": small})
+    assert short == [
+        {"pages a second": "skitter, SQLite", "docs": "800 (40 x)", "small": "3,000"},
+        {"pages a second": "skitter, Redis", "docs": "600 (30 x)", "small": "-"},
+        {"pages a second": "Crawlee", "docs": "100 (5.00 x)", "small": "-"},
+        {"pages a second": "Scrapy", "docs": "20", "small": "-"},
+        {"pages a second": "scrapy-redis", "docs": "10 (0.50 x)", "small": "-"},
+        {"pages a second": "bare parts", "docs": "1,000 (50 x)", "small": "5,000"},
+    ]
+    assert [row["pages a second"] for row in short_rows({"small": small})] == ["skitter, SQLite", "bare parts"]
