@@ -55,6 +55,9 @@ def run(
     mark: Callable[[], int] = int,
 ) -> Run:
     """Run it to its end. CPU is that of the command and all its children, start-up included."""
+    env = dict(os.environ if env is None else env)
+    # Where modules are compiled anew in every process, start-up is measured and not the crawl.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     samples: list[Sample] = []
     with tempfile.TemporaryFile("w+") as errors:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import random
+import resource
 import shutil
 import socket
 import subprocess
@@ -37,7 +38,7 @@ http {{
   access_log off; sendfile on; tcp_nodelay on; keepalive_requests 1000000;
   types {{ text/html html htm; text/css css; application/javascript js; image/png png; image/svg+xml svg; }}
   default_type application/octet-stream;
-  open_file_cache max=200000 inactive=600s; open_file_cache_valid 600s;
+  open_file_cache max={cached} inactive=600s; open_file_cache_valid 600s;
   {folders}
   {servers}
 }}
@@ -148,8 +149,11 @@ def nginx(folder: Path, roots: list[Path]) -> Iterator[list[str]]:
     built = subprocess.run(["nginx", "-V"], capture_output=True, text=True, check=True).stderr
     kinds = [kind for kind in ("proxy", "fastcgi", "uwsgi", "scgi") if f"--without-http_{kind}_module" not in built]
     ports = free_ports(len(roots))
+    # Each file in the cache is an open one, and nginx needs some for its connections.
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     config = NGINX.format(
         folder=folder,
+        cached=200_000 if files == resource.RLIM_INFINITY else min(200_000, files // 2),
         user=getpass.getuser(),
         # Also what is never used must lie where this user may write.
         folders=" ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)

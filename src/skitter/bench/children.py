@@ -38,6 +38,8 @@ def measured(arguments: Sequence[str], *, folder: Path, told: bytes = b"") -> Me
     """Run ``python -m ARGUMENTS`` to its end. It must be the only process of this one that ends meanwhile."""
     # No setting of the user's changes what is measured.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SKITTER_")}
+    # Where modules are compiled anew in every process, start-up is measured and not the crawl.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = _cpu_of_ended()
     # A session of its own: Ctrl-C reaches this process alone, which then ends the others and tidies up.
     process = subprocess.Popen(
