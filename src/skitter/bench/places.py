@@ -36,7 +36,7 @@ PLACES: Final = {
     "skitter.model.sessions": "fingerprint",
     "skitter.model.request:Fingerprinter": "fingerprint",
     "skitter.worker.known": "dedup",
-    "skitter.worker.shared_urls": "dedup",
+    "skitter.worker.url_table": "dedup",
     "skitter.spiders": "callback",
     "skitter.worker.item_functions": "callback",
     "skitter.frontier": "commit",
