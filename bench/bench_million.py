@@ -189,7 +189,7 @@ def row(found: dict[str, Any]) -> dict[str, Any]:
         "memory_growth": f"{found['memory_growth']:.2f}",
         "store_bytes_per_url": round(found["store_bytes_per_url"]),
         "duplicates": f"{found['duplicates']:,}",
-        "stopped_in_worker": f"{found['stopped_in_worker']:.2%}",
+        "stopped_in_worker": f"{found['stopped_in_worker']:.3%}",
     }
 
 
