@@ -16,7 +16,9 @@ def _modules(code: str) -> set[str]:
     return set(ended.stderr.split())
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["crawl", "--help"], ["status", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["crawl", "--help"], ["status", "--help"], ["bench", "--help"]]
+)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     loaded = _modules(LOADED.format(words=words))
     assert "skitter.cli" in loaded

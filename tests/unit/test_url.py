@@ -6,7 +6,7 @@ import string
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError
@@ -276,6 +276,9 @@ class TestShortWays:
 
     @given(st.sampled_from(BASES), st.text(alphabet="abAZ09_-~.,;!$()*@+=&/:%'|é ", max_size=12))
     def test_canonical(self, base: str, href: str) -> None:
-        url = absolute(href, base)
+        try:
+            url = absolute(href, base)
+        except UrlError:
+            reject()
         # An empty query makes it take the long way.
         assert canonical(url) == canonical(url if "?" in url else f"{url}?")

@@ -98,18 +98,17 @@ class Joiner:
         return [url for href in hrefs if (url := known(href) or self._join(href)) is not None]
 
     def _join(self, href: str) -> str | None:
-        if _PLAIN_HREF.fullmatch(href) and "/." not in href:
+        if _PLAIN_HREF.fullmatch(href) and "/." not in href and len(href) < MAX_URL_CHARS - len(self._folder):
             # What can_ada would make of it, for a third of the time.
-            url = (self._origin if href[0] == "/" else self._folder) + href
-        else:
-            if self._base is None:
-                self._base = can_ada.parse(self._page)
-            try:
-                url = (self._base + href).href
-            except (ValueError, TypeError):
-                self.flaws["unparsable"] += 1
-                return None
-            url = _without_fragment(url)
+            url = self._joined[href] = (self._origin if href[0] == "/" else self._folder) + href
+            return url
+        if self._base is None:
+            self._base = can_ada.parse(self._page)
+        try:
+            url = _without_fragment((self._base + href).href)
+        except (ValueError, TypeError):
+            self.flaws["unparsable"] += 1
+            return None
         if (flaw := _flaw(url)) is not None:
             self.flaws[flaw] += 1
             return None

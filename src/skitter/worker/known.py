@@ -26,12 +26,14 @@ there is room, each does."""
 class KnownUrls:
     """A set that forgets what was not asked for in a while."""
 
-    __slots__ = ("_comes_back", "_found", "_old", "_shared", "_size", "_table", "_young")
+    __slots__ = ("_comes_back", "_found", "_old", "_shared", "_size", "_table", "_uses_table", "_young")
 
     def __init__(self, table: UrlTable, *, shared: bool = False, texts: int = TEXTS) -> None:
         """``shared``: others look into the table as well, so what is learnt goes there at once."""
         self._table = table
         self._shared = shared
+        self._uses_table = shared
+        """Nobody has put anything there before; on most sites nobody ever does."""
         self._size = texts
         self._found = 0
         self._comes_back = 1
@@ -44,7 +46,7 @@ class KnownUrls:
         if url in self._old:
             self._add(url)
             return True
-        if url not in self._table:
+        if not self._uses_table or url not in self._table:
             return False
         self._found += 1
         if self._found % self._comes_back == 0:
@@ -73,7 +75,7 @@ class KnownUrls:
         if len(young) >= self._size:
             # The old ones are in the table by now, see below.
             self._old, self._young = young, set()
-            self._comes_back = _COMES_BACK
+            self._comes_back, self._uses_table = _COMES_BACK, True
             young = self._young
         young.add(url)
         if self._old:
