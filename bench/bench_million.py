@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -46,11 +47,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 TEXT = """\
 ## A million URLs in one job
 
-{pages} small pages on {hosts} hosts, {links} links each, drawn at random from all pages of their host: a link that is
-known may have been seen long ago. One worker; results go to a file. `last_to_first` compares the last tenth of the
-crawl with the first. In the first tenths most URLs are found, and each costs more than a link that is known. Memory
-is the worker's, and its growth is the most it had after the first tenth, to what it had then. `stopped_in_worker` is
-the share of the duplicate links that the worker knew by itself; the others were sent to the frontier and found there.
+Small pages on {hosts} hosts, {links} links each, drawn at random from all pages of their host: a link that is known may
+have been seen long ago. One worker; results go to a file. `last_to_first` compares the last tenth of the crawl with the
+first; where `load`, the median load average of the machine, is far above what the crawl makes itself (about 2), pages a
+second say how busy the machine was, and only CPU can be compared. In the first tenths most URLs are found, and each
+costs more than a link that is known. Memory is the worker's, and its growth is the most it had after the first tenth,
+to what it had then. `stopped_in_worker` is the share of the duplicate links that the worker knew by itself; the others
+were sent to the frontier and found there.
 """
 
 
@@ -61,6 +64,8 @@ class Moment(msgspec.Struct):
     pages: int
     cpu_seconds: float
     rss_bytes: int
+    load: float
+    """Of the whole machine: how many processes wanted a core."""
 
 
 class Store:
@@ -131,7 +136,8 @@ def moment(worker: int, pages: int) -> Moment:
     user, system = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[11:13]
     rss_pages = int(Path(f"/proc/{worker}/statm").read_text().split()[1])
     cpu_seconds = (int(user) + int(system)) / TICKS
-    return Moment(time.perf_counter(), pages, cpu_seconds, rss_pages * os.sysconf("SC_PAGE_SIZE"))
+    rss_bytes = rss_pages * os.sysconf("SC_PAGE_SIZE")
+    return Moment(time.perf_counter(), pages, cpu_seconds, rss_bytes, os.getloadavg()[0])
 
 
 def figures(name: str, moments: list[Moment], whole: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +164,7 @@ def figures(name: str, moments: list[Moment], whole: dict[str, Any]) -> dict[str
         "duplicates_sent": sent,
         "stopped_in_worker": 1 - sent / duplicates,
         "memory_growth": max(later) / edges[1].rss_bytes,
+        "load": statistics.median(m.load for m in moments),
         "store_bytes_per_url": whole["store_bytes"] / pages,
         "tenths": tenths,
     }
@@ -172,6 +179,8 @@ def row(found: dict[str, Any]) -> dict[str, Any]:
 
     return {
         "frontier": found["frontier"],
+        "pages": f"{found['pages']:,}",
+        "load": f"{found['load']:.0f}",
         "pages_per_second": pair("pages_per_second"),
         "last_to_first": f"{last['pages_per_second'] / first['pages_per_second']:.2f}",
         "cpu_us_per_page": pair("cpu_us_per_page"),
@@ -180,14 +189,14 @@ def row(found: dict[str, Any]) -> dict[str, Any]:
         "memory_growth": f"{found['memory_growth']:.2f}",
         "store_bytes_per_url": round(found["store_bytes_per_url"]),
         "duplicates": f"{found['duplicates']:,}",
-        "stopped_in_worker": f"{found['stopped_in_worker']:.2%}",
+        "stopped_in_worker": f"{found['stopped_in_worker']:.3%}",
     }
 
 
-def write(found: list[dict[str, Any]], pages: int) -> None:
+def write(found: list[dict[str, Any]]) -> None:
     lines = {one["frontier"]: [tenth["cpu_us_per_page"] for tenth in one["tenths"]] for one in found}
     picture = plot("million", "Worker CPU, us a page", range(1, 11), lines, x_title="tenths of the crawl")
-    about = TEXT.format(pages=f"{pages:,}", hosts=HOSTS, links=LINKS)
+    about = TEXT.format(hosts=HOSTS, links=LINKS)
     text = f"{about}\n{table([row(one) for one in found])}\n\n{picture}\n"
     write_section("million", "python bench/bench_million.py --write", text)
 
@@ -211,7 +220,7 @@ async def main() -> None:
         found.append(figures(name, moments, whole))
         print(json.dumps(found[-1] | {"summary": row(found[-1])}, indent=1), flush=True)
     if options.write:
-        write(found, options.pages)
+        write(found)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,7 @@ def main() -> None:
             per_host=World().per_host,
             cpu="in one process" if options.backend == "memory" else "the server's and its client's together",
         )
-        command = f"python bench/bench_simulation.py --backend {options.backend} --write"
+        command = " ".join(["python bench/bench_simulation.py", *sys.argv[1:]])
         write_section(f"simulation-{options.backend}", command, about + "\n" + table(rows))
 
 
