@@ -145,9 +145,8 @@ class FrontiersAgree(Agreeing):
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
-        if not self.order_across_hosts:
-            # Of hosts in another place it is known what is ready there if somebody has asked lately.
-            self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
+        # Of other places it is known what is ready there, and that a seeding is lost, by those who have asked lately.
+        self.ask_everywhere(worker)
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
