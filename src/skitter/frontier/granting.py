@@ -112,7 +112,8 @@ class Granting:
 
     def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
-        line = Line(self._books, limit)
+        # The seeding, if it was granted, is one of them.
+        line = Line(self._books, limit - len(self._chosen))
         while len(self._chosen) < limit and (host := line.next(limit - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._books.now, self._books.politeness):
                 if not losses.is_suspect(host.gate_losses):
