@@ -99,7 +99,7 @@ class Joiner:
 
     def _join(self, href: str) -> str | None:
         if _PLAIN_HREF.fullmatch(href) and "/." not in href and len(href) < MAX_URL_CHARS - len(self._folder):
-            # What can_ada would make of it, for a third of the time.
+            # What can_ada would make of it, for two thirds of the time.
             url = self._joined[href] = (self._origin if href[0] == "/" else self._folder) + href
             return url
         if self._base is None:
