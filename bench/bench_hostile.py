@@ -66,7 +66,7 @@ class Seen:
         self._figures[:] = [wanted, 0.0, 0.0]
 
     def one_more(self) -> None:
-        left, first, last = self._figures
+        left, first, _ = self._figures
         if left > 0:
             now = time.monotonic()
             self._figures[:] = [left - 1, first or now, now]

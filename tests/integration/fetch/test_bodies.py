@@ -444,24 +444,6 @@ async def test_a_slot_is_free_again_a_second_after_its_deadline(slowness: str, s
     assert client.fetcher.in_flight == 0
 
 
-async def test_what_takes_much_longer_than_most_is_slow(serve: Any, make_client: Any) -> None:
-    quick, silent = await serve(serve.answer()), await serve(_silent)
-    client = make_client()
-    for _ in range(100):
-        await client.get(quick.url())
-    waiting = [asyncio.create_task(client.get(silent.url())) for _ in range(5)]
-    await silent.until(lambda: len(silent.seen) == 5)
-    assert client.fetcher.slow() < 5
-    async with asyncio.timeout(5):
-        while client.fetcher.slow() < 5:
-            await client.get(quick.url())
-    assert client.fetcher.slow() == 5
-    for task in waiting:
-        task.cancel()
-    await asyncio.wait(waiting)
-    assert client.fetcher.slow() == 0
-
-
 async def test_a_handshake_that_hangs_is_over_in_time(serve: Any, make_client: Any) -> None:
     silent = await serve(serve.answer())
     client = make_client(Fetch(timeout_seconds=10, connect_timeout_seconds=1))
