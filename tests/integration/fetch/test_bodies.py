@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import brotli
 import pycurl
 import pytest
 
@@ -352,15 +353,21 @@ def _mixed(size: int, chance_bytes: int) -> bytes:
     return b"".join(chance.randbytes(chance_bytes) + bytes(100_000 - chance_bytes) for _ in range(size // 100_000))
 
 
+PAGES = _mixed(8_000_000, 15_000)
+"""Packs as well as pages do."""
+
+
 @pytest.mark.parametrize(
     ("encoding", "body", "given_up", "room"),
     [
         ("identity", bytes(30_000_000), False, CAP + 64 * MEGABYTE),
-        # Each slot may bring what it has read before it can be told to wait: two or three megabytes.
-        ("gzip", gzip.compress(_mixed(8_000_000, 15_000), 1, mtime=0), False, CAP + 192 * MEGABYTE),
+        ("gzip", gzip.compress(PAGES, 1, mtime=0), False, CAP + 64 * MEGABYTE),
+        ("deflate", zlib.compress(PAGES, 1), False, CAP + 64 * MEGABYTE),
         ("gzip", gzip.compress(_mixed(30_000_000, 600), 1, mtime=0), True, CAP + 64 * MEGABYTE),
+        # Whoever unpacks Brotli has a window of four megabytes besides, and fills it before it hands over a byte.
+        ("br", brotli.compress(PAGES, quality=4), False, CAP + 256 * MEGABYTE),
     ],
-    ids=["not packed", "packed as pages are", "packed just below a bomb"],
+    ids=["not packed", "gzip", "deflate", "packed just below a bomb", "brotli"],
 )
 def test_large_bodies_on_all_slots_are_bounded(
     encoding: str, body: bytes, given_up: bool, room: int, filling: Any
