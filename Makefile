@@ -33,7 +33,7 @@ else
 endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/ruff check .
@@ -52,8 +52,17 @@ soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and 
 		cat build/fault-report/*-soak.txt; } 2>&1 | tee build/soak-report.txt
 	@exit $$(cat build/soak-status)
 
-bench: $(VENV)/.dev ## measure; figures, never pass or fail
-	@set -e; for script in bench/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS); done
+# Those with a section in docs/benchmarks.md, in its order. On two cores about an hour in all, a quarter of it for site
+# and half of it for million. The other benches only print: make bench BENCH="frontier traps". With BENCH=site alone,
+# ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
+BENCH ?= site start scaling simulation million
+
+bench: $(VENV)/.dev ## measure, and write docs/benchmarks.md (BENCH= for some of it, ARGS= for its options)
+	@set -e; for name in $(BENCH); do \
+		script=bench/bench_$$name.py; write=; \
+		if grep -q '"--write"' $$script; then write=--write; fi; \
+		echo "== $$script" $$write $(ARGS); $(BIN)/python $$script $$write $(ARGS); \
+	done
 
 docs: $(VENV)/.dev ## write the generated reference pages and check all links
 	$(BIN)/python scripts/gen_reference.py

@@ -12,6 +12,9 @@ take turns, so that a noisy machine is noisy for all of them. Prints one JSON ob
 With redis, each length is a job of its own, removed at the end. Without --redis-url a private server is started.
 ``memory_bytes_per_url`` is what a queued URL takes of the server's used_memory, the URL itself included, and
 ``calls_beyond_5_ms`` the share of the script calls that held the server for so long.
+
+``skitter bench frontier`` measures more, on any frontier; this one knows several clients at once, and one queue that
+stays while others are measured.
 """
 
 from __future__ import annotations
@@ -24,122 +27,38 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from multiprocessing.pool import Pool
 from pathlib import Path
 
 from private_redis import redis_at
 
+from skitter.app.backends import drop_job
+from skitter.bench.load import Load
+from skitter.bench.stores import Store, redis_command
 from skitter.frontier.contract import Frontier
-from skitter.frontier.memory import memory_frontier
-from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import JobSpec
-from skitter.model.lease import Lease, Work
-from skitter.model.outcome import Ending, HostNews, Outcome
-from skitter.model.request import Entry, Fingerprinter, Request
-from skitter.settings import Settings
 
-BATCH = 64
 SLOW_MICROSECONDS = 5000
 
 
-class Load:
-    """One client of a frontier with a queue of a certain length."""
-
-    def __init__(self, frontier: Frontier, hosts: int, *, apart: bool = False, client: int = 0) -> None:
-        self.frontier = frontier
-        self._hosts = hosts
-        self._apart = apart
-        self._client = client
-        self._number = 0
-        self._leases: list[Lease] = []
-
-    async def begin(self, queued: int, *, job: str = "bench") -> float:
-        """Fill the queue; seconds that it took."""
-        settings = Settings.from_layers([("bench", {"obey_robots": False, "per_host": BATCH})])
-        await self.frontier.begin(JobSpec(name=job, spider="", settings=settings.job_wide()))
-        await self.join()
-        began = time.perf_counter()
-        while self._number < queued:
-            await self.frontier.add(self._entries())
-        return time.perf_counter() - began
-
-    async def join(self) -> None:
-        self._fingerprinter = Fingerprinter((await self.frontier.job()).secret)
-
-    async def cycle(self, urls: int) -> tuple[float, float]:
-        """Wall and CPU seconds for so many URLs through add, lease and commit."""
-        wall, cpu, done = 0.0, 0.0, 0
-        while done < urls:
-            # Making the URLs and their identities is the worker's cost, not the frontier's.
-            entries = self._entries([lease.host_key for lease in self._leases])
-            apart = self._apart or len(self._leases) < BATCH
-            outcomes = [
-                Outcome(
-                    lease=lease,
-                    ending=Ending.DONE,
-                    status=200,
-                    news=HostNews(answered=True, latency_seconds=0.1),
-                    links=[] if apart else [entry],
-                )
-                for lease, entry in zip(self._leases, entries, strict=False)
-            ]
-            began, began_cpu = time.perf_counter(), time.process_time()
-            if apart:
-                await self.frontier.add(entries)
-            answer = await self.frontier.commit(f"bench-{self._client}", outcomes, want=BATCH)
-            wall += time.perf_counter() - began
-            cpu += time.process_time() - began_cpu
-            assert answer.grant is not None
-            done += len(outcomes)
-            self._leases = [lease for lease in answer.grant.leases if lease.work is Work.PAGE]
-        return wall, cpu
-
-    async def leave(self) -> None:
-        await self.frontier.release(self._leases)
-        await self.frontier.close()
-
-    def _entries(self, pages: Sequence[str] = ()) -> list[Entry]:
-        """New URLs: on the hosts of these pages, and some on others."""
-        entries = []
-        for place in range(BATCH):
-            number = self._number = self._number + 1
-            host_key = f"http://host{number % self._hosts}.example"
-            if place < len(pages) and place % 10:
-                host_key = pages[place]
-            request = Request(
-                f"{host_key}/catalogue/section-{number % 97}/page-{self._client}-{number}.html",
-                depth=3,
-                referrer=f"{host_key}/catalogue/index.html",
-            )
-            entries.append(self._fingerprinter.entry(request))
-        return entries
-
-
 class Stores:
-    """Where the frontiers of one bench live."""
+    """Where the frontiers of one bench live: a job each, and on disk a file each."""
 
     def __init__(self, backend: str, folder: Path, redis_url: str) -> None:
         self._backend = backend
         self._folder = folder
         self.redis_url = redis_url
 
-    def frontier(self, name: str) -> Frontier:
-        if self._backend == "redis":
-            from skitter.frontier.redis import redis_frontier
+    def store(self, name: str) -> Store:
+        addresses = {"redis": self.redis_url, "sqlite": f"sqlite:{self._folder / name}.db", "memory": "memory:"}
+        return Store(addresses[self._backend], name)
 
-            return redis_frontier(self.redis_url, name)
-        return (
-            sqlite_frontier(self._folder / f"{name}.db", name) if self._backend == "sqlite" else memory_frontier(name)
-        )
+    def frontier(self, name: str) -> Frontier:
+        return self.store(name).open()
 
     async def bytes_of(self, name: str) -> int:
         """On disk, or of the server's memory."""
-        if self._backend == "redis":
-            told = (await self.ask("INFO", "memory")).decode()
-            return int(next(line for line in told.splitlines() if line.startswith("used_memory:")).partition(":")[2])
-        path = self._folder / f"{name}.db"
-        return path.stat().st_size if path.exists() else 0
+        return 0 if self._backend == "memory" else await self.store(name).size() or 0
 
     async def watch(self) -> None:
         """Begin to count the calls that hold the server for long."""
@@ -155,19 +74,10 @@ class Stores:
         return await self.ask("SLOWLOG", "LEN") / max(1, calls)
 
     async def ask(self, *words: object) -> object:
-        from skitter.frontier.redis.address import parse_address
-        from skitter.frontier.redis.server import RedisServer
-
-        server = RedisServer(parse_address(self.redis_url))
-        try:
-            return await server.command(*words)
-        finally:
-            await server.close()
+        return await redis_command(self.redis_url, *words)
 
     async def forget(self, names: list[str]) -> None:
         if self._backend == "redis":
-            from skitter.frontier.redis import drop_job
-
             for name in names:
                 await drop_job(self.redis_url, name)
 
@@ -184,11 +94,12 @@ def one_client(work: tuple[Stores, str, int, bool, int, int]) -> tuple[float, fl
     stores, name, hosts, apart, client, urls = work
 
     async def run() -> tuple[float, float]:
-        load = Load(stores.frontier(name), hosts, apart=apart, client=client)
+        load = Load(stores.frontier(name), hosts, client=client)
         await load.join()
-        figures = await load.cycle(urls)
+        times = await load.cycle(urls, apart=apart)
         await load.leave()
-        return figures
+        await load.frontier.close()
+        return times.wall, times.cpu
 
     return asyncio.run(run())
 
@@ -215,8 +126,9 @@ async def measure(options: argparse.Namespace, stores: Stores) -> dict[str, obje
     for queued in options.queued:
         name = f"bench-{queued}"
         before = await stores.bytes_of(name)
-        loads[name] = Load(stores.frontier(name), options.hosts, apart=options.apart)
-        seconds = await loads[name].begin(queued, job=name)
+        loads[name] = Load(stores.frontier(name), options.hosts)
+        await loads[name].begin(name)
+        seconds = (await loads[name].fill(queued)).wall
         size = await stores.bytes_of(name) - before
         kind = "memory" if redis else "disk"
         report.append({"queued": queued, "fill_us": seconds / queued * 1e6, f"{kind}_bytes_per_url": size / queued})
@@ -226,9 +138,11 @@ async def measure(options: argparse.Namespace, stores: Stores) -> dict[str, obje
     with multiprocessing.get_context("spawn").Pool(options.clients) as pool:
         for _ in range(options.rounds):
             for name, load in loads.items():
-                alone = options.clients == 1
-                figures = await load.cycle(options.cycles) if alone else together(pool, options, stores, name)
-                rounds[name].append(figures)
+                if options.clients == 1:
+                    times = await load.cycle(options.cycles, apart=options.apart)
+                    rounds[name].append((times.wall, times.cpu))
+                else:
+                    rounds[name].append(together(pool, options, stores, name))
     result: dict[str, object] = {"calls_beyond_5_ms": await stores.slow_share()} if redis else {}
     for load in loads.values():
         await load.frontier.close()

@@ -13,33 +13,62 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 PAGE = DOCS / "benchmarks.md"
 PLOTS = DOCS / "plots"
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 64, 150, 36, 44
+BAR = 26
 
 
-def write_section(name: str, command: str, text: str) -> None:
+def write_section(name: str, command: str, text: str, page: Path = PAGE) -> None:
     """Put a section in place of the one of this name, or at the end."""
     where = f"{os.cpu_count()} cores, Python {platform.python_version()}, {datetime.now(UTC):%Y-%m-%d}"
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     section = f"{begin}\n\n{text.strip()}\n\nMade by `{command}` ({where}).\n\n{end}"
-    page = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n"
+    before = page.read_text() if page.exists() else "# Benchmarks\n"
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if pattern.search(page):
-        page = pattern.sub(lambda _: section, page)
+    if pattern.search(before):
+        after = pattern.sub(lambda _: section, before)
     else:
-        page = f"{page.rstrip()}\n\n{section}\n"
-    PAGE.write_text(page)
+        after = f"{before.rstrip()}\n\n{section}\n"
+    page.write_text(after)
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as markdown; the names of the first row are the heads."""
+    """Rows as markdown; the names of the first row are the heads, and a first column of words stands to the left."""
     heads = list(rows[0])
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --: |" * len(heads)]
+    first = " --- |" if isinstance(rows[0][heads[0]], str) else " --: |"
+    lines = ["| " + " | ".join(heads) + " |", "|" + first + " --: |" * (len(heads) - 1)]
     lines += ["| " + " | ".join(str(row[head]) for head in heads) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def bars(name: str, title: str, values: Mapping[str, tuple[float, float, float]]) -> str:
+    """Draw a bar for each median, with a line from the lowest to the highest, into docs/plots; as `plot`."""
+    left, right = 130, 80
+    height = TOP + BAR * len(values) + 12
+    top = max(high for _, _, high in values.values())
+
+    def across(value: float) -> float:
+        return left + value / top * (WIDTH - left - right)
+
+    parts = opened(height, left, title)
+    for number, (label, (median, low, high)) in enumerate(values.items()):
+        up = TOP + BAR * number
+        middle = up + BAR / 2 - 3
+        colour = COLOURS[0] if label.startswith("skitter") else "#8c959f"
+        parts.append(f'<text x="{left - 8}" y="{middle + 4}" text-anchor="end">{escape(label)}</text>')
+        parts.append(
+            f'<rect x="{left}" y="{up}" width="{across(median) - left:.1f}" height="{BAR - 6}" fill="{colour}"/>'
+        )
+        parts.append(
+            f'<line x1="{across(low):.1f}" y1="{middle}" x2="{across(high):.1f}" y2="{middle}" stroke="#24292f"/>'
+        )
+        parts.append(f'<text x="{across(max(median, high)) + 6:.1f}" y="{middle + 4}">{median:,.0f}</text>')
+    return drawn(name, title, parts)
 
 
 def plot(name: str, title: str, x: Sequence[float], lines: Mapping[str, Sequence[float]], *, x_title: str) -> str:
@@ -51,11 +80,7 @@ def plot(name: str, title: str, x: Sequence[float], lines: Mapping[str, Sequence
         width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
         return LEFT + across / right * width, HEIGHT - BOTTOM - up / top * height
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" style="font: 12px sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
-    ]
+    parts = opened(HEIGHT, LEFT, title)
     for part in range(5):
         value = top / 1.05 * part / 4
         across, up = at(0, value)
@@ -74,6 +99,19 @@ def plot(name: str, title: str, x: Sequence[float], lines: Mapping[str, Sequence
         parts += [f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3" fill="{colour}"/>' for across, up in points]
         line = TOP + 16 * number
         parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{line + 12}" fill="{colour}">{escape(label)}</text>')
+    return drawn(name, title, parts)
+
+
+def opened(height: int, left: int, title: str) -> list[str]:
+    """The beginning of every drawing."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" style="font: 12px sans-serif">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="{left}" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
+    ]
+
+
+def drawn(name: str, title: str, parts: list[str]) -> str:
     PLOTS.mkdir(exist_ok=True)
     (PLOTS / f"{name}.svg").write_text("\n".join([*parts, "</svg>"]) + "\n")
     return f"![{title}](plots/{name}.svg)"

@@ -7,7 +7,6 @@ them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None``
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -115,8 +114,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A spider callback that runs longer makes its page dead."""
     max_outbox_items: Count = 100_000
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
-    max_known_urls: Count = 200_000
-    """URLs a worker remembers so that a link it has already handed in costs nothing."""
+    max_known_urls: Count = 1_000_000
+    """URLs that the workers of a node remember, 16 bytes each, so that a link they have handed in costs nothing."""
 
 
 class Traps(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,5 +238,7 @@ def names() -> list[str]:
 
 
 def _nearest(name: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, _GROUP_OF, n=1)
     return f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists every setting"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,12 @@ def _items(chance: random.Random) -> list[bytes]:
 def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seconds: float = 0.0) -> str:
     """Run the writer, and kill it that long after it has said those letters. What it had said until then."""
     command = [sys.executable, str(WRITER), str(frontier), str(target), str(BATCH)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as writer:
+    # What it complains of goes to a file: a pipe that nobody reads meanwhile would hold it up when it is full.
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as writer,
+    ):
         assert writer.stdout
-        assert writer.stderr
         said = ""
         while kill_after and said[-1:] != "f" and not said.startswith(kill_after) and (data := writer.stdout.read(1)):
             said += data.decode()
@@ -76,8 +80,9 @@ def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seco
             time.sleep(delay_seconds)  # the instant of the fault; nothing waits for anything here
             writer.kill()
         said += writer.stdout.read().decode()
-        errors = writer.stderr.read().decode()
-        assert writer.wait() in (0, -9), errors
+        code = writer.wait()
+        errors.seek(0)
+        assert code in (0, -9), errors.read().decode()
         return said
 
 

@@ -16,7 +16,9 @@ def _modules(code: str) -> set[str]:
     return set(ended.stderr.split())
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["crawl", "--help"], ["status", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["crawl", "--help"], ["status", "--help"], ["bench", "--help"]]
+)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     loaded = _modules(LOADED.format(words=words))
     assert "skitter.cli" in loaded
@@ -36,3 +38,22 @@ def test_the_process_that_only_watches_workers_loads_nothing_of_theirs() -> None
     loaded = _modules("import sys, skitter.app.crawl, skitter.spiders.loading; print(*sys.modules, file=sys.stderr)")
     assert "skitter.worker.supervisor" in loaded
     assert loaded.isdisjoint(["pycurl", "selectolax", "protego", "skitter.worker.loop"])
+
+
+def test_a_worker_of_a_plain_crawl_starts_without_what_only_some_crawls_want() -> None:
+    """Each costs a millisecond or two of every worker's start; together they would be a tenth of it."""
+    loaded = _modules("import sys, skitter.app.child, skitter.frontier.sqlite; print(*sys.modules, file=sys.stderr)")
+    assert "skitter.worker.loop" in loaded
+    assert "skitter.frontier.sqlite.store" in loaded
+    assert loaded.isdisjoint(["difflib", "html", "importlib.resources", "tempfile", "xml.parsers.expat", "zipfile"])
+    assert loaded.isdisjoint(["skitter.extract.sitemaps", "skitter.model.sessions", "skitter.sinks.targets"])
+
+
+def test_a_crawl_that_writes_lines_starts_without_the_other_formats() -> None:
+    code = "import sys, skitter.app.crawl, skitter.cli.config; from skitter.sinks.files import file_sink; "
+    loaded = _modules(code + "file_sink('out.jsonl', overwrite=False); print(*sys.modules, file=sys.stderr)")
+    assert "skitter.sinks.lines" in loaded
+    assert loaded.isdisjoint(
+        [f"skitter.sinks.{name}" for name in "archive csv_table parquet parts rendered warc".split()]
+    )
+    assert loaded.isdisjoint(["tomllib", "tempfile", "difflib", "importlib.resources"])

@@ -6,7 +6,7 @@ import string
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError
@@ -248,3 +248,38 @@ class TestJoins:
 )
 def test_host_name_and_port_are_read_from_a_url(url: str, name: str, number: int) -> None:
     assert (host_name(url), port(url)) == (name, number)
+
+
+class TestShortWays:
+    """What is done without the parser is what the parser would have done."""
+
+    BASES = (
+        "http://a.example/",
+        "https://u:p@a.example:8443/x/y.html?q=/z",
+        "http://[::1]/a/b/",
+        "http://a.example/a//b",
+    )
+
+    @given(
+        st.sampled_from(BASES),
+        st.lists(
+            st.sampled_from([*"abAZ09_-~.,;!$()*@+=&?/:%'|\\ \t#é^", "//", "/.", "..", "../", "../../x", "%2e", "/b"]),
+            max_size=8,
+        ).map("".join),
+    )
+    def test_joining(self, base: str, href: str) -> None:
+        try:
+            expected, flaws = absolute(href, base), {}
+        except UrlError as error:
+            expected, flaws = None, {error.rule: 1}
+        join = Joiner(base)
+        assert (join(href), join.flaws) == (expected, flaws)
+
+    @given(st.sampled_from(BASES), st.text(alphabet="abAZ09_-~.,;!$()*@+=&/:%'|é ", max_size=12))
+    def test_canonical(self, base: str, href: str) -> None:
+        try:
+            url = absolute(href, base)
+        except UrlError:
+            reject()
+        # An empty query makes it take the long way.
+        assert canonical(url) == canonical(url if "?" in url else f"{url}?")

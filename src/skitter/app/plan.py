@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.model.job import Job, JobSpec
 from skitter.observe.events import Level
 from skitter.settings import Settings
-from skitter.sinks.targets import Target
+
+if TYPE_CHECKING:
+    # A worker process reads its part of this, and has no sinks.
+    from skitter.sinks.targets import Target
 
 
 class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):

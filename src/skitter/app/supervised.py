@@ -15,8 +15,8 @@ from skitter.app.plan import ChildConfig, CrawlPlan
 from skitter.app.stop import Stop
 from skitter.frontier.contract import Frontier
 from skitter.observe.events import Event
-from skitter.worker.shared_urls import new_table
 from skitter.worker.supervisor import Supervisor
+from skitter.worker.url_table import new_table
 
 
 async def work_supervised(

@@ -30,6 +30,7 @@ COMMANDS = {
     "jobs": "which jobs there are, and how they stand",
     "drop": "remove a job and everything of it",
     "plan": "how many workers, shards and machines a crawl needs",
+    "bench": "what a page costs on this machine, and what a frontier carries",
 }
 MODULES = {"jobs": "jobs_command"}
 """Where a command's module is not called as the command is."""

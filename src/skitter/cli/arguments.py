@@ -62,6 +62,25 @@ def key_value(text: str, option: str) -> tuple[str, str]:
     return key.strip(), value
 
 
+def positive(text: str) -> float:
+    """A number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < 1e18:
+        raise UsageError(f"not a number above zero: {text}", hint="as in 1000, 1e9 or 0.5")
+    return value
+
+
+def whole(text: str) -> int:
+    """A whole number above zero, which may be written as 1e6."""
+    value = positive(text)
+    if value != int(value):
+        raise UsageError(f"not a whole number: {text}", hint="as in 1000 or 1e6")
+    return int(value)
+
+
 class _SetAction(argparse.Action):
     """An option that stands for a setting: appends an Override to ``options.overrides``."""
 

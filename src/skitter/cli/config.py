@@ -5,7 +5,6 @@ defaults < the spider's custom_settings < skitter.toml or [tool.skitter] < SKITT
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,15 +107,20 @@ def sink_password(environment: Mapping[str, str]) -> str | None:
 
 def _read_toml(path: Path) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
     except OSError as error:
         raise SettingsError(
             f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode"
         ) from error
+    # Most folders have no such file, and a crawl there starts without what reads one.
+    import tomllib
+
+    try:
+        return tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> list[Layer]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser
-from skitter.errors import UsageError
+from skitter.cli.arguments import Parser, positive
 
 if TYPE_CHECKING:
     from skitter.policy.capacity import Answer, Line
@@ -30,7 +29,7 @@ _OPTIONS = {
 
 def configure(parser: Parser) -> None:
     for name, text in _OPTIONS.items():
-        kind = _delay if name == "delay-seconds" else _positive
+        kind = _delay if name == "delay-seconds" else positive
         parser.add_argument(f"--{name}", metavar="N", type=kind, help=text, required=name in ("pages", "days"))
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="errors with their traceback")
@@ -54,18 +53,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value < 1e18:
-        raise UsageError(f"not a number above zero: {text}", hint="as in 1000, 1e9 or 0.5")
-    return value
-
-
 def _delay(text: str) -> float:
-    return 0.0 if text.strip() in ("0", "0.0") else _positive(text)
+    return 0.0 if text.strip() in ("0", "0.0") else positive(text)
 
 
 def _as_text(answer: Answer) -> list[str]:

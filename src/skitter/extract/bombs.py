@@ -42,6 +42,12 @@ _MANY_NAMES = 150
 _LONG_TAG = 16_384
 _SPREAD = 10
 _TAG = re.compile(rb"<(?:!--.*?(?:-->|\Z)|[!?][^>]*|(/?)([a-zA-Z][^\s/>]*)([^>]*))", re.DOTALL)
+# What does not count: tags that do not nest, and what ends where it should, with no tag in it: <b class="x">text</b>.
+# Not so a second <body>: no end tag ends it.
+_SOUND = re.compile(
+    rb"""<(?:/?(?:%s)(?=[\t\n\f\r />])[^<>]*+>"""
+    rb"""|(?!html|body)([a-z][a-z0-9]*+)(?:[^<>"']++|"[^"<>]*+"|'[^'<>]*+')*+>[^<]*+</\1>)""" % b"|".join(outline.FLAT)
+)
 # A value with markup in it: so a tag may pass itself off as a row of others.
 _MARKUP_IN_VALUE = re.compile(rb"""=\s*(?:"[^"<>]*[<>]|'[^'<>]*[<>])""")
 _random = random.Random()
@@ -65,15 +71,14 @@ def _looks_wrong(body: bytes) -> bool:
     names: set[bytes] = set()
     score = windows = deepest = 0
     size = len(body)
-    for start in range(_random.randrange(min(_STRIDE, size - _WINDOW)), size, _STRIDE):
+    for start in range(int(_random.random() * min(_STRIDE, size - _WINDOW)), size, _STRIDE):
         windows += 1
         window = body[start : start + _WINDOW]
-        tags_at_most = window.count(b"<")
-        if not tags_at_most:
+        if b"<" not in window:
             if b">" not in window and _is_in_long_tag(body, start):
                 return True
             continue
-        if size < _STRIDE and tags_at_most <= _SUSPICIOUS:
+        if size < _STRIDE and _has_few_tags(window):
             # The only window, and whatever stands in it, it will not do.
             return False
         tags = _TAG.findall(window)
@@ -86,6 +91,11 @@ def _looks_wrong(body: bytes) -> bool:
                 if attributes:
                     names.update(outline.ATTRIBUTE.findall(attributes))
     return score + deepest > _SUSPICIOUS + windows or len(names) > _MANY_NAMES
+
+
+def _has_few_tags(window: bytes) -> bool:
+    """Quicker than to look at each, which most windows need not have."""
+    return window.count(b"<") <= _SUSPICIOUS or _SOUND.sub(b"", window).count(b"<") <= _SUSPICIOUS
 
 
 def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> int:

@@ -9,6 +9,7 @@ The names of encodings are in ``extract.labels``; whether a body is a page at al
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from skitter.extract.guess import guess
 from skitter.extract.labels import codec_of
@@ -50,12 +51,17 @@ def _mark(body: bytes) -> tuple[str | None, int]:
 
 
 def _labelled(body: bytes, content_type: str) -> str | None:
-    match = _CHARSET.search(content_type)
-    codec = codec_of(match[1]) if match else None
+    codec = _codec_in(content_type)
     if codec is not None and codec.startswith("utf-16") and b"\0" not in body[:PRESCAN_BYTES]:
         # Any page, any JSON has ASCII in it, and ASCII in UTF-16 has zeros.
         return None
     return codec
+
+
+@lru_cache(256)
+def _codec_in(content_type: str) -> str | None:
+    match = _CHARSET.search(content_type)
+    return codec_of(match[1]) if match else None
 
 
 def _declared(body: bytes) -> str | None:

@@ -6,8 +6,7 @@ Joining them and judging the result is for ``model.url``; scope and dedup come a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from selectolax.lexbor import LexborNode
@@ -21,51 +20,43 @@ _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
 
 
-def hrefs_and_base(root: LexborNode) -> tuple[list[str], str | None]:
-    """The different hrefs of ``a`` and ``area``, without fragments, in order; and that of ``base``."""
-    hrefs: dict[str, None] = {}
+class Hrefs(NamedTuple):
+    """What ``read_hrefs`` finds."""
+
+    links: dict[str, bool]
+    """The hrefs of ``a`` and ``area``, without fragments, each once, in order. False: all links to it are nofollow."""
+    base: str | None
+    """The href of the first ``base``."""
+
+
+def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
+    """One search for everything: each search of the tree costs as much as reading all its links.
+
+    ``codec``: the page's encoding, in which queries are escaped.
+    """
+    links: dict[str, bool] = {}
     base: str | None = None
-    # One query for all three: each search of the tree costs as much as reading all its links.
     for node in find(root, "[href]"):
         tag = node.tag
         if tag in _LINKS:
-            try:
-                href = node.attrs["href"]
-            except KeyError:  # an svg link: xlink:href
-                continue
-            if href is not None:
+            # All of them at once: to ask a second time, for ``rel``, costs more than to read what nobody wants.
+            attributes = node.attributes
+            # An svg link has none: it has xlink:href.
+            if (href := attributes.get("href")) is not None:
                 # The fragment goes first, so that ten anchors of one page are joined once.
-                hrefs[href if "#" not in href else href[: href.index("#")]] = None
+                href = href if "#" not in href else href[: href.index("#")]
+                if "rel" in attributes and _is_nofollow(attributes["rel"]):
+                    links.setdefault(href, False)
+                else:
+                    links[href] = True
         elif tag == "base" and base is None:
-            base = node.attrs.get("href")
-    return list(hrefs), base
+            base = node.attributes.get("href")
+    return Hrefs(links if codec == "utf-8" else _all_in_encoding(links, codec), base)
 
 
-def nofollow_hrefs(root: LexborNode) -> tuple[list[str], list[str]]:
-    """The hrefs of links with ``rel=nofollow``, ``ugc`` or ``sponsored``; and, where there are any, of the others."""
-    marked: list[LexborNode] = []
-    others: list[LexborNode] = []
-    for node in find(root, "[rel]"):
-        if node.tag in _LINKS:
-            (marked if _is_nofollow(node) else others).append(node)
-    if not marked:
-        return [], []
-    others += [node for node in find(root, "[href]:not([rel])") if node.tag in _LINKS]
-    return _targets(marked), _targets(others)
-
-
-def _targets(nodes: Iterable[LexborNode]) -> list[str]:
-    hrefs = []
-    for node in nodes:
-        # Not ``attributes``, which reads all of them.
-        attributes = node.attrs
-        if "href" in attributes and (href := attributes["href"]) is not None:
-            hrefs.append(href.partition("#")[0])
-    return hrefs
-
-
-def _is_nofollow(node: LexborNode) -> bool:
-    return not _NOFOLLOW.isdisjoint((node.attrs.get("rel") or "").lower().split())
+def _is_nofollow(rel: str | None) -> bool:
+    """``rel=nofollow``, or ``ugc`` or ``sponsored``, which say why."""
+    return rel is not None and not _NOFOLLOW.isdisjoint(rel.lower().split())
 
 
 def base_of(root: LexborNode) -> str | None:
@@ -112,6 +103,15 @@ def in_encoding(href: str, codec: str) -> str:
     # A character that the encoding lacks is sent as its number, escaped: %26%231234%3B.
     query = _NOT_ASCII.sub(lambda match: quote(match[0], safe="", encoding=codec, errors="xmlcharrefreplace"), query)
     return path + question + query + mark + fragment
+
+
+def _all_in_encoding(links: dict[str, bool], codec: str) -> dict[str, bool]:
+    escaped: dict[str, bool] = {}
+    for href, is_followed in links.items():
+        escaped_href = in_encoding(href, codec)
+        # What was written in two ways may be one.
+        escaped[escaped_href] = is_followed or escaped.get(escaped_href, False)
+    return escaped
 
 
 def _whole(text: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cache
+from re import Pattern
 
 MAX_DEPTH = 1000
 """Browsers stop at 512."""
@@ -45,7 +47,6 @@ TWINS = OPTIONS | {b"rp", b"rt"}
 TWINS_IN = frozenset((b"select", b"datalist", b"optgroup", b"ruby"))
 _FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
 _RAW = frozenset(b"script style xmp iframe noembed noframes textarea title".split())
-_RAW_END = {name: re.compile(rb"</%s(?=[\t\n\f\r />])" % name, re.IGNORECASE) for name in _RAW}
 _WALLS = frozenset(b"object marquee applet template table".split())
 _CELLS = frozenset((b"td", b"th", b"caption"))
 
@@ -54,20 +55,31 @@ _CLONES = 24
 _NAME = rb"[^\t\n\f\r />][^\t\n\f\r />=]*+"
 _VALUE = rb"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"[^"]*+"?|'[^']*+'?|[^\t\n\f\r >"'][^\t\n\f\r >]*+)?)?"""
 ATTRIBUTE = re.compile(rb"(" + _NAME + rb")" + _VALUE)
-_TOKEN = re.compile(
+_TOKEN = (
     rb"<(?:!--(?:-?>|.*?(?:--!?>|\Z))|[!?][^>]*+|/[^a-zA-Z>][^>]*+"
     rb"|(/?)([a-zA-Z][^\t\n\f\r />]*+)"
     # More than this is harm in any case, and the rest is seen as what it is not.
-    rb"((?:[\t\n\f\r /]++|" + _NAME + _VALUE + (rb"){0,%d}+))" % (3 * MAX_ATTRIBUTES)),
-    re.DOTALL,
+    rb"((?:[\t\n\f\r /]++|" + _NAME + _VALUE + (rb"){0,%d}+))" % (3 * MAX_ATTRIBUTES))
 )
+
+
+# Made when they are wanted: most crawls meet no page that looks wrong, and each worker would make them at its start.
+@cache
+def _token() -> Pattern[bytes]:
+    return re.compile(_TOKEN, re.DOTALL)
+
+
+@cache
+def _raw_end(name: bytes) -> Pattern[bytes]:
+    return re.compile(rb"</%s(?=[\t\n\f\r />])" % name, re.IGNORECASE)
 
 
 def harmless_length(body: bytes) -> int:
     """How much of a page can be parsed in reasonable time and memory: all of it, or up to where the harm begins."""
     outline = _Outline()
     tags = position = 0
-    while match := _TOKEN.search(body, position):
+    search = _token().search
+    while match := search(body, position):
         position = match.end()
         end_tag, name, attributes = match.groups()
         if name is None:
@@ -77,7 +89,7 @@ def harmless_length(body: bytes) -> int:
         if outline.is_harmful or tags > MAX_TAGS:
             return match.start()
         if raw:
-            end = _RAW_END[raw].search(body, position)
+            end = _raw_end(raw).search(body, position)
             if end is None:
                 break
             position = end.start()

@@ -23,6 +23,7 @@ from skitter.extract.directives import DEFAULT_PRODUCT, Directives, read_directi
 from skitter.extract.encoding import decode, find_encoding, unmarked
 from skitter.extract.headers import Headers
 from skitter.extract.kind import kind_of
+from skitter.extract.links import Hrefs
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import Links, Request
@@ -41,6 +42,7 @@ class Response:
         "_directives",
         "_encoding",
         "_headers",
+        "_hrefs",
         "_joiner",
         "_joins",
         "_kind",
@@ -72,6 +74,7 @@ class Response:
         self._root: LexborNode | None = None
         self._base_url: str | None = None
         self._joiner: Joiner | None = None
+        self._hrefs: Hrefs | None = None
         self._links: list[str] | None = None
         self._left_out: Counter[str] | None = None
         self._nofollow: list[str] | None = None
@@ -195,8 +198,13 @@ class Response:
 
         And what a sitemap's reader left out.
         """
-        flaws = self._joiner.flaws if self._joiner is not None else Counter()
+        flaws = Counter(self._joiner.flaws if self._joiner is not None else None)
         return flaws + self._left_out if self._left_out else flaws
+
+    @property
+    def has_flaws(self) -> bool:
+        """Whether anything was left out."""
+        return bool(self._left_out or (self._joiner is not None and self._joiner.flaws))
 
     def leave_out(self, rule: str) -> None:
         """Count something that the page lists and that is not followed; shown among ``flaws``."""
@@ -280,25 +288,29 @@ class Response:
         safe = defused(source)
         return self.text if len(safe) == len(source) else safe.decode("utf-8", "replace")
 
+    def _read_hrefs(self) -> Hrefs:
+        if self._hrefs is None:
+            self._hrefs = links.read_hrefs(self._tree(), self.encoding)
+            if self._base_url is None:
+                self._base_url = links.base_url(self.page.url, self._hrefs.base)
+        return self._hrefs
+
     def _find_links(self) -> list[str]:
-        hrefs, base = links.hrefs_and_base(self._tree())
-        if self._base_url is None:
-            self._base_url = links.base_url(self.page.url, base)
-        join = self._joined()
-        codec = self.encoding
-        if codec != "utf-8":
-            hrefs = [links.in_encoding(href, codec) for href in hrefs]
-        return list(dict.fromkeys(join.all(hrefs)))
+        hrefs = self._read_hrefs().links
+        return list(dict.fromkeys(self._joined().all(hrefs)))
 
     def _find_nofollow(self) -> list[str]:
-        marked, others = links.nofollow_hrefs(self._tree())
-        if not marked:
+        hrefs = self._read_hrefs().links
+        if all(hrefs.values()):
             return []
-        # Not with ``_joined``, which counts what is wrong with them: ``links`` has done so.
-        join, codec = Joiner(self._base(), self._joins), self.encoding
-        barred, plain = (join.all(links.in_encoding(href, codec) for href in hrefs) for hrefs in (marked, others))
-        followed = set(plain)
-        return [url for url in dict.fromkeys(barred) if url not in followed]
+        # Not with ``_joined``, which counts what is wrong with them: that is for ``links``.
+        join = Joiner(self._base(), self._joins)
+        barred = dict.fromkeys(join.all(href for href, is_followed in hrefs.items() if not is_followed))
+        if len(self.links()) == len(hrefs):
+            # Each leads to a page of its own.
+            return list(barred)
+        followed = set(join.all(href for href, is_followed in hrefs.items() if is_followed))
+        return [url for url in barred if url not in followed]
 
     def _absolute(self, href: str) -> str | None:
         try:

@@ -6,7 +6,6 @@ Methods and results are parsel's; the engine is lexbor, by selectolax.
 
 from __future__ import annotations
 
-import html
 import re
 import threading
 from collections.abc import Iterable
@@ -231,4 +230,7 @@ def _matches(pattern: str | Pattern[str], text: str, replace_entities: bool) -> 
             found.extend(match if isinstance(match, tuple) else (match,))
     if not replace_entities:
         return found
+    # A table of all entities, which few spiders want.
+    import html
+
     return [_ENTITY.sub(lambda entity: html.unescape(entity[0]), value) if "&" in value else value for value in found]

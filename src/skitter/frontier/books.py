@@ -234,7 +234,9 @@ class Books:
 
     def bury(self) -> None:
         """The next piece of what hosts have left that were given up."""
-        self._stop_spent()
+        if self.budgets is not None:
+            # What came back in this call may have come to a host that has no budget left, or have made room for one.
+            self.flush()
         self.burying = False
         # Each has at least one request: one host more than may be buried tells that there are more.
         stored = self.tables.given_up_hosts(self._may_bury + 1 + len(self.touched))

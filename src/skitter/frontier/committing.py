@@ -77,7 +77,8 @@ class Committing:
         self._stop_spent(outcomes, accepted)
         new = self._add(links)
         if len(links) > new:
-            self._books.bump("duplicates", len(links) - new)
+            for name in ("duplicates", "duplicates_sent"):
+                self._books.bump(name, len(links) - new)
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:

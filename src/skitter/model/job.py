@@ -150,7 +150,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     counts: Counts
     tally: dict[str, int]
-    """Counters of accepted commits: items, bytes, duplicates, outside:RULE."""
+    """Counters of accepted commits: items, bytes, duplicates, outside:RULE.
+
+    ``duplicates_sent`` are those of the duplicates that no worker knew, so that the frontier had to find them.
+    """
     errors: dict[str, int]
     """Dead requests by class."""
     undelivered: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Annotated, Any, NewType
 
 import msgspec
@@ -11,7 +12,6 @@ from skitter.errors import FormatError, ItemError
 from skitter.model.carried import carried, read_extension
 from skitter.model.job import Job
 from skitter.model.secrets import shown_url
-from skitter.model.sessions import without_session
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
@@ -83,12 +83,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 class Fingerprinter:
     """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
 
-    __slots__ = ("_ignore_sessions", "_keyed")
+    __slots__ = ("_keyed", "_named")
 
     def __init__(self, secret: bytes, *, ignore_sessions: bool = False) -> None:
         """``ignore_sessions``: two URLs that differ in a session id are the same page."""
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
-        self._ignore_sessions = ignore_sessions
+        self._named: Callable[[str], str] = canonical
+        if ignore_sessions:
+            # Most jobs do not ask for it, and its patterns are dear to make.
+            from skitter.model.sessions import without_session
+
+            self._named = lambda url: canonical(without_session(url))
 
     @classmethod
     def of_job(cls, job: Job) -> Fingerprinter:
@@ -97,7 +102,7 @@ class Fingerprinter:
 
     def identity(self, url: str) -> str:
         """The form in which two URLs of one page are the same text."""
-        return canonical(without_session(url) if self._ignore_sessions else url)
+        return self._named(url)
 
     def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
         """64 bits over method, canonical URL and body."""
@@ -129,9 +134,7 @@ class Fingerprinter:
     def _hash(self, *parts: bytes) -> RequestId:
         keyed = self._keyed.copy()
         # Each part carries its length, so that no two lists of parts read the same.
-        for part in parts:
-            keyed.update(b"%d:" % len(part))
-            keyed.update(part)
+        keyed.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
 
 

@@ -8,7 +8,7 @@ fetched. See docs/adr for why ``can_ada`` does the parsing.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 import can_ada
@@ -22,6 +22,8 @@ _PORT = re.compile(r":(\d+)$")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+# Nothing in it that a browser would escape or resolve, apart from segments of dots.
+_PLAIN_HREF = re.compile(r"(?!//)[A-Za-z0-9_/][A-Za-z0-9_./~?=&+,;!$()*@-]*+")
 
 
 def absolute(text: str, base: str | None = None) -> str:
@@ -61,9 +63,8 @@ class Joins:
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, str]] = {}
 
-    def of(self, base: str) -> dict[str, str]:
-        """The joined hrefs of the folder that a base URL stands in."""
-        folder = base.partition("?")[0].rpartition("/")[0]
+    def of(self, folder: str) -> dict[str, str]:
+        """The joined hrefs of a folder's pages."""
         known = self._folders.get(folder)
         if known is None or len(known) > self.HREFS:
             if len(self._folders) >= self.FOLDERS:
@@ -75,39 +76,45 @@ class Joins:
 class Joiner:
     """Joins many hrefs to one base. Bad ones become None and are counted by rule in ``flaws``."""
 
-    __slots__ = ("_base", "_joined", "flaws")
+    __slots__ = ("_base", "_folder", "_joined", "_origin", "_page", "flaws")
 
     def __init__(self, base: str, joins: Joins | None = None) -> None:
-        self._base = can_ada.parse(base)
-        self._joined = {} if joins is None else joins.of(base)
-        self.flaws: Counter[str] = Counter()
+        """``base`` is absolute, as ``absolute`` gives it."""
+        self._page = base
+        self._base: can_ada.URL | None = None
+        self._origin = base[: base.index("/", 8)]
+        folder = base.partition("?")[0].rpartition("/")[0]
+        self._folder = folder + "/"
+        self._joined = {} if joins is None else joins.of(folder)
+        self.flaws: dict[str, int] = defaultdict(int)
 
     def __call__(self, href: str) -> str | None:
         found = self.all((href,))
         return found[0] if found else None
 
     def all(self, hrefs: Iterable[str]) -> list[str]:
-        """The good ones, in order. One loop without calls: a page has a hundred links, and this is half their cost."""
-        base, joined, known = self._base, [], self._joined
-        for href in hrefs:
-            url = known.get(href)
-            if url is not None:
-                joined.append(url)
-                continue
-            try:
-                url = (base + href).href
-            except (ValueError, TypeError):
-                self.flaws["unparsable"] += 1
-                continue
-            if "#" in url:
-                url = url[: url.index("#")]
-            if url.startswith(("http://", "https://")) and len(url) <= MAX_URL_CHARS:
-                joined.append(url)
-                if _depends_on_folder_only(href):
-                    known[href] = url
-            else:
-                self.flaws[_flaw(url) or ""] += 1
-        return joined
+        """The good ones, in order. A page has a hundred links, of which its folder knows most."""
+        known = self._joined.get
+        return [url for href in hrefs if (url := known(href) or self._join(href)) is not None]
+
+    def _join(self, href: str) -> str | None:
+        if _PLAIN_HREF.fullmatch(href) and "/." not in href and len(href) < MAX_URL_CHARS - len(self._folder):
+            # What can_ada would make of it, for two thirds of the time.
+            url = self._joined[href] = (self._origin if href[0] == "/" else self._folder) + href
+            return url
+        if self._base is None:
+            self._base = can_ada.parse(self._page)
+        try:
+            url = _without_fragment((self._base + href).href)
+        except (ValueError, TypeError):
+            self.flaws["unparsable"] += 1
+            return None
+        if (flaw := _flaw(url)) is not None:
+            self.flaws[flaw] += 1
+            return None
+        if _depends_on_folder_only(href):
+            self._joined[href] = url
+        return url
 
 
 def host_key(url: str) -> str:
@@ -131,7 +138,12 @@ def port(url: str) -> int:
 
 
 def canonical(url: str) -> str:
-    """The one form used for identity: escapes normal, query sorted by name, no fragment, no empty query."""
+    """The one form used for identity: escapes normal, query sorted by name, no fragment, no empty query.
+
+    The URL must be absolute, as ``absolute`` gives it.
+    """
+    if "%" not in url and "?" not in url and "#" not in url:
+        return url
     parsed = can_ada.parse(url)
     path, query = parsed.pathname, parsed.search[1:]
     if "%" in path:

@@ -11,28 +11,30 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from skitter.errors import UsageError
-from skitter.sinks.archive import WarcPartsSink, WarcSink
 from skitter.sinks.contract import Sink
-from skitter.sinks.csv_table import CsvTable
-from skitter.sinks.json_array import JsonArray
-from skitter.sinks.lines import JsonLines, LinesSink
+from skitter.sinks.lines import LinesSink
 from skitter.sinks.packing import PACKINGS, Gzip, Packing, Plain
-from skitter.sinks.parquet import ParquetTable
-from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
-from skitter.sinks.rendered import Form, RenderedSink
-from skitter.sinks.stdout import StdoutSink
 
+if TYPE_CHECKING:
+    from skitter.sinks.archive import WarcPartsSink, WarcSink
+    from skitter.sinks.parts import PartsSink
+    from skitter.sinks.rendered import Form
+
+# Every crawl that writes a file comes here, and most write lines: other kinds are loaded when they are wanted.
 _LINES = (".jsonl", ".ndjson", ".jl")
-_FORMS: dict[str, Callable[[], Form]] = {
-    **dict.fromkeys(_LINES, JsonLines),
-    ".json": JsonArray,
-    ".csv": CsvTable,
-    ".parquet": ParquetTable,
+_FORMS = {
+    **dict.fromkeys(_LINES, ("lines", "JsonLines")),
+    ".json": ("json_array", "JsonArray"),
+    ".csv": ("csv_table", "CsvTable"),
+    ".parquet": ("parquet", "ParquetTable"),
 }
+"""Suffix -> the module of this package that has its form, and the class there."""
 _PACK_THEMSELVES = (".parquet",)
 SUFFIXES = tuple(
     suffix + packing for suffix in _FORMS for packing in PACKINGS if not (packing and suffix in _PACK_THEMSELVES)
@@ -48,6 +50,8 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
     ``job`` is written into spools, so that two unfinished jobs do not take each other's for their own.
     """
     if target == "-":
+        from skitter.sinks.stdout import StdoutSink
+
         return StdoutSink()
     name, given = file_name(target, options or {})
     if unknown := [option for option in given if option not in _OPTIONS]:
@@ -64,6 +68,8 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
     suffix, form, packing = format_of(name, target)
     if suffix in _LINES:
         return LinesSink(name, packing, overwrite=overwrite)
+    from skitter.sinks.rendered import RenderedSink
+
     return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
 
 
@@ -112,6 +118,9 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
 def _archive_sink(
     name: str, text: str, node: str, options: dict[str, str], *, overwrite: bool, job: str
 ) -> WarcSink | WarcPartsSink:
+    from skitter.sinks.archive import WarcPartsSink, WarcSink
+    from skitter.sinks.parts import PART_BYTES, PartNames
+
     if node != here():
         raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")
     path = text.partition("?")[0]
@@ -140,6 +149,8 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str) -> PartsSink:
+    from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
+
     folder, pattern = _split(name)
     if "format" in options or not pattern:
         raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
@@ -172,11 +183,17 @@ def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
     lower = name.rpartition("/")[2].lower()
     for ending, packing in reversed(PACKINGS.items()):
         plain = lower.removesuffix(ending)
-        for suffix, form in _FORMS.items():
+        for suffix in _FORMS:
             if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
-                return suffix, form(), packing()
+                return suffix, _form(suffix), packing()
     raise UsageError(
         f"no format for this file of results: {target or name or '(empty)'}",
         hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
         " with .warc or .warc.gz; or it is - for standard output",
     )
+
+
+def _form(suffix: str) -> Form:
+    module, name = _FORMS[suffix]
+    form: Form = getattr(import_module(f"skitter.sinks.{module}"), name)()
+    return form

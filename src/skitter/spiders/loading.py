@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import hashlib
 import importlib.util
 import sys
@@ -224,9 +223,9 @@ def _named_class(module: ModuleType, place: str, class_name: str, known: list[st
         return kind
     if kind is not None:
         raise SpiderError(f"not a spider: {place}:{class_name}", hint="it does not inherit from skitter.Spider")
-    near = difflib.get_close_matches(class_name, known, n=1)
+    near = _nearest(class_name, known)
     if near:
-        hint = f"did you mean {place}:{near[0]} ?"
+        hint = f"did you mean {place}:{near} ?"
     else:
         hint = f"there: {', '.join(known)}" if known else "write a class that inherits from skitter.Spider"
     raise SpiderError(f"no such spider class: {place}:{class_name}", hint=hint)
@@ -237,5 +236,12 @@ def _other_files(path: Path) -> str:
         names = [file.name for file in path.parent.glob("*.py")]
     except OSError:
         names = []
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {near[0]} ?" if near else "give the path of a .py file, from the current folder"
+    near = _nearest(path.name, names)
+    return f"did you mean {near} ?" if near else "give the path of a .py file, from the current folder"
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """For somebody who mistyped a name, and for nobody else: then it need not be loaded."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")

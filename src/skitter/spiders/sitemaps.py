@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from skitter.errors import SitemapError, UrlError
-from skitter.extract.sitemaps import listed
 from skitter.model.request import Links, Request
 from skitter.model.url import absolute, host_key
 from skitter.policy.robots import ROBOTS_PATH, Robots
@@ -55,6 +54,9 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
             if (url := _joined(response, text)) is not None:
                 yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: named_by})
         return
+    # Most jobs have no sitemap, and a worker starts without what reads one.
+    from skitter.extract.sitemaps import listed
+
     level, named_by = response.meta.get(_LEVEL, 0), response.meta.get(_NAMED_BY, "")
     sites = {_site(key) for key in (host_key(response.url), named_by, *_keys(seeds)) if key}
     pages = Links()

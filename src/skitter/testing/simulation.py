@@ -13,6 +13,7 @@ import heapq
 import itertools
 import random
 import time
+import zlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -30,6 +31,9 @@ from skitter.testing.clock import FakeClock
 T = TypeVar("T")
 FLUSH_SECONDS = 0.05
 FLUSH_OUTCOMES = 64
+SLOW_SHARE, SLOWNESS = 0.1, 4.0
+"""One host in ten takes four times as long as the others."""
+MEAN_SLOWNESS = 1.0 + SLOW_SHARE * (SLOWNESS - 1.0)
 _ADDED_AT_ONCE = 1000
 
 
@@ -65,11 +69,19 @@ class Findings(msgspec.Struct, kw_only=True):
     """Of a host; all of them have work at any moment."""
     calls: int = 0
     us_per_page: list[float] = []
-    """Of the frontier, in each tenth of the pages."""
+    """CPU of the frontier, in each tenth of the pages: it is the same on a busy machine."""
+    tenth_seconds: list[float] = []
+    """Simulated time at the end of each tenth."""
 
     @property
     def pages_per_second(self) -> float:
         return self.pages / self.seconds if self.seconds else 0.0
+
+    @property
+    def steady_pages_per_second(self) -> float:
+        """Without the first fifth, in which the workers begin one by one and have all to find their pace."""
+        begin, end = self.tenth_seconds[1], self.tenth_seconds[-1]
+        return self.pages / 10 * (len(self.tenth_seconds) - 2) / (end - begin)
 
 
 class _Worker:
@@ -88,8 +100,12 @@ class _Worker:
 class Simulation:
     """One run of a world on a frontier whose clock is ``clock``."""
 
-    def __init__(self, world: World, frontier: Frontier, clock: FakeClock) -> None:
+    def __init__(
+        self, world: World, frontier: Frontier, clock: FakeClock, store_cpu: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """``store_cpu``: seconds that the frontier has used in other processes, such as a server's."""
         self.found = Findings()
+        self._store_cpu = store_cpu
         self._world = world
         self._frontier = frontier
         self._clock = clock
@@ -110,7 +126,7 @@ class Simulation:
     async def run(self) -> Findings:
         world, found = self._world, self.found
         await self._fill()
-        self._frontier_seconds = 0.0
+        self._frontier_seconds, self._tenth_began = 0.0, self._store_cpu()
         for worker in self._workers:
             # Not all at the same instant, as no cluster starts.
             self._at(self._chance.random(), self._asking(worker))
@@ -183,9 +199,9 @@ class Simulation:
             self._take(worker, grant)
 
     async def _timed(self, call: Awaitable[T]) -> T:
-        began = time.perf_counter()
+        began = time.process_time()
         answer = await call
-        self._frontier_seconds += time.perf_counter() - began
+        self._frontier_seconds += time.process_time() - began
         self.found.calls += 1
         return answer
 
@@ -194,8 +210,10 @@ class Simulation:
         before = found.pages // tenth
         found.pages += pages
         if found.pages // tenth > before:
-            found.us_per_page.append((self._frontier_seconds - self._tenth_began) / tenth * 1e6)
-            self._tenth_began = self._frontier_seconds
+            used = self._frontier_seconds + self._store_cpu()
+            found.us_per_page.append((used - self._tenth_began) / tenth * 1e6)
+            self._tenth_began = used
+            found.tenth_seconds.append(self._now)
 
     def _take(self, worker: _Worker, grant: Grant) -> None:
         for lease in grant.leases:
@@ -221,9 +239,8 @@ class Simulation:
         return start
 
     def _latency(self, key: str) -> float:
-        # One host in ten takes four times as long.
-        slow = 4.0 if hash(key) % 10 == 0 else 1.0
-        return self._chance.expovariate(1.0) * self._world.latency_seconds * slow / 1.3
+        slow = SLOWNESS if zlib.crc32(key.encode()) % 100 < 100 * SLOW_SHARE else 1.0
+        return self._chance.expovariate(1.0) * self._world.latency_seconds * slow / MEAN_SLOWNESS
 
     def _ending(self, worker: _Worker, lease: Lease) -> Callable[[], Awaitable[None] | None]:
         def end() -> Awaitable[None] | None:

@@ -11,6 +11,7 @@ import contextlib
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 from skitter.errors import FrontierError, RejectItem, SkitterError
@@ -94,7 +95,10 @@ class Callbacks:
     async def _consume(self, lease: Lease, harvest: Harvest, result: Any, response: Any) -> None:
         if result is None:
             return
-        if isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable):
+        # Nearly every callback is a generator, and to be sure that it is no item takes a while.
+        if not isinstance(result, GeneratorType) and (
+            isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable)
+        ):
             result = (result,)  # a text is one wrong thing, not as many as it has letters
         for output in result:
             if self._item_functions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 from skitter.errors import ItemError, UrlError
@@ -107,7 +107,7 @@ class Harvest:
         self.urls: list[str] = []
         """Of the links that a later page may repeat: what the worker knows once the commit is accepted."""
         self.items: list[bytes] = []
-        self.tally: Counter[str] = Counter()
+        self.tally: dict[str, int] = defaultdict(int)
         self.is_large = False
         """Time to send a part."""
 
@@ -124,7 +124,7 @@ class Harvest:
         )
         self._ahead += len(self.items)
         urls = self.urls
-        self.links, self.urls, self.items, self.tally = [], [], [], Counter()
+        self.links, self.urls, self.items, self.tally = [], [], [], defaultdict(int)
         # From here on the frontier tells duplicates apart: this must not grow with a list of a million seeds.
         self._here.clear()
         self.is_large = False

@@ -42,7 +42,7 @@ from skitter.worker.harvest import Rules
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known import KnownUrls
 from skitter.worker.seeding import Seeder
-from skitter.worker.shared_urls import SharedUrls
+from skitter.worker.url_table import UrlTable
 from skitter.worker.visit import Visitor
 from skitter.worker.watch import Watch
 
@@ -82,7 +82,7 @@ class Worker:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
-        this node know together (``shared_urls``). ``archive``: where its pages are written before they are committed.
+        this node know together (``url_table``). ``archive``: where its pages are written before they are committed.
         """
         self.id = worker_id
         self.watch = Watch()
@@ -93,8 +93,11 @@ class Worker:
         self._settings = settings
         self._stay = stay
         self._run = job.run
-        shared = SharedUrls(url_table, job.secret, job.run) if url_table >= 0 else None
-        known = KnownUrls(settings.limits.max_known_urls, shared)
+        if shared := url_table >= 0:
+            table = UrlTable(url_table, job.secret, job.run)
+        else:
+            table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
+        known = KnownUrls(table, shared=shared)
         self._handover = Handover(worker_id, source, known, archive)
         self.held = self._handover.held
         """Every lease that is not committed or released yet, by its epoch."""

@@ -12,7 +12,6 @@ import msgspec
 from skitter.agent import product_token
 from skitter.errors import FetchError
 from skitter.extract.response import Response
-from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
 from skitter.model.lease import Lease
@@ -75,7 +74,6 @@ class Visitor:
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
-        is_sitemap = request.callback == SITEMAP_CALLBACK
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -86,8 +84,7 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
-                    # The protocol's limit; one byte more tells that there is more.
-                    truncate_bytes=MAX_SITEMAP_BYTES + 1 if is_sitemap else None,
+                    truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
                 )
             )
         except FetchError as error:
@@ -139,8 +136,9 @@ class Visitor:
             return outcome, []
         if wishes is not None and (original := wishes.original) is not None:
             harvest.take_original(original)
-        for rule, count in response.flaws.items():
-            harvest.tally[f"skipped:{rule}"] += count
+        if response.has_flaws:
+            for rule, count in response.flaws.items():
+                harvest.tally[f"skipped:{rule}"] += count
         outcome = self._outcome(lease, page, Ending.DONE)
         if self._signs is not None and outcome.news is not None:
             outcome.news = msgspec.structs.replace(outcome.news, sign=self._signs.judge(response))
@@ -251,3 +249,11 @@ class Visitor:
         outcome.links, outcome.items = harvest.links, harvest.items
         outcome.tally |= harvest.tally
         return outcome, harvest.urls
+
+
+def _sitemap_bytes() -> int:
+    """How much of a sitemap is read: the protocol's limit, and one byte more, which tells that there is more."""
+    # Most jobs have no sitemap, and a worker starts without what reads one.
+    from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
+
+    return MAX_SITEMAP_BYTES + 1

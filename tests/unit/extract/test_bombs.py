@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from skitter.extract import bombs
 from skitter.extract.bombs import defused
 from skitter.extract.outline import MAX_DEPTH
 from skitter.extract.response import Response
@@ -97,3 +101,17 @@ def test_nulls_are_dropped() -> None:
 def test_a_small_page_is_not_looked_at() -> None:
     body = b"<div>" * 3000
     assert defused(body) is body
+
+
+TAGS = (
+    b'<b>|<b class="x">|</b>|<B>|<div>|</div>|<body a>|</body>|<p>|</p>|<td>|<br/>|text'
+    b'|<li>|</li>|</ul>|<option>|</option>|</select>|<i "x>|</i>'
+).split(b"|")
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=80).map(b"".join))
+def test_the_short_look_never_spares_what_the_long_one_finds(window: bytes) -> None:
+    opened: Counter[bytes] = Counter()
+    crossed = bombs._crossed(bombs._TAG.findall(window), opened)
+    if bombs._has_few_tags(window):
+        assert crossed + sum(map(abs, opened.values())) <= bombs._SUSPICIOUS

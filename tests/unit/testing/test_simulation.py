@@ -38,5 +38,7 @@ async def test_a_crawl_that_its_workers_limit_is_fair() -> None:
 async def test_idle_workers_take_turns_in_asking() -> None:
     world = World(workers=200, hosts=400, pages=2000, delay_seconds=1.0)
     found = await simulated(world)
+    assert len(found.us_per_page) == len(found.tenth_seconds) == 10
+    assert found.tenth_seconds == sorted(found.tenth_seconds)
     # As many calls as pages, or fewer: not one for each worker whenever a host becomes ready.
     assert found.calls < 2 * found.pages

@@ -20,6 +20,7 @@ from skitter.spiders.base import Spider
 from skitter.worker import harvest as module
 from skitter.worker.harvest import Harvest, Rules
 from skitter.worker.known import KnownUrls
+from skitter.worker.url_table import UrlTable
 
 PAGE = Request("http://a.example/dir/page", depth=2, chain=("http://a.example/old",), seed=True)
 LEASE = Lease(work=Work.PAGE, id=7, epoch=1)
@@ -32,7 +33,7 @@ class Books(Spider):
 
 
 def rules(known: Iterable[str] = (), **scope: Any) -> Rules:
-    remembered = KnownUrls(100)
+    remembered = KnownUrls(UrlTable.alone(100, b"secret", 1))
     remembered.learn(known)
     return Rules(spider=Books(), fingerprinter=Fingerprinter(b"secret"), scope=Scope(**scope), known=remembered)
 

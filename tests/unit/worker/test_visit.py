@@ -22,6 +22,7 @@ from skitter.worker import harvest as harvest_module
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.harvest import Rules
 from skitter.worker.known import KnownUrls
+from skitter.worker.url_table import UrlTable
 from skitter.worker.visit import Visitor
 
 PAGE = "http://a.example/page"
@@ -40,7 +41,12 @@ class Desk:
         self.refuse_part = 0
         self.fingerprinter = Fingerprinter(b"secret", ignore_sessions=ignore_sessions)
         self._visitor = Visitor(
-            rules=Rules(spider=spider, fingerprinter=self.fingerprinter, scope=scope or Scope(), known=KnownUrls(100)),
+            rules=Rules(
+                spider=spider,
+                fingerprinter=self.fingerprinter,
+                scope=scope or Scope(),
+                known=KnownUrls(UrlTable.alone(100, b"secret", 1)),
+            ),
             fetcher=answers,
             settings=self.settings,
             callbacks=Callbacks(callback_seconds=self.settings.limits.callback_seconds, commit_part=self._commit_part),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
 # A shard tells with every answer where it stands. (A function of Lua may use 60 names from outside; commit.lua, which
@@ -25,18 +25,27 @@ _WORD = re.compile(r"(?<![\w'.])[A-Z][A-Z_]+(?![\w'])")
 @cache
 def script(name: str) -> tuple[bytes, str]:
     """A script and its hash."""
-    folder = resources.files(__package__).joinpath("lua")
-    *shared, own = (folder.joinpath(f"{part}.lua").read_text() for part in (*SHARED, name))
-    final = _inlined("\n".join(shared) + _ANSWER.format(own=own)).encode()
+    shared, values = _shared()
+    final = (shared + _inlined(_ANSWER.format(own=_read(name)), dict(values))).encode()
     return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
 
 
-def _inlined(source: str) -> str:
+@cache
+def _shared() -> tuple[str, dict[str, str]]:
+    """What all have in common, and its names for numbers: made once, as each process uses a dozen scripts."""
+    values: dict[str, str] = {}
+    return _inlined("\n".join(map(_read, SHARED)), values), values
+
+
+def _read(part: str) -> str:
+    return Path(__file__).with_name("lua").joinpath(f"{part}.lua").read_text()
+
+
+def _inlined(source: str, values: dict[str, str]) -> str:
     """With names for numbers replaced by the numbers: Lua has room for 200 locals, and a number is faster than one.
 
-    Lines keep their places, so that an error's line number means something.
+    Those of the source join ``values``. Lines keep their places, so that an error's line number means something.
     """
-    values: dict[str, str] = {}
 
     def take(found: re.Match[str]) -> str:
         values.update(zip(found[1].split(", "), found[2].split(", "), strict=True))

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,7 +53,7 @@ def missing_file(path: Path) -> FrontierError:
 
 def _schema() -> list[str]:
     """One statement each: ``executescript`` would end the transaction that makes the tables only once."""
-    lines = resources.files(__package__).joinpath("schema.sql").read_text().splitlines()
+    lines = Path(__file__).with_name("schema.sql").read_text().splitlines()
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
 
 

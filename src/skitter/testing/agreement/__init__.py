@@ -10,7 +10,7 @@ tests the storage, and the invariants test the rules.
 import pytest
 
 # Before it is imported, so that a failed assert shows its values here as in any test.
-pytest.register_assert_rewrite(f"{__name__}.machine", f"{__name__}.grants")
+pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in ("grants", "invariants", "machine", "pair")))
 
 from skitter.testing.agreement.machine import FrontiersAgree  # noqa: E402 - see above
 

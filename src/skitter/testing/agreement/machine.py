@@ -309,6 +309,9 @@ class FrontiersAgree(Agreeing):
     )
     def tells(self, worker: str, card: WorkerCard | None, seconds: float) -> None:
         self.advance(seconds)
+        if card is None and self.held and not self.same_pieces:
+            # Who leaves and comes back is known in the places that it asks, and its leases are counted there only.
+            return
         self.agreed(lambda frontier, _: frontier.tell(worker, card))
 
     @rule(worker=st.sampled_from(WORKERS))

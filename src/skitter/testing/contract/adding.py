@@ -68,6 +68,14 @@ class Adding:
         await client.end(await client.one(), links=["a/1", "a/2", "a/2", "a/3"])
         assert (await client.frontier.report()).tally["duplicates"] == 2
 
+    async def test_duplicates_that_a_worker_did_not_know_are_told_apart(self, store: ContractStore) -> None:
+        """How much of its work the frontier is spared is what a worker's memory of URLs is for."""
+        client = store.client()
+        await client.seeded("a/1")
+        await client.end(await client.one(), links=["a/1", "b/2", "b/2"], tally={"duplicates": 5})
+        tally = (await client.frontier.report()).tally
+        assert (tally["duplicates"], tally["duplicates_sent"]) == (7, 2)
+
     async def test_an_unfiltered_request_is_queued_beside_its_twin_and_once_itself(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from skitter.model.job import State
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews
 from skitter.testing.contract.client import Client, name_of, names_of
@@ -290,6 +291,19 @@ class Addresses:
         await client.answered(lease, address=ONE)
         await client.begin(per_ip=1)
         assert (await client.counts()).leased == 5
+
+    async def test_who_waits_for_an_address_without_a_budget_is_excluded_when_it_has_room(
+        self, store: ContractStore
+    ) -> None:
+        a, b = store.together(2)
+        client = store.client()
+        await begun(client, [a, b], pages=1, per_ip=1, lease_seconds=5)
+        assert len(await client.lease("dies")) == 1, "the other one waits for the address"
+        await client.begin(per_ip=1, lease_seconds=5, max_pages_per_host=1)
+        await store.elapse(6)
+        await client.frontier.reap()
+        assert (await client.counts()).excluded == 2
+        assert await client.state() is State.FINISHED
 
     async def test_a_thousand_hosts_of_a_full_address_hold_nobody_up_for_long(self, store: ContractStore) -> None:
         """They are ready when the limit comes, and each call may pass over so many of them only."""

@@ -345,7 +345,7 @@ end
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
   may_bury = may_bury or S.bury_batch or BATCH
-  -- What came back in this call may have come to a host that has no budget left.
+  -- What came back in this call may have come to a host that has no budget left, or have made room for one.
   if has_budgets() then
     save_hosts()
     burying = false

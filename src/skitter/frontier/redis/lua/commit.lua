@@ -243,7 +243,9 @@ if has_budgets() then
   end
 end
 local new = add(links)
-if #links > new then bump('duplicates', #links - new) end
+if #links > new then
+  for _, name in ipairs({'duplicates', 'duplicates_sent'}) do bump(name, #links - new) end
+end
 sample_pace()
 save_hosts()
 save_holds()

@@ -74,7 +74,8 @@ class Crossing:
                 # Counted with the ack, as those are that its own shard finds out.
                 tally = dict(outcome.tally)
                 if known[place]:
-                    tally["duplicates"] = tally.get("duplicates", 0) + known[place]
+                    for name in ("duplicates", "duplicates_sent"):
+                        tally[name] = tally.get(name, 0) + known[place]
                 carried[place] = msgspec.structs.replace(outcome, links=own, tally=tally)
         return carried, new
 

@@ -1,0 +1,62 @@
+"""What is crawled: a web of the bench's own, on loopback, or a site of the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import msgspec
+
+from skitter.cli.targets import seed_url
+from skitter.errors import UsageError
+from skitter.model.secrets import shown_url
+from skitter.model.url import host_name, port
+from skitter.policy.network import refused
+from skitter.testing.web import WebSpec, served
+
+PAGES = 3000
+LINKS = 20
+PAGE_BYTES = 7000
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where crawls begin, and how many pages they must bring."""
+
+    url: str
+    pages: int
+    """At most so many are crawled."""
+    is_own: bool
+    """It has exactly so many."""
+    description: str
+
+
+@contextlib.contextmanager
+def opened(url: str | None, pages: int) -> Iterator[Site]:
+    """The site at a URL, or one that is served until the end of the block, by a process of its own."""
+    if url is not None:
+        url = _of_this_network(url)
+        yield Site(url=url, pages=pages, is_own=False, description=f"at most {pages:,} pages of {shown_url(url)}")
+        return
+    # One host: what a page costs is asked here, and the order of hosts is the business of ``bench frontier``.
+    spec = WebSpec.plain(hosts=1, pages_per_host=pages, links_per_page=LINKS, page_bytes=PAGE_BYTES)
+    told = f"{pages:,} pages of {PAGE_BYTES / 1000:g} kB with {LINKS} links, one host, served by this machine"
+    with served(spec) as web:
+        yield Site(url=web.urls[0], pages=pages, is_own=True, description=told)
+
+
+def _of_this_network(text: str) -> str:
+    """The URL, if it leads to no stranger: a bench makes no pauses, and its bare parts read no robots.txt."""
+    url = seed_url(text)
+    name = host_name(url)
+    try:
+        answers = socket.getaddrinfo(name.strip("[]"), port(url), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UsageError(f"the name cannot be resolved: {name}: {error}") from error
+    # What the guard keeps strangers' links from is just what is allowed here.
+    if any(refused(str(answer[4][0])) is None for answer in answers):
+        raise UsageError(
+            f"not a server of this machine or its network: {name}",
+            hint="a bench asks as fast as it can: serve a copy of the site, as python -m http.server does",
+        )
+    return url

@@ -1,0 +1,141 @@
+"""``skitter bench``: what a page costs on this machine, what a frontier carries, and where a page's time goes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from skitter.cli.arguments import Parser, add_voice_options, whole
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.bench import crawls, frontiers, profile
+
+ROUNDS = 3
+TERMINATED = 143
+_OF_CRAWLS = ("pages", "url", "profile")
+_OF_FRONTIERS = ("requests", "hosts", "duplicates")
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "what", nargs="?", choices=["frontier"], help="frontiers alone: add, lease and commit. Without it: whole crawls"
+    )
+    parser.add_argument(
+        "--frontier",
+        metavar="URL",
+        action="append",
+        help="redis://HOST:PORT or another; crawls: besides memory: and sqlite:; frontier and --profile: instead of "
+        "them; sqlite:PATH is a new file; a job of the bench's own, removed at the end; may be repeated",
+    )
+    parser.add_argument("--rounds", metavar="N", type=whole, default=ROUNDS, help=f"default {ROUNDS}")
+    crawls = parser.add_argument_group("whole crawls")
+    crawls.add_argument("--pages", metavar="N", type=whole, help="of each crawl (default 3000)")
+    crawls.add_argument(
+        "--url", metavar="URL", help="crawl this site, of this machine or its network, instead of one of its own"
+    )
+    crawls.add_argument("--profile", action="store_true", default=None, help="where a page's time goes")
+    ladder = parser.add_argument_group("frontier")
+    for name, text in (
+        ("requests", "URLs offered (default 1e4 1e5; 1e7 takes ten minutes and more)"),
+        ("hosts", "that they are spread over (default 1 1e3; up to 1e6, and no more than requests)"),
+    ):
+        ladder.add_argument(f"--{name}", metavar="N", type=whole, nargs="+", help=text)
+    ladder.add_argument(
+        "--duplicates", metavar="PERCENT", type=_percent, nargs="+", help="of them that are known (default 0 50 99)"
+    )
+    add_voice_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.bench.tables import as_text
+    from skitter.cli.output import print_json
+
+    others = _OF_CRAWLS if options.what else _OF_FRONTIERS
+    if wrong := next((name for name in others if getattr(options, name) is not None), ""):
+        right = "skitter bench" if options.what else "skitter bench frontier"
+        raise UsageError(f"not an option of this bench: --{wrong}", hint=f"it belongs to {right}")
+    with _tidy_end(), _progress() as on_step:
+        if options.what:
+            measured: Any = _frontiers(options, on_step)
+        else:
+            measured = _crawls(options, on_step)
+    if options.json:
+        print_json(measured)
+    else:
+        print("\n".join(as_text(measured)))
+    return 0
+
+
+# The room of the bench is above this one, and only here, when the command runs, is it looked into.
+
+
+def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> crawls.Report | profile.Report:
+    from skitter.bench import crawls, profile, sites, stores
+
+    given = options.frontier or []
+    if options.profile and len(given) > 1:
+        raise UsageError("a profile is of one frontier", hint="give --frontier once")
+    addresses = given or ["sqlite:"] if options.profile else [*stores.DEFAULTS, *given]
+    stores.names_of(addresses)  # mistakes are told before anything is begun
+    with sites.opened(options.url, options.pages or sites.PAGES) as site:
+        if options.profile:
+            return profile.measure(site, addresses[0], options.rounds, on_step)
+        return crawls.measure(site, addresses, options.rounds, on_step)
+
+
+def _frontiers(options: argparse.Namespace, on_step: Callable[[str], None]) -> frontiers.Report:
+    from skitter.bench import frontiers, stores
+
+    rungs = frontiers.ladder(
+        options.requests or frontiers.REQUESTS,
+        options.hosts or frontiers.HOSTS,
+        frontiers.DUPLICATES if options.duplicates is None else options.duplicates,
+    )
+    if not rungs:
+        raise UsageError("more hosts than requests", hint="give more --requests, or fewer --hosts")
+    return frontiers.measure(options.frontier or stores.DEFAULTS, rungs, options.rounds, on_step)
+
+
+def _percent(text: str) -> int:
+    value = 0 if text.strip() in ("0", "0.0") else whole(text)
+    if value > 99:
+        raise UsageError(f"not a percentage under 100: {text}", hint="of URLs that are all known, none would be first")
+    return value
+
+
+@contextlib.contextmanager
+def _tidy_end() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does: what was begun is removed first."""
+
+    def end(*_: object) -> NoReturn:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """On a terminal, one line that says what is measured now."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    width = 0
+
+    def show(text: str) -> None:
+        nonlocal width
+        print(f"\r{text:<{width}}", end="", file=sys.stderr, flush=True)
+        width = len(text)
+
+    try:
+        yield show
+    finally:
+        print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
