@@ -24,6 +24,8 @@ from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
+TRICKLE_BYTES_PER_SECOND = 262_144
+
 
 class _Handed(socket.socket):
     """A socket for pycurl, which duplicates the descriptor and drops the object: no leak to warn about."""
@@ -52,6 +54,7 @@ class Transfer:
         "_settings",
         "_started",
         "_waits",
+        "aside",
         "curl",
         "future",
         "started_at",
@@ -75,6 +78,8 @@ class Transfer:
         self._ca_file = ca_file
         self._proxy = proxy
         self.curl = pycurl.Curl()
+        self.aside = False
+        """Whether it stands aside (``Aside``)."""
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
         if jar is not None:
@@ -255,6 +260,26 @@ class Transfer:
             return False
         self._rate_mark = (now, received)
         return received - before < self._settings.min_bytes_per_second * (now - since)
+
+    def authority(self) -> str:
+        """The host that is asked, with its port."""
+        return self._request.url.split("/", 3)[2]
+
+    def is_paused(self) -> bool:
+        """Whether it waits for other bodies, and not for its server."""
+        return self._body.paused
+
+    def trickles(self) -> bool:
+        """Whether little comes for its time."""
+        return not self._body.paused and self.curl.getinfo(pycurl.SPEED_DOWNLOAD_T) < TRICKLE_BYTES_PER_SECOND
+
+    def descriptor(self) -> int:
+        """Of the socket that it reads from; -1 if that is not settled."""
+        return int(self.curl.getinfo(pycurl.ACTIVESOCKET))
+
+    def surplus_message(self) -> str:
+        """What is said of one that may not stand aside any more."""
+        return f"slower than most, and too many others are: {self._request.url}"
 
     def slow_message(self) -> str:
         """What is said of a slow one."""
