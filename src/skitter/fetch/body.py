@@ -23,6 +23,10 @@ ROOM_BYTES = 262_144
 """For so much of every body there is always room."""
 LUMP_BYTES = 8_388_608
 """libcurl reads up to 350 KB before it returns, on loopback. Who makes more than this of it is no page."""
+OFFERED = ("gzip", "deflate")
+"""The encodings that servers are told of. Not Brotli, nor zstd: whoever unpacks them has a window of megabytes for each
+body, and fills it before a byte is handed over. 64 of them took 200 MB."""
+_EXPECTED = frozenset((b"x-gzip", *map(str.encode, OFFERED)))
 BURST_BYTES = 2_500_000
 """What a packed page may bring before it can be told to wait again."""
 LUMPS_TIMES = 2.5
@@ -62,7 +66,7 @@ class Body:
         self._encodings: list[bytes] | None = None
         self._mark = min(limit, STEP_BYTES)
         self.flaw = ""
-        """Why the rest was not wanted: ``too_large``, ``memory`` or ``cut``."""
+        """Why the rest was not wanted: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
 
     def write(self, chunk: bytes) -> int | None:
         """WRITEFUNCTION: libcurl hands over at most 16 KB at a time, decoded."""
@@ -78,6 +82,8 @@ class Body:
                 self._chunks.append(chunk[: len(chunk) - (self.size - self._limit)])
                 return self._refuse("cut")
             return self._refuse("too_large")
+        if self.size > ROOM_BYTES and not _EXPECTED.issuperset(self.encodings()):
+            return self._refuse("unasked")
         room = self._bodies.room_for(self)
         if room is Room.LATER:
             self.size -= len(chunk)
@@ -143,13 +149,8 @@ class Body:
         return self._encodings
 
     def lump_is_bounded(self) -> bool:
-        """Whether what 16 KB become is known in size: sixteen megabytes at most, or about what they were before."""
-        encodings = self.encodings()
-        return len(encodings) == 1 and (encodings[0] != b"br" or self.looked_at > 0)
-
-    def weight(self) -> int:
-        """What it takes. Whoever unpacks Brotli has megabytes of the body once more, to refer to."""
-        return 2 * self.size if self.size > ROOM_BYTES and b"br" in self.encodings() else self.size
+        """Whether what 16 KB become is known in size: sixteen megabytes at most."""
+        return len(self.encodings()) == 1
 
     def settle(self) -> None:
         """Take what libcurl had unpacked already when it was told to wait, and wait on. Not from within ``write``."""
@@ -200,8 +201,7 @@ class Bodies:
 
     def room_for(self, body: Body) -> Room:
         """Asked by a body that wants to have its new size; it is counted if there is room now."""
-        weight = body.weight()
-        bytes_then = self._bytes + weight - body.counted
+        bytes_then = self._bytes + body.size - body.counted
         if bytes_then > self._max_bytes and body.size > ROOM_BYTES:
             self.grown.add(body)
             if self._first is None:
@@ -221,7 +221,7 @@ class Bodies:
         elif body.size > RATIO_FROM_BYTES:
             self.grown.add(body)
         self._bytes = bytes_then
-        body.counted = weight
+        body.counted = body.size
         self._held[body] = None
         return Room.NOW
 

@@ -13,7 +13,7 @@ import time
 import pycurl
 
 from skitter.errors import FetchError, LateError
-from skitter.fetch.body import Bodies, Body
+from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.failures import kind_of, one_line, told
@@ -99,7 +99,8 @@ class Transfer:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
-        setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
+        # What comes in another one is undone as well, if this libcurl can.
+        setopt(pycurl.ACCEPT_ENCODING, ", ".join(OFFERED))
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
         self._waits = False
         setopt(pycurl.TIMEOUT_MS, _milliseconds(settings.timeout_seconds))
@@ -239,6 +240,9 @@ class Transfer:
             return FetchError(
                 "too_large", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}"
             )
+        if self._body.flaw == "unasked":
+            message = f"a body of more than {ROOM_BYTES} bytes in an encoding that nobody has asked for: {url}"
+            return FetchError("too_large", message)
         if self._body.flaw == "memory":
             return FetchError("memory", f"too many large bodies at once: {url}")
         return FetchError("too_large", f"a body of more than {settings.max_body_bytes} bytes: {url}")
