@@ -148,7 +148,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     workers: Count = 1
     """Worker processes."""
     concurrency: Count = 64
-    """Requests in flight per worker; what takes ten times as long as most stands aside, up to seven times as many."""
+    """Requests in flight per worker; what takes four times as long as most stands aside, up to seven times as many."""
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     max_buffered_bytes: Count = 16_777_216

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import io
 from collections.abc import Container, Sequence
 
 import pycurl
+
+from skitter.fetch.memory import give_back_large_blocks
 
 STEP_BYTES = 32_768
 """A body is looked at each time it has grown by this much, and what came since is joined. A piece of one or two bytes
@@ -20,6 +23,14 @@ ROOM_BYTES = 262_144
 """For so much of every body there is always room."""
 LUMP_BYTES = 8_388_608
 """libcurl reads up to 350 KB before it returns, on loopback. Who makes more than this of it is no page."""
+OFFERED = ("gzip", "deflate")
+"""The encodings that servers are told of. Not Brotli, nor zstd: whoever unpacks them has a window of megabytes for each
+body, and fills it before a byte is handed over. 64 of them took 200 MB."""
+_EXPECTED = frozenset((b"x-gzip", *map(str.encode, OFFERED)))
+BURST_BYTES = 2_500_000
+"""What a packed page may bring before it can be told to wait again."""
+LUMPS_TIMES = 2.5
+"""What large bodies that wait may have together, in budgets, before one more large lump finds no room."""
 RATIO_FROM_BYTES = 1_048_576
 """Below it nobody asks what a body was packed from: a page of blanks is no attack."""
 
@@ -28,8 +39,8 @@ class Body:
     """What ``write`` was given by one transfer, up to a limit."""
 
     __slots__ = (
-        *("_bodies", "_chunks", "_cut", "_joined", "_limit", "_lines", "_mark"),
-        *("counted", "curl", "flaw", "looked_at", "paused", "size"),
+        *("_bodies", "_chunks", "_cut", "_encodings", "_joined", "_large", "_limit", "_lines", "_mark"),
+        *("counted", "curl", "flaw", "looked_at", "paused", "settling", "size"),
     )
 
     def __init__(self, curl: pycurl.Curl, lines: Sequence[bytes], bodies: Bodies) -> None:
@@ -39,9 +50,12 @@ class Body:
         self._bodies = bodies
         self._chunks: list[bytes] = []
         self._joined: list[bytes] = []
+        self._large: io.BytesIO | None = None
         self.counted = 0
         """How much of the budget it has."""
         self.paused = False
+        self.settling = False
+        """It is given what libcurl has of it."""
         self.begin(0)
 
     def begin(self, limit: int, *, cut: bool = False) -> None:
@@ -49,9 +63,10 @@ class Body:
         self._limit = limit
         self._cut = cut
         self.size = self.looked_at = 0
+        self._encodings: list[bytes] | None = None
         self._mark = min(limit, STEP_BYTES)
         self.flaw = ""
-        """Why the rest was not wanted: ``too_large``, ``memory`` or ``cut``."""
+        """Why the rest was not wanted: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
 
     def write(self, chunk: bytes) -> int | None:
         """WRITEFUNCTION: libcurl hands over at most 16 KB at a time, decoded."""
@@ -67,6 +82,8 @@ class Body:
                 self._chunks.append(chunk[: len(chunk) - (self.size - self._limit)])
                 return self._refuse("cut")
             return self._refuse("too_large")
+        if self.size > ROOM_BYTES and not _EXPECTED.issuperset(self.encodings()):
+            return self._refuse("unasked")
         room = self._bodies.room_for(self)
         if room is Room.LATER:
             self.size -= len(chunk)
@@ -75,11 +92,23 @@ class Body:
         if room is Room.NEVER:
             return self._refuse("memory")
         self._chunks.append(chunk)
-        # Not into one buffer: a large one moves as it grows, and is there twice while it does.
-        self._joined.append(b"".join(self._chunks))
-        self._chunks.clear()
+        self._join()
         self._mark = min(self._limit, self.size + STEP_BYTES)
         return None
+
+    def _join(self) -> None:
+        if self.size <= ROOM_BYTES:
+            self._joined.append(b"".join(self._chunks))
+        else:
+            # Grows by moving its pages, not their content, and hands them over as they are: a large body is never
+            # there twice. Below, the list is quicker.
+            if self._large is None:
+                give_back_large_blocks()
+                self._large = io.BytesIO()
+                self._large.writelines(self._joined)
+                self._joined.clear()
+            self._large.writelines(self._chunks)
+        self._chunks.clear()
 
     def _refuse(self, flaw: str) -> int:
         self.flaw = flaw
@@ -90,6 +119,9 @@ class Body:
 
     def whole(self) -> bytes:
         """All of it, at the end."""
+        if self._large is not None:
+            self._large.writelines(self._chunks)
+            return self._large.getvalue()
         chunks = self._joined + self._chunks if self._joined else self._chunks
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -97,6 +129,7 @@ class Body:
         """Forget what came."""
         self._chunks.clear()
         self._joined.clear()
+        self._large = None
         self.paused = False
         if self.counted:
             self._bodies.gone(self)
@@ -107,10 +140,24 @@ class Body:
             return False
         return self.size > max_ratio * max(int(self.curl.getinfo(pycurl.SIZE_DOWNLOAD_T)), 1)
 
-    def is_packed(self) -> bool:
-        """Whether a little of it may become a lot before anybody is asked."""
-        values = (line[17:].strip().lower() for line in self._lines if line[:17].lower() == b"content-encoding:")
-        return any(value not in (b"", b"identity") for value in values)
+    def encodings(self) -> list[bytes]:
+        """How it is packed, as its headers say. Read when it has become large."""
+        if self._encodings is None:
+            lines = (line[17:].lower() for line in self._lines if line[:17].lower() == b"content-encoding:")
+            names = (name.strip() for line in lines for name in line.split(b","))
+            self._encodings = [name for name in names if name not in (b"", b"identity")]
+        return self._encodings
+
+    def lump_is_bounded(self) -> bool:
+        """Whether what 16 KB become is known in size: sixteen megabytes at most."""
+        return len(self.encodings()) == 1
+
+    def settle(self) -> None:
+        """Take what libcurl had unpacked already when it was told to wait, and wait on. Not from within ``write``."""
+        self.settling = True
+        self.pause(False)
+        self.settling = False
+        self.pause(True)
 
     def pause(self, yes: bool) -> None:
         """Stop reading from its server, or go on. Not from within ``write``."""
@@ -133,8 +180,10 @@ class Bodies:
     """All bodies that are being read, beyond the first step of each.
 
     When they pass ``max_bytes`` together, only one of them is read on, to its end; the others wait for it, at their
-    servers' cost. A packed body cannot be held back at once, because libcurl would unpack into memory of its own what
-    it has read: it waits after that, or is given up if it brings too much in one go, and may be tried again.
+    servers' cost. A packed one that is told to wait is not quiet at once: what libcurl has read, 16 KB, it unpacks into
+    memory of its own. Such a lump may be large, so there is one at a time, and it is taken over as soon as libcurl has
+    returned. Others that come before that go on growing here, in sight. Where lumps are too large, or too many, a body
+    is given up, and may be tried again.
     """
 
     def __init__(self, running: Container[pycurl.Curl], *, max_bytes: int, max_ratio: float | None) -> None:
@@ -145,6 +194,7 @@ class Bodies:
         self._held: dict[Body, None] = {}
         self._bytes = 0
         self._first: Body | None = None
+        self._unsettled: Body | None = None
         self._waiting = False
         self.grown: set[Body] = set()
         """To be looked at as soon as libcurl has returned: within its callbacks nothing can be asked or paused."""
@@ -155,12 +205,18 @@ class Bodies:
         if bytes_then > self._max_bytes and body.size > ROOM_BYTES:
             self.grown.add(body)
             if self._first is None:
-                self._first = self._largest(body)
+                self._first = self._largest(body) or body
             if body is not self._first:
                 self._waiting = True
-                if not body.is_packed():
+                if not body.encodings():
                     return Room.LATER
-                if body.size - body.looked_at > LUMP_BYTES:
+                if self._unsettled is None and not body.settling and body.lump_is_bounded():
+                    self._unsettled = body
+                    return Room.LATER
+                lump, others = body.size - body.looked_at, bytes_then - self._first.counted
+                # One that could not be told to wait has had no chance yet to be small.
+                is_large = lump > (ROOM_BYTES if body.lump_is_bounded() else BURST_BYTES)
+                if lump > LUMP_BYTES or (is_large and others > LUMPS_TIMES * self._max_bytes):
                     return Room.NEVER
         elif body.size > RATIO_FROM_BYTES:
             self.grown.add(body)
@@ -177,6 +233,8 @@ class Bodies:
         self.grown.discard(body)
         if body is self._first:
             self._first = None
+        if body is self._unsettled:
+            self._unsettled = None
         if self._waiting:
             self.grown.update(self._held)  # who may go on now, is to be seen
 
@@ -185,6 +243,9 @@ class Bodies:
         reading = [body for body in self.grown if body.curl in self._running]
         for body in reading:
             body.looked_at = body.size
+        if self._unsettled is not None and self._unsettled.curl in self._running:
+            self._unsettled.settle()
+        self._unsettled = None
         return [body for body in reading if body.flaw or body.is_bomb(self._max_ratio)]
 
     def share(self) -> None:
@@ -193,13 +254,21 @@ class Bodies:
         if not self._waiting:
             return
         full = self._bytes > self._max_bytes
-        if not full or self._first is None or self._first.curl not in self._running:
+        reading = [body for body in self._held if body.curl in self._running and body.size > ROOM_BYTES]
+        if not full or self._first not in reading:
             self._first = self._largest() if full else None
-        self._waiting = full
-        for body in list(self._held):
+        if full:
+            going = {self._first}
+        else:
+            # Not all that wait at once: each brings a burst before anybody can look.
+            going = {body for body in reading if not body.paused}
+            places = (self._max_bytes - self._bytes) // BURST_BYTES or not going
+            waiting = sorted((body for body in reading if body.paused), key=lambda body: -body.size)
+            going.update(waiting[: int(places)])
+        self._waiting = len(going) < len(reading)
+        for body in self._held:
             if body.curl in self._running:
-                may = not full or body is self._first or body.size <= ROOM_BYTES
-                body.pause(not may)
+                body.pause(body.size > ROOM_BYTES and body not in going)
 
     def _largest(self, *more: Body) -> Body | None:
         reading = (body for body in (*self._held, *more) if body.curl in self._running)

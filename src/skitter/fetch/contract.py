@@ -41,16 +41,19 @@ class Fetcher(Protocol):
     async def fetch(self, request: FetchRequest) -> Page:
         """The server's answer, whatever its status.
 
-        Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, truncated,
-        protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
+        Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, slow,
+        truncated, protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
         kept, before the request was sent: the server has noticed nothing.
         """
         ...
 
-    def slow(self) -> int:
-        """How many fetches are under way for much longer than most take."""
+    def stand_aside(self, most: int) -> int:
+        """How many fetches stand aside, because they take much longer than others: ``most`` of them, not more.
+
+        The others that are slow then end with a FetchError (``slow``). With 0 none stands aside, and none is ended.
+        """
         ...
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ import time
 import pycurl
 
 from skitter.errors import FetchError
+from skitter.fetch.aside import Aside
 from skitter.fetch.authorities import ca_file as find_ca_file
 from skitter.fetch.body import Bodies
 from skitter.fetch.contract import FetchRequest
@@ -29,9 +30,8 @@ from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
-SLOW_TIMES = 10
-"""A fetch is slow when it takes so many times as long as most do."""
 SPARE_FILES = 256
+REST_SECONDS = 0.25
 UNLIMITED = 2**31
 COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
@@ -67,10 +67,10 @@ class CurlFetcher:
         # Idle connections are kept for the next request of their host; each is a file descriptor.
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
-        self._typical_seconds = 0.1
+        self._aside = Aside()
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._max_slow = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
+        self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
         self._complain_at = 0.0
         self._closed = False
         self._kicked = False
@@ -78,6 +78,7 @@ class CurlFetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._sweep: asyncio.TimerHandle | None = None
+        self._rest_timer: asyncio.TimerHandle | None = None
 
     @property
     def in_flight(self) -> int:
@@ -97,6 +98,8 @@ class CurlFetcher:
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
             transfer.prepare(request, future, address)
+            if self._aside.silent:
+                self._aside.begun(transfer)
             self._running[transfer.curl] = transfer
             self._multi.add_handle(transfer.curl)
             code, message = await future
@@ -106,29 +109,32 @@ class CurlFetcher:
                 if error.kind == "proxy":
                     self._complain(error)
                 raise
-            self._learn(page.seconds)
+            self._aside.answered(transfer, page.seconds)
             return page
         finally:
             # Still running: the caller was cancelled. Removing the handle closes its connection now.
             if self._running.pop(transfer.curl, None) is not None:
                 self._multi.remove_handle(transfer.curl)
+            if transfer.aside:
+                self._aside.ended(transfer)
             self._put_back(transfer)
 
-    def slow(self) -> int:
-        """See ``Fetcher.slow``."""
-        before, count = time.time() - SLOW_TIMES * self._typical_seconds, 0
-        for transfer in self._running.values():  # in the order they were begun
-            if transfer.started_at > before:
-                break
-            count += 1
-        return min(count, self._max_slow)
+    def stand_aside(self, most: int) -> int:
+        """See ``Fetcher.stand_aside``."""
+        count, surplus = self._aside.look(self._running.values(), min(most, self._max_aside))
+        for transfer in surplus:
+            self._fail(transfer, FetchError("slow", transfer.surplus_message()))
+            self._aside.ended(transfer)
+        if count and self._rest_timer is None:
+            self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest)
+        return count
 
     async def close(self) -> None:
         """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""
         if self._closed:
             return
         self._closed = True
-        for timer in (self._timer, self._sweep):
+        for timer in (self._timer, self._sweep, self._rest_timer):
             if timer is not None:
                 timer.cancel()
         for transfer in list(self._running.values()):
@@ -169,11 +175,6 @@ class CurlFetcher:
         if now >= self._complain_at:
             self._complain_at = now + COMPLAINT_SECONDS
             log.warning("%s", error)
-
-    def _learn(self, seconds: float) -> None:
-        """A step towards the median. An average would be whatever the slowest want it to be."""
-        typical = self._typical_seconds
-        self._typical_seconds = min(typical * 1.05, 0.5) if seconds > typical else max(typical * 0.95, 0.02)
 
     def _put_back(self, transfer: Transfer) -> None:
         if self._closed:
@@ -287,6 +288,19 @@ class CurlFetcher:
         self._multi.remove_handle(transfer.curl)
         if not transfer.future.done():
             transfer.future.set_exception(error)
+
+    # -- silent hosts
+
+    def _let_rest(self) -> None:
+        """A silent host is read four times a second, however often it says a little: a byte costs as much as a page.
+
+        Not one that sends a file: it would be held up.
+        """
+        assert self._poller is not None
+        resting = (transfer for transfer in self._running.values() if self._aside.is_silent(transfer))
+        self._poller.rest({transfer.descriptor() for transfer in resting if transfer.trickles()})
+        again = self._aside.count > 0
+        self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest) if again else None
 
     # -- the minimum rate
 

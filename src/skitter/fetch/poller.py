@@ -10,9 +10,11 @@ loop watches as one single file costs 25, and serves all ready sockets in one st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import sys
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 import pycurl
@@ -25,6 +27,10 @@ class Poller(Protocol):
     """``watch`` is libcurl's M_SOCKETFUNCTION; ``done`` is called after each round of ``act``."""
 
     def watch(self, what: int, fd: int, _multi: object, _data: object) -> None: ...
+
+    def rest(self, fds: AbstractSet[int]) -> None:
+        """Look at those that were to rest, and let these rest until the next call. A poller may do without."""
+        ...
 
     def close(self) -> None: ...
 
@@ -59,6 +65,9 @@ class LoopPoller:
         self._act(fd, event)
         self._done()
 
+    def rest(self, fds: AbstractSet[int]) -> None:
+        pass
+
     def close(self) -> None:
         for fd in list(self._watched):
             self.watch(pycurl.POLL_REMOVE, fd, None, None)
@@ -86,30 +95,57 @@ if sys.platform == "linux":
             self._act = act
             self._done = done
             self._epoll = select.epoll()
-            self._watched: set[int] = set()
+            self._watched: dict[int, int] = {}
+            # Those that rest are in a set of their own, which the loop does not watch.
+            self._resting_epoll = select.epoll()
+            self._resting: set[int] = set()
             loop.add_reader(self._epoll.fileno(), self._ready)
 
         def watch(self, what: int, fd: int, _multi: object, _data: object) -> None:
             if what == pycurl.POLL_REMOVE:
-                self._watched.discard(fd)
-                try:  # noqa: SIM105  once a request, and suppress() would cost more than the call
-                    self._epoll.unregister(fd)
+                self._watched.pop(fd, None)
+                try:
+                    if fd in self._resting:
+                        self._resting.discard(fd)
+                        self._resting_epoll.unregister(fd)
+                    else:
+                        self._epoll.unregister(fd)
                 except OSError:
                     pass  # closed already: the kernel has forgotten it by itself
                 return
             events = _EPOLL_EVENTS[what]
-            if fd in self._watched:
+            is_known, self._watched[fd] = fd in self._watched, events
+            if is_known:
                 try:
-                    self._epoll.modify(fd, events)
+                    (self._resting_epoll if fd in self._resting else self._epoll).modify(fd, events)
                     return
                 except FileNotFoundError:
-                    pass  # closed unannounced, and its number given to a new socket
-            self._watched.add(fd)
+                    self._resting.discard(fd)  # closed unannounced, and its number given to a new socket
             self._epoll.register(fd, events)
 
         def _ready(self) -> None:
+            self._serve(self._epoll)
+
+        def rest(self, fds: AbstractSet[int]) -> None:
+            if self._resting:
+                self._serve(self._resting_epoll)
+            for fd in self._resting - fds:
+                self._move(fd, self._resting_epoll, self._epoll)
+            for fd in fds - self._resting:
+                if fd in self._watched:
+                    self._move(fd, self._epoll, self._resting_epoll)
+            self._resting &= fds
+            self._resting |= fds & self._watched.keys()
+
+        def _move(self, fd: int, old: select.epoll, new: select.epoll) -> None:
+            # Closed unannounced: the kernel has forgotten it, and libcurl will say so.
+            with contextlib.suppress(OSError):
+                old.unregister(fd)
+                new.register(fd, self._watched[fd])
+
+        def _serve(self, ready: select.epoll) -> None:
             act, watched = self._act, self._watched
-            for fd, events in self._epoll.poll(0):
+            for fd, events in ready.poll(0):
                 # An earlier one of this round may have ended it. A new socket of the same number would get a
                 # false alarm, which libcurl bears.
                 if fd in watched:
@@ -119,6 +155,7 @@ if sys.platform == "linux":
         def close(self) -> None:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
+            self._resting_epoll.close()
             self._watched.clear()
 
     _CSELECT = {select.EPOLLIN: pycurl.CSELECT_IN, select.EPOLLOUT: pycurl.CSELECT_OUT}

@@ -13,7 +13,7 @@ import time
 import pycurl
 
 from skitter.errors import FetchError, LateError
-from skitter.fetch.body import Bodies, Body
+from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.failures import kind_of, one_line, told
@@ -23,6 +23,8 @@ from skitter.fetch.proxy import Proxy, is_proxys_fault
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
+
+TRICKLE_BYTES_PER_SECOND = 262_144
 
 
 class _Handed(socket.socket):
@@ -52,6 +54,7 @@ class Transfer:
         "_settings",
         "_started",
         "_waits",
+        "aside",
         "curl",
         "future",
         "started_at",
@@ -75,6 +78,8 @@ class Transfer:
         self._ca_file = ca_file
         self._proxy = proxy
         self.curl = pycurl.Curl()
+        self.aside = False
+        """Whether it stands aside (``Aside``)."""
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
         if jar is not None:
@@ -94,7 +99,8 @@ class Transfer:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, to_send({}))
-        setopt(pycurl.ACCEPT_ENCODING, "")  # everything this libcurl can undo
+        # What comes in another one is undone as well, if this libcurl can.
+        setopt(pycurl.ACCEPT_ENCODING, ", ".join(OFFERED))
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
         self._waits = False
         setopt(pycurl.TIMEOUT_MS, _milliseconds(settings.timeout_seconds))
@@ -234,6 +240,9 @@ class Transfer:
             return FetchError(
                 "too_large", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}"
             )
+        if self._body.flaw == "unasked":
+            message = f"a body of more than {ROOM_BYTES} bytes in an encoding that nobody has asked for: {url}"
+            return FetchError("too_large", message)
         if self._body.flaw == "memory":
             return FetchError("memory", f"too many large bodies at once: {url}")
         return FetchError("too_large", f"a body of more than {settings.max_body_bytes} bytes: {url}")
@@ -255,6 +264,26 @@ class Transfer:
             return False
         self._rate_mark = (now, received)
         return received - before < self._settings.min_bytes_per_second * (now - since)
+
+    def authority(self) -> str:
+        """The host that is asked, with its port."""
+        return self._request.url.split("/", 3)[2]
+
+    def is_paused(self) -> bool:
+        """Whether it waits for other bodies, and not for its server."""
+        return self._body.paused
+
+    def trickles(self) -> bool:
+        """Whether little comes for its time."""
+        return not self._body.paused and self.curl.getinfo(pycurl.SPEED_DOWNLOAD_T) < TRICKLE_BYTES_PER_SECOND
+
+    def descriptor(self) -> int:
+        """Of the socket that it reads from; -1 if that is not settled."""
+        return int(self.curl.getinfo(pycurl.ACTIVESOCKET))
+
+    def surplus_message(self) -> str:
+        """What is said of one that may not stand aside any more."""
+        return f"slower than most, and too many others are: {self._request.url}"
 
     def slow_message(self) -> str:
         """What is said of a slow one."""

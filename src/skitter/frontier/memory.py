@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from skitter.frontier.clock import StoreClock
@@ -19,6 +21,8 @@ from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
 T = TypeVar("T")
+_Key = tuple[Any, ...]
+_FIRST = itemgetter(0)
 
 
 def memory_frontier(job_name: str, store: MemoryStore | None = None) -> LedgerFrontier:
@@ -44,19 +48,58 @@ class MemoryStore:
 
 
 class _Index:
-    """Keys in order, each belonging to one name; a name may be re-keyed or taken out."""
+    """Keys in order, each belonging to one name; a name may be re-keyed or taken out.
+
+    In blocks: with a million keys, a change moves a thousand of them at most.
+    """
+
+    BLOCK = 1000
 
     def __init__(self) -> None:
-        self.keys: list[tuple[Any, ...]] = []
-        self._key_of: dict[Any, tuple[Any, ...]] = {}
+        self._blocks: list[list[_Key]] = [[]]
+        self._key_of: dict[Any, _Key] = {}
 
-    def put(self, name: Any, key: tuple[Any, ...] | None) -> None:
+    def __len__(self) -> int:
+        return len(self._key_of)
+
+    def put(self, name: Any, key: _Key | None) -> None:
         old = self._key_of.pop(name, None)
         if old is not None:
-            del self.keys[bisect_left(self.keys, old)]
+            self._take_out(old)
         if key is not None:
-            insort(self.keys, key)
             self._key_of[name] = key
+            self._insert(key)
+
+    def first(self, limit: int) -> list[_Key]:
+        return list(islice(chain.from_iterable(self._blocks), limit))
+
+    def onwards(self, start: _Key, limit: int) -> list[_Key]:
+        """From ``start`` on, which need not be a key."""
+        number = self._number_of(start)
+        block = self._blocks[number]
+        rest = chain.from_iterable(self._blocks[number + 1 :])
+        return list(islice(chain(block[bisect_left(block, start) :], rest), limit))
+
+    def _insert(self, key: _Key) -> None:
+        number = self._number_of(key)
+        block = self._blocks[number]
+        insort(block, key)
+        if len(block) > self.BLOCK:
+            half = len(block) // 2
+            self._blocks[number : number + 1] = [block[:half], block[half:]]
+
+    def _take_out(self, key: _Key) -> None:
+        number = self._number_of(key)
+        block = self._blocks[number]
+        del block[bisect_left(block, key)]
+        if not block and len(self._blocks) > 1:
+            del self._blocks[number]
+
+    def _number_of(self, key: _Key) -> int:
+        """The block where a key is, or belongs: the last one that begins with it, or before it."""
+        if len(self._blocks) == 1:
+            return 0
+        return max(0, bisect_right(self._blocks, key, key=_FIRST) - 1)
 
 
 class MemoryTables:
@@ -116,10 +159,10 @@ class MemoryTables:
         return self._rows.get(request_id)
 
     def queue_length(self, host_key: str, limit: int) -> int:
-        return min(limit, len(self._queues[host_key].keys))
+        return min(limit, len(self._queues[host_key]))
 
     def longest_queues(self, limit: int) -> list[str]:
-        lengths = {key: len(queue.keys) for key, queue in self._queues.items() if queue.keys}
+        lengths = {key: len(queue) for key, queue in self._queues.items() if queue}
         return sorted(lengths, key=lambda key: (-lengths[key], key))[:limit]
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
@@ -139,22 +182,22 @@ class MemoryTables:
 
     def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
         return {
-            host_key: deque((-priority, seq) for priority, seq, _ in self._queues[host_key].keys[:limit])
+            host_key: deque((-priority, seq) for priority, seq, _ in self._queues[host_key].first(limit))
             for host_key in host_keys
         }
 
     def suspects(self, limit: int) -> list[Row]:
-        return [self._rows[key[-1]] for key in self._suspects.keys[:limit]]
+        return [self._rows[key[-1]] for key in self._suspects.first(limit)]
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
-        return [self._rows[key[-1]] for key in self._delayed.keys[:limit] if key[0] <= now]
+        return [self._rows[key[-1]] for key in self._delayed.first(limit) if key[0] <= now]
 
     def next_row_due(self) -> float | None:
-        return self._delayed.keys[0][0] if self._delayed.keys else None
+        return next((due for due, *_ in self._delayed.first(1)), None)
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        keys = self._queues[host_key].keys[:limit]
-        keys = keys + self._away[host_key].keys[: limit - len(keys)]
+        keys = self._queues[host_key].first(limit)
+        keys = keys + self._away[host_key].first(limit - len(keys))
         return [self._rows[key[-1]] for key in keys]
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
@@ -176,16 +219,16 @@ class MemoryTables:
             self._given_up.put(host.key, (host.key,) if phase is Phase.GIVEN_UP else None)
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
-        return [(-top, served, key) for top, served, key in self._ready.keys[:limit]]
+        return [(-top, served, key) for top, served, key in self._ready.first(limit)]
 
     def due_hosts(self, now: float, limit: int) -> list[str]:
-        return [key for due, key in self._waiting.keys[:limit] if due <= now]
+        return [key for due, key in self._waiting.first(limit) if due <= now]
 
     def next_host_due(self) -> float | None:
-        return self._waiting.keys[0][0] if self._waiting.keys else None
+        return next((due for due, *_ in self._waiting.first(1)), None)
 
     def given_up_hosts(self, limit: int) -> list[str]:
-        return [key for (key,) in self._given_up.keys[:limit]]
+        return [key for (key,) in self._given_up.first(limit)]
 
     def loads(self, addresses: Sequence[str]) -> dict[str, int]:
         return {address: self._loads[address] for address in addresses if address in self._loads}
@@ -202,8 +245,7 @@ class MemoryTables:
             self._parked.put(key, None)
 
     def parked_hosts(self, address: str | None, limit: int) -> list[str]:
-        first = 0 if address is None else bisect_left(self._parked.keys, (address,))
-        found = self._parked.keys[first : first + limit]
+        found = self._parked.first(limit) if address is None else self._parked.onwards((address,), limit)
         return [key[-1] for key in found if address is None or key[0] == address]
 
     def robots(self, host_key: str) -> RobotsRecord | None:

@@ -13,7 +13,7 @@ class Page(msgspec.Struct, kw_only=True):
     headers: list[tuple[str, str]]
     """As received, in order, names in lower case; the last response only (no 1xx, no proxy's)."""
     body: bytes
-    """Decoded: gzip, deflate and brotli are undone."""
+    """Decoded: gzip and deflate are undone, and Brotli that nobody has asked for."""
     address: str = ""
     """The IP address that answered; empty behind a proxy, which alone knows it."""
     http_version: str = ""

@@ -55,7 +55,7 @@ class Gatekeeper:
         except FetchError as error:
             if error.kind != "guard":
                 outcome = self._unknown(lease, error.kind, f"robots.txt: {error}")
-                if error.kind == "proxy":
+                if error.kind in retry.WAITING_KINDS:
                     outcome.news = HostNews(blocked=True)
                 return outcome
             page = None

@@ -233,7 +233,7 @@ class Worker:
         Without it a few hosts that accept and say nothing would have every slot, until their deadline.
         """
         concurrency = self._settings.run.concurrency
-        self._slow = min(self._fetcher.slow(), SLOW_SLOTS * (concurrency - 1))
+        self._slow = self._fetcher.stand_aside(SLOW_SLOTS * (concurrency - 1))
         return max(0, concurrency - (len(self._tasks) - self._slow))
 
     def _tell(self, grant: Grant) -> None:

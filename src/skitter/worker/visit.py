@@ -183,8 +183,8 @@ class Visitor:
         kind, message = error.kind, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
-        if kind == "proxy":
-            # Neither the page's fault nor its host's: it waits, and spends no attempt.
+        if kind in retry.WAITING_KINDS:
+            # The page is not to blame: its host waits, and no attempt is spent.
             news = HostNews(blocked=True)
             return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_KINDS:

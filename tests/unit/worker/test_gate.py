@@ -139,9 +139,10 @@ async def test_a_host_behind_the_network_guard_is_not_down(crawl: Any) -> None:
     assert await crawl.places() == {"excluded": 1}
 
 
-async def test_a_proxy_that_fails_is_not_held_against_the_host(crawl: Any) -> None:
+@pytest.mark.parametrize("kind", ["proxy", "slow"])
+async def test_what_is_waited_for_is_not_held_against_the_host(crawl: Any, kind: str) -> None:
     await begin(crawl, "/1", max_attempts=1)
-    crawl.fetcher.answers["/robots.txt"] = FetchError("proxy", "it is down")
+    crawl.fetcher.answers["/robots.txt"] = FetchError(kind, "not now")
     worker = crawl.worker()
     running = crawl.start(worker)
     for count in range(1, 5):

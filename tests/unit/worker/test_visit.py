@@ -310,10 +310,11 @@ async def test_a_host_that_cannot_be_reached_is_the_hosts_news(answers: Any, kin
     assert outcome.news == HostNews(unreachable=True)
 
 
-async def test_a_proxy_that_fails_costs_no_attempt_and_blames_no_host(answers: Any) -> None:
-    answers.answers["/page"] = FetchError("proxy", "it is down")
+@pytest.mark.parametrize("kind", ["proxy", "slow"])
+async def test_what_no_page_is_to_blame_for_costs_no_attempt_and_its_host_waits(answers: Any, kind: str) -> None:
+    answers.answers["/page"] = FetchError(kind, "not now")
     outcome = await Desk(answers, Spider(), max_attempts=1).visit(attempts=5)
-    assert (outcome.ending, outcome.error_class, outcome.news) == (Ending.RETRY, "proxy", HostNews(blocked=True))
+    assert (outcome.ending, outcome.error_class, outcome.news) == (Ending.RETRY, kind, HostNews(blocked=True))
 
 
 @pytest.mark.parametrize("kind", ["timeout", "protocol", "truncated", "memory"])
