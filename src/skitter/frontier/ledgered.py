@@ -47,8 +47,8 @@ class Store(Protocol):
         """Everything inside happens at once, or not at all. Without ``write`` nothing is kept."""
         ...
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Run a call that may block."""
+    async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:
+        """Run a call that may block. ``brief``: it is one transaction that writes, of a batch or less."""
         ...
 
     async def close(self) -> None: ...
@@ -137,10 +137,10 @@ class LedgerFrontier:
                 ledger.reopen()
             return new
 
-        return await self._in_ledger(add)
+        return await self._in_ledger(add, brief=True)
 
     async def lease(self, worker: str, limit: int) -> Grant:
-        grant, known = await self._in_ledger(lambda ledger: self._lease(ledger, worker, limit))
+        grant, known = await self._in_ledger(lambda ledger: self._lease(ledger, worker, limit), brief=True)
         self._permits_known = known
         return grant
 
@@ -166,11 +166,11 @@ class LedgerFrontier:
             grant, known = self._lease(ledger, worker, want)
             return msgspec.structs.replace(committed, grant=grant), known
 
-        committed, self._permits_known = await self._in_ledger(commit)
+        committed, self._permits_known = await self._in_ledger(commit, brief=True)
         return committed
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
-        await self._in_ledger(lambda ledger: ledger.release(leases, late=late, touched=touched))
+        await self._in_ledger(lambda ledger: ledger.release(leases, late=late, touched=touched), brief=True)
 
     async def release_worker(self, worker: str) -> int:
         return await self._in_ledger(lambda ledger: ledger.release_worker(worker))
@@ -232,7 +232,7 @@ class LedgerFrontier:
             ledger.tables.save_sink(sink)
             return ledger.tables.items(sink.progress.position, limit)
 
-        return await self._in_ledger(read)
+        return await self._in_ledger(read, brief=True)
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         def done(ledger: Ledger) -> bool:
@@ -244,7 +244,7 @@ class LedgerFrontier:
             ledger.tables.drop_items(min(other.progress.position for other in ledger.tables.sinks()))
             return True
 
-        return await self._in_ledger(done)
+        return await self._in_ledger(done, brief=True)
 
     async def peek(self, after: int, limit: int) -> list[Item]:
         def read() -> list[Item]:
@@ -298,12 +298,12 @@ class LedgerFrontier:
 
     # ---- how a call is made
 
-    async def _in_ledger(self, call: Callable[[Ledger], T], *, write: bool = True) -> T:
+    async def _in_ledger(self, call: Callable[[Ledger], T], *, write: bool = True, brief: bool = False) -> T:
         def run() -> T:
             with self._ledger(write) as ledger:
                 return call(ledger)
 
-        return await self._store.run(run)
+        return await self._store.run(run, brief=brief)
 
     @contextmanager
     def _ledger(self, write: bool) -> Iterator[Ledger]:

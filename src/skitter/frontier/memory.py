@@ -40,7 +40,7 @@ class MemoryStore:
     def transaction(self, *, write: bool = True) -> Iterator[Tables]:  # noqa: ARG002 - as the protocol has it
         yield self._tables
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:  # noqa: ARG002
         return call()
 
     async def close(self) -> None:

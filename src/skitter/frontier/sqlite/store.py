@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -58,7 +58,11 @@ def _schema() -> list[str]:
 
 
 class SqliteStore:
-    """One connection, used by one thread of its own, so that no call ever blocks the loop."""
+    """One connection, and a thread of its own for what may wait: for the disk, or for another process's transaction.
+
+    What lies between the beginning and the end of a brief transaction is done in the loop. It is Python for the most
+    part, and a second thread would take the interpreter's lock from the loop and give it back for every statement.
+    """
 
     def __init__(self, path: Path, job_name: str, clock: StoreClock) -> None:
         self._path = path
@@ -68,6 +72,11 @@ class SqliteStore:
             self._connection = self._open()
         self._tables = SqliteTables(self._connection, job_name, clock)
         self._transactions = 0
+        self._turn = asyncio.Lock()
+        self._in_work: asyncio.Future[Any] | None = None
+        """What the thread was given last: whoever waited for it may be gone."""
+        self._has_begun = False
+        """The next transaction has: it is one that ``run`` ends."""
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,28 +135,82 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[Tables]:
+        has_begun, self._has_begun = self._has_begun, False
         with self._errors():
-            if self._transactions % _LOOK_EVERY == 0:
-                self._set_log_length()
-            self._transactions += write
-            self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            if not has_begun:
+                self._begin(write=write)
             try:
                 yield self._tables
-                self._connection.execute("COMMIT" if write else "ROLLBACK")
+                if not has_begun:
+                    self._connection.execute("COMMIT" if write else "ROLLBACK")
             except BaseException:
-                self._tables.forget_cache()
-                # A full disk may have ended the transaction already.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+                self._abandon()
                 raise
+
+    def _begin(self, *, write: bool = True) -> None:
+        if self._transactions % _LOOK_EVERY == 0:
+            self._set_log_length()
+        self._transactions += write
+        self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _begins_at_once(self) -> bool:
+        """Begin, unless another process has a transaction."""
+        self._connection.execute("PRAGMA busy_timeout=0")
+        try:
+            self._begin()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
+        return True
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._tables.forget_cache()
+        # A full disk may have ended the transaction already.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _set_log_length(self) -> None:
         pages = self._connection.execute("PRAGMA page_count").fetchone()[0]
         length = min(max(pages, LOG_PAGES.start), LOG_PAGES.stop)
         self._connection.execute(f"PRAGMA wal_autocheckpoint={length}")
 
-    async def run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+    async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:
+        async with self._turn:
+            if self._in_work is not None and not self._in_work.done():
+                await asyncio.wait([self._in_work])
+            return await (self._run_briefly(call) if brief else self._in_thread(call))
+
+    async def _run_briefly(self, call: Callable[[], T]) -> T:
+        with self._errors():
+            if not self._begins_at_once():
+                try:
+                    await self._in_thread(self._begin)
+                except asyncio.CancelledError:
+                    # It begins all the same, by and by.
+                    self._give_to_thread(self._abandon)
+                    raise
+            self._has_begun = True
+            result = call()
+            await self._in_thread(self._commit)
+        return result
+
+    async def _in_thread(self, job: Callable[[], T]) -> T:
+        """Whoever is cancelled while it waits leaves the job to its end."""
+        return await asyncio.shield(self._give_to_thread(job))
+
+    def _give_to_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        future = self._in_work = asyncio.get_running_loop().run_in_executor(self._thread, job)
+        return future
 
     async def close(self) -> None:
         if not self._closed:
