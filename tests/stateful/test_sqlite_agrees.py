@@ -20,7 +20,7 @@ from skitter.testing.agreement import FrontiersAgree
 T = TypeVar("T")
 
 
-async def run_at_once(call: Callable[[], T], *, brief: bool = False) -> T:  # noqa: ARG001
+async def run_at_once(call: Callable[[], T], *, brief: bool = False) -> T:
     return call()
 
 
