@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from skitter.sinks.streams.messages import Message, known_options
 from skitter.sinks.targets import Target
 
 _SECONDS = 30.0
+_NEW_TOPIC_SECONDS = 2.0
 _MAX_BYTES = 1_000_000
 """As brokers have it, unless somebody has changed it there."""
 _OVERHEAD_BYTES = 500
@@ -70,9 +72,7 @@ class KafkaTopic:
                 self._settings()
                 | {"transactional.id": name, "message.max.bytes": self._max_bytes, "compression.type": "lz4"}
             )
-            found = self._producer.list_topics(self._name, timeout=_SECONDS).topics[self._name]
-            if found.error is not None:
-                raise KafkaException(found.error)
+            self._find_topic()
             self._producer.init_transactions(_SECONDS)
             consumer: Any = Consumer(self._settings() | {"group.id": name, "enable.auto.commit": False})
             try:
@@ -84,6 +84,17 @@ class KafkaTopic:
                 consumer.close()
         self.noted = _noted(position)
         return self.noted
+
+    def _find_topic(self) -> None:
+        """A topic that was made a moment ago is not known to every broker yet."""
+        deadline = time.monotonic() + _NEW_TOPIC_SECONDS
+        while True:
+            error = self._producer.list_topics(self._name, timeout=_SECONDS).topics[self._name].error
+            if error is None:
+                return
+            if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
+                raise KafkaException(error)
+            time.sleep(0.1)
 
     def has_room_for(self, message: Message) -> bool:
         return len(message.body) + len(message.key.encode()) + _OVERHEAD_BYTES <= self._max_bytes
