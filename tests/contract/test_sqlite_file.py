@@ -8,6 +8,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "frontier.db"
 
 
-def connection_of(client: Client) -> sqlite3.Connection:
+def store_of(client: Client) -> SqliteStore:
     assert isinstance(client.frontier, LedgerFrontier)
     store = client.frontier._store
     assert isinstance(store, SqliteStore)
-    return store._connection
+    return store
+
+
+def connection_of(client: Client) -> sqlite3.Connection:
+    return store_of(client)._connection
 
 
 def damage(path: Path) -> None:
@@ -340,6 +345,52 @@ class TestRollback:
             assert await client.records() == []
             assert (await client.commit(*outcomes, want=5)).accepted == [True] * 3
             assert len(await client.records()) == 3
+
+
+def let_go_and_stand_still(holder: sqlite3.Connection) -> None:
+    """End the holder's transaction; return when another one has committed, and the file is free again."""
+    before = holder.execute("PRAGMA data_version").fetchone()
+    holder.execute("ROLLBACK")
+    deadline = time.monotonic() + 10
+    while holder.execute("PRAGMA data_version").fetchone() == before:
+        assert time.monotonic() < deadline, "it waits for the loop, with the file locked"
+        time.sleep(0.01)
+    holder.execute("BEGIN IMMEDIATE")
+    holder.execute("ROLLBACK")
+
+
+class TestBrief:
+    """Transactions whose rules run in the loop, and whose end is a thread's."""
+
+    async def test_a_loop_that_stands_still_locks_nobody_out(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            store = store_of(client)
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                waiting = asyncio.create_task(client.frontier.lease("w1", 1))
+                await asyncio.sleep(0)
+                assert store._in_work is not None
+                assert not store._in_work.done()
+                # Not once does the loop come round from here to the end of the other transaction.
+                let_go_and_stand_still(other)
+            await waiting
+
+    async def test_who_is_cancelled_leaves_a_whole_transaction(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            await client.add(*NAMES[:3])
+            store = store_of(client)
+            idle = store._in_work
+            leasing = asyncio.create_task(client.frontier.lease("w1", 3))
+            await asyncio.sleep(0)
+            assert store._in_work is not idle
+            leasing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leasing
+            # The next one waits for what was left to the thread, and finds it done.
+            assert (await client.frontier.counts()).leased > 0
+            assert not store._connection.in_transaction
 
 
 class TestStaged:

@@ -193,12 +193,9 @@ class SqliteStore:
     async def _run_briefly(self, call: Callable[[], T]) -> T:
         with self._errors():
             if not self._begins_at_once():
-                try:
-                    await self._in_thread(self._begin)
-                except asyncio.CancelledError:
-                    # It begins all the same, by and by.
-                    self._give_to_thread(self._abandon)
-                    raise
+                # All of it in the thread: begun there and gone on with here, it would lock the others out for as long
+                # as a callback keeps the loop.
+                return await self._in_thread(call)
             self._has_begun = True
             result = call()
             await self._in_thread(self._commit)
@@ -206,11 +203,8 @@ class SqliteStore:
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         """Whoever is cancelled while it waits leaves the job to its end."""
-        return await asyncio.shield(self._give_to_thread(job))
-
-    def _give_to_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
         future = self._in_work = asyncio.get_running_loop().run_in_executor(self._thread, job)
-        return future
+        return await asyncio.shield(future)
 
     async def close(self) -> None:
         if not self._closed:
