@@ -275,6 +275,10 @@ class TestShortWays:
         join = Joiner(base)
         assert (join(href), join.flaws) == (expected, flaws)
 
+    @pytest.mark.parametrize("base", ["http://a.example", "http://a.example?q=/x"])
+    def test_a_base_without_a_path(self, base: str) -> None:
+        assert Joiner(base).all(["x", "/y", "../z"]) == [f"http://a.example/{name}" for name in "xyz"]
+
     @given(st.sampled_from(BASES), st.text(alphabet="abAZ09_-~.,;!$()*@+=&/:%'|é ", max_size=12))
     def test_canonical(self, base: str, href: str) -> None:
         try:

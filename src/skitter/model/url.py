@@ -79,10 +79,14 @@ class Joiner:
     __slots__ = ("_base", "_folder", "_joined", "_origin", "_page", "flaws")
 
     def __init__(self, base: str, joins: Joins | None = None) -> None:
-        """``base`` is absolute, as ``absolute`` gives it."""
+        end = base.find("/", 8)
+        if end == -1 or "?" in base[:end]:
+            # Not as ``absolute`` gives it: somebody made this page by hand.
+            base = can_ada.parse(base).href
+            end = base.index("/", 8)
         self._page = base
         self._base: can_ada.URL | None = None
-        self._origin = base[: base.index("/", 8)]
+        self._origin = base[:end]
         folder = base.partition("?")[0].rpartition("/")[0]
         self._folder = folder + "/"
         self._joined = {} if joins is None else joins.of(folder)
