@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -18,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from skitter.app.backends import open_frontier
-from skitter.app.event_loop import new_loop
+from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.plan import ChildConfig, job_settings
 from skitter.app.voice import Voice, VoiceHandler
 from skitter.errors import FrontierError, JobError, SkitterError
@@ -36,12 +35,6 @@ from skitter.worker.limits import limit_memory
 from skitter.worker.loop import Worker
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
-_RINGS = (10_000, 10, 10)
-"""How many more objects there may be before the collector looks for rings. What a page leaves behind goes with its last
-reference, so that Python's own 700 means to look at every page for nothing: 1.5 % of its cost."""
-_SWITCH_SECONDS = 0.001
-"""How long a thread may keep the interpreter to itself. Others here are short and waited for: the end of a transaction,
-a renewal. With Python's own five milliseconds a commit takes twice that in vain."""
 _ORPHAN_SECONDS = 5.0
 """Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
 log = logging.getLogger("skitter.worker")
@@ -188,10 +181,7 @@ def main() -> int:
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildConfig)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     events.logger.setLevel(config.event_level)
-    # What was imported stays, and is never looked at again.
-    gc.freeze()
-    gc.set_threshold(*_RINGS)
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    settle_process()
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     # The spider's file is found, and imports its neighbours, as if it were run from here.
     sys.path.insert(0, str(Path.cwd()))

@@ -1,24 +1,22 @@
 """What a page's owner asks for: robots directives, the canonical URL, the reservation of text and data mining.
 
-Read from the headers and from the page's head, which is where HTML has them; nothing is decided here. A page that
-asks for nothing costs one search of its head.
+Read from the headers and from the page's head, which is where HTML has them; nothing is decided here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from selectolax.lexbor import LexborNode
-
-from skitter.extract.selector import find
 
 DEFAULT_PRODUCT = "skitter"
 MAX_DIRECTIVES = 32
 """Of one page. There are about a dozen in use."""
 
-_IN_HEAD = 'meta[name], link[rel~="canonical" i]'
+SELECTOR = 'meta[name], link[rel~="canonical" i]'
+"""What of a head can be a directive."""
 _HEADERS = frozenset(("x-robots-tag", "link", "tdm-reservation", "tdm-policy"))
 _WORD = re.compile(r"([a-z][a-z0-9_-]*)(?:\s*:\s*(.*))?", re.IGNORECASE | re.DOTALL)
 _WITH_VALUE = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
@@ -49,16 +47,15 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True):
 NONE = Directives()
 
 
-def read_directives(headers: Iterable[tuple[str, str]], head: LexborNode | None, product: str) -> Directives:
-    """``product``: the name by which robots.txt knows this crawler, in lower case."""
+def read_directives(headers: Iterable[tuple[str, str]], elements: Sequence[LexborNode], product: str) -> Directives:
+    """``elements``: what ``SELECTOR`` finds in the head. ``product``: the name by which robots.txt knows this crawler."""
     said = [pair for pair in headers if pair[0] in _HEADERS]
-    found = find(head, _IN_HEAD) if head is not None else ()
-    if not said and not found:
+    if not said and not elements:
         return NONE
     robots: dict[str, None] = {}
     reserved: list[str] = []
     policy = canonical = None
-    for node in found:
+    for node in elements:
         attributes = node.attributes
         if node.tag == "link":
             canonical = canonical or attributes.get("href")

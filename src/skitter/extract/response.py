@@ -17,7 +17,7 @@ import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import ParseError, UrlError, UsageError
-from skitter.extract import links, xpath
+from skitter.extract import directives, links, xpath
 from skitter.extract.bombs import SAFE_BYTES, defused
 from skitter.extract.directives import DEFAULT_PRODUCT, Directives, read_directives
 from skitter.extract.encoding import decode, find_encoding, unmarked
@@ -32,6 +32,7 @@ from skitter.model.url import Joiner, Joins, absolute
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
+_IN_HEAD = f"title, {directives.SELECTOR}"
 
 
 class Response:
@@ -41,6 +42,7 @@ class Response:
         "_base_url",
         "_directives",
         "_encoding",
+        "_head",
         "_headers",
         "_hrefs",
         "_joiner",
@@ -72,6 +74,7 @@ class Response:
         self._headers: Headers | None = None
         self._text: str | None = None
         self._root: LexborNode | None = None
+        self._head: list[LexborNode] | None = None
         self._base_url: str | None = None
         self._joiner: Joiner | None = None
         self._hrefs: Hrefs | None = None
@@ -161,18 +164,16 @@ class Response:
         """The text of the first ``<title>``, white space collapsed; None where there is none."""
         if self.kind == "other":
             return None
-        root = self._tree()
-        head = root.parser.head
-        # The head alone first: a search of the whole tree costs ten times as much.
-        found = (find(head, "title") if head is not None else None) or find(root, "title")
+        # The head first: a search of the whole tree costs ten times as much.
+        found = [node for node in self._in_head() if node.tag == "title"] or find(self._tree(), "title")
         return " ".join(found[0].text().split()) if found else None
 
     @property
     def directives(self) -> Directives:
         """What the page asks for: robots directives, its canonical URL (absolute), the reservation of data mining."""
         if self._directives is None:
-            head = self._tree().parser.head if self.kind == "html" else None
-            found = read_directives(self.page.headers, head, self._product)
+            elements = [node for node in self._in_head() if node.tag != "title"] if self.kind == "html" else ()
+            found = read_directives(self.page.headers, elements, self._product)
             if found.canonical is not None:
                 found = msgspec.structs.replace(found, canonical=self._absolute(found.canonical))
             self._directives = found
@@ -280,6 +281,13 @@ class Response:
             self._root = root
         return self._root
 
+    def _in_head(self) -> list[LexborNode]:
+        """The title and what may be directives. One search for both: most of its cost is to begin it."""
+        if self._head is None:
+            head = self._tree().parser.head
+            self._head = find(head, _IN_HEAD) if head is not None else []
+        return self._head
+
     def _safe_text(self) -> str:
         """The text, as much of it as any parser can take."""
         if len(self.page.body) < SAFE_BYTES:
@@ -305,11 +313,11 @@ class Response:
             return []
         # Not with ``_joined``, which counts what is wrong with them: that is for ``links``.
         join = Joiner(self._base(), self._joins)
-        barred = dict.fromkeys(join.all(href for href, is_followed in hrefs.items() if not is_followed))
+        barred = dict.fromkeys(join.all([href for href, is_followed in hrefs.items() if not is_followed]))
         if len(self.links()) == len(hrefs):
             # Each leads to a page of its own.
             return list(barred)
-        followed = set(join.all(href for href, is_followed in hrefs.items() if is_followed))
+        followed = set(join.all([href for href, is_followed in hrefs.items() if is_followed]))
         return [url for url in barred if url not in followed]
 
     def _absolute(self, href: str) -> str | None:

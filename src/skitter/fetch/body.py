@@ -14,8 +14,6 @@ from collections.abc import Container, Sequence
 
 import pycurl
 
-from skitter.fetch.memory import give_back_large_blocks
-
 STEP_BYTES = 32_768
 """A body is looked at each time it has grown by this much, and what came since is joined. A piece of one or two bytes
 takes fifty as an object; most pages are smaller than a step and are never looked at."""
@@ -103,7 +101,6 @@ class Body:
             # Grows by moving its pages, not their content, and hands them over as they are: a large body is never
             # there twice. Below, the list is quicker.
             if self._large is None:
-                give_back_large_blocks()
                 self._large = io.BytesIO()
                 self._large.writelines(self._joined)
                 self._joined.clear()

@@ -23,6 +23,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines
+from skitter.fetch.memory import settle_memory
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
 from skitter.fetch.transfer import Transfer
@@ -52,6 +53,7 @@ class CurlFetcher:
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
+        settle_memory()
         self._settings = settings
         self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()

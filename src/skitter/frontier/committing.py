@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from skitter.frontier.books import Books, storable
@@ -31,6 +32,8 @@ class Committing:
         self._books = books
         self._add = add
         self._troubles: list[HostTrouble] = []
+        self._items: list[Item] = []
+        self._tally: dict[str, int] = defaultdict(int)
         self._least_notable = min(books.job.notable.values(), default=0.0)
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
@@ -41,6 +44,7 @@ class Committing:
         accepted: list[bool] = []
         ended: set[tuple[Work, int]] = set()
         links: list[Entry] = []
+        has_budgets = self._books.budgets is not None
         changed: list[Row] = []
         for outcome, hold in zip(outcomes, holds, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
@@ -49,7 +53,8 @@ class Committing:
                 continue
             accepted.append(True)
             links.extend(outcome.links)
-            self._tally(outcome)
+            for name, amount in outcome.tally.items():
+                self._tally[name] += amount
             if outcome.more:
                 self._stage(outcome, hold)
                 continue
@@ -62,14 +67,15 @@ class Committing:
             host = self._books.host(hold.host_key)
             if not outcome.touched:
                 politeness.given_back(host, hold.epoch, self._books.now)
-            was_spent = self._books.is_spent(host)
+            was_spent = has_budgets and self._books.is_spent(host)
             struck = self._hear(host, hold, outcome)
             if hold.row is not None:
                 self._end(hold.row, host, outcome, struck=struck)
                 changed.append(hold.row)
-            if self._books.is_spent(host) and not was_spent:
+            if has_budgets and not was_spent and self._books.is_spent(host):
                 self._tell_spent(host)
         self._books.tables.save_rows(changed)
+        self._books.tables.save_items(self._items)
         # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
         # follow in this transaction, whose reaper must not find it.
         self._books.flush_holds()
@@ -77,8 +83,10 @@ class Committing:
         self._stop_spent(outcomes, accepted)
         new = self._add(links)
         if len(links) > new:
-            for name in ("duplicates", "duplicates_sent"):
-                self._books.bump(name, len(links) - new)
+            self._tally["duplicates"] += len(links) - new
+            self._tally["duplicates_sent"] += len(links) - new
+        for name, amount in self._tally.items():
+            self._books.bump(name, amount)
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
@@ -237,12 +245,6 @@ class Committing:
             return
         if keep:
             first = self._books.job.position + staged + 1
-            self._books.tables.save_items(
-                [Item(first + n, hold.id, staged + n, record) for n, record in enumerate(outcome.items)]
-            )
+            self._items += [Item(first + n, hold.id, staged + n, record) for n, record in enumerate(outcome.items)]
             self._books.job.position += total
-        self._books.bump("items", total)
-
-    def _tally(self, outcome: Outcome) -> None:
-        for name, amount in outcome.tally.items():
-            self._books.bump(name, amount)
+        self._tally["items"] += total

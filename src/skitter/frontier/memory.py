@@ -62,6 +62,9 @@ class _Index:
     def __len__(self) -> int:
         return len(self._key_of)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._key_of
+
     def put(self, name: Any, key: _Key | None) -> None:
         old = self._key_of.pop(name, None)
         if old is not None:
@@ -172,10 +175,11 @@ class MemoryTables:
         for row in rows:
             place = row.place
             self._queues[row.host_key].put(row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None)
-            self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
-            self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
-            away = place is Place.DELAYED or place is Place.SUSPECT
-            self._away[row.host_key].put(row.id, (row.seq, row.id) if away else None)
+            away, is_away = self._away[row.host_key], place is Place.DELAYED or place is Place.SUSPECT
+            if is_away or row.id in away:
+                self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
+                self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
+                away.put(row.id, (row.seq, row.id) if is_away else None)
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         return {seq: self._by_seq[seq] for seq in seqs}

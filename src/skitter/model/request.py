@@ -106,14 +106,16 @@ class Fingerprinter:
 
     def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
         """64 bits over method, canonical URL and body."""
-        return self._hash(method.encode(), self.identity(url).encode(), body)
+        verb, name = method.encode(), self._named(url).encode()
+        return self._hash(b"%d:%b%d:%b%d:%b" % (len(verb), verb, len(name), name, len(body), body))
 
     def request_id(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> RequestId:
         """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
         fingerprint = self.fingerprint(request.method, request.url, request.body)
         if filtered and not request.dont_filter:
             return fingerprint
-        return self._hash(b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
+        told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
+        return self._hash(b"".join([b"%d:%b" % (len(part), part) for part in told]))
 
     def entry(
         self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
@@ -131,10 +133,10 @@ class Fingerprinter:
             request.seed and (trusts or not request.chain),
         )
 
-    def _hash(self, *parts: bytes) -> RequestId:
+    def _hash(self, parts: bytes) -> RequestId:
+        """Of parts that carry their lengths, so that no two lists of them read the same."""
         keyed = self._keyed.copy()
-        # Each part carries its length, so that no two lists of parts read the same.
-        keyed.update(b"".join([b"%d:%b" % (len(part), part) for part in parts]))
+        keyed.update(parts)
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
 
 

@@ -55,12 +55,11 @@ class Callbacks:
         """Run it to its end; the traceback if it raised, else nothing."""
         try:
             result = callback(argument, **keywords)
-            # An errback is given a failure, which has a response or none.
-            response = getattr(argument, "response", argument)
-            if isinstance(result, (AsyncIterable, Awaitable)):
-                await self._consume_async(lease, harvest, result, response)
+            # Nearly every callback is a generator, and to be sure that it is nothing else takes a while.
+            if not isinstance(result, GeneratorType) and isinstance(result, (AsyncIterable, Awaitable)):
+                await self._consume_async(lease, harvest, result, argument)
             else:
-                await self._consume(lease, harvest, result, response)
+                await self._consume(lease, harvest, result, argument)
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
@@ -77,10 +76,12 @@ class Callbacks:
         if not await self._commit_part(part, urls):
             raise LeaseLostError
 
-    async def _take(self, harvest: Harvest, output: Any, response: Any) -> None:
+    async def _take(self, harvest: Harvest, output: Any, argument: Any) -> None:
         """One thing that a callback yielded; an item passes the item functions first."""
         if self._item_functions is not None and is_item(output):
             try:
+                # An errback is given a failure, which has a response or none.
+                response = getattr(argument, "response", argument)
                 output = await self._item_functions.apply(output, response)
             except RejectItem as reject:
                 harvest.reject(output, str(reject))
@@ -92,45 +93,44 @@ class Callbacks:
                 return
         harvest.take(output)
 
-    async def _consume(self, lease: Lease, harvest: Harvest, result: Any, response: Any) -> None:
+    async def _consume(self, lease: Lease, harvest: Harvest, result: Any, argument: Any) -> None:
         if result is None:
             return
-        # Nearly every callback is a generator, and to be sure that it is no item takes a while.
         if not isinstance(result, GeneratorType) and (
             isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable)
         ):
             result = (result,)  # a text is one wrong thing, not as many as it has letters
         for output in result:
             if self._item_functions:
-                await self._take(harvest, output, response)
+                await self._take(harvest, output, argument)
             else:
                 harvest.take(output)
             if harvest.is_large:
                 await self.send_part(lease, harvest)
 
     async def _consume_async(
-        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any], response: Any
+        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any], argument: Any
     ) -> None:
         limit = asyncio.timeout(self._callback_seconds)
         try:
             async with limit:
                 if isinstance(result, AsyncIterable):
-                    await self._consume_each(lease, harvest, result, response)
+                    await self._consume_each(lease, harvest, result, argument)
                 else:
-                    await self._consume(lease, harvest, await result, response)
+                    await self._consume(lease, harvest, await result, argument)
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(f"the callback took more than {self._callback_seconds:g} s") from error
             raise
 
-    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any], response: Any) -> None:
+    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any], argument: Any) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if callable(close := getattr(outputs, "aclose", None)):
                 # Now, and not when the collector finds it: it may hold connections.
                 stack.push_async_callback(close)
             async for output in outputs:
                 if self._item_functions:
-                    await self._take(harvest, output, response)
+                    await self._take(harvest, output, argument)
                 else:
                     harvest.take(output)
                 if harvest.is_large:

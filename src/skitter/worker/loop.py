@@ -316,8 +316,9 @@ class Worker:
             return
         self._scope.permit(grant.permitted)
         await self._gatekeeper.load(grant.leases)
+        loop = asyncio.get_running_loop()
         for lease in grant.leases:
-            task = asyncio.create_task(self._work(lease, _start_by(lease, asked_at)))
+            task = loop.create_task(self._work(lease, _start_by(lease, asked_at)))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)
