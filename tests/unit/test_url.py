@@ -225,6 +225,20 @@ class TestJoins:
         for base in bases:
             assert Joiner(base, joins).all(hrefs) == Joiner(base).all(hrefs)
 
+    @given(st.lists(st.one_of(st.sampled_from(HREFS), st.from_regex(r"[/a-z0-9.?\n-]{1,12}", fullmatch=True))))
+    def test_many_at_once_are_joined_as_each_alone(self, hrefs: list[str]) -> None:
+        base = "http://a.example/d/p?q"
+        # can_ada, and no short way.
+        assert Joiner(base).all(hrefs) == [absolute(href, base) for href in hrefs]
+
+    def test_a_line_feed_does_not_make_two_links_of_one(self) -> None:
+        assert Joiner(BASE).all(["x", "a\nb"]) == [absolute("x", BASE), absolute("ab", BASE)]
+
+    def test_one_that_is_too_long_does_not_take_the_others_with_it(self) -> None:
+        join = Joiner("http://a.example/d/p")
+        assert join.all(["x", "y" * MAX_URL_CHARS, "z"]) == ["http://a.example/d/x", "http://a.example/d/z"]
+        assert join.flaws == {"too_long": 1}
+
     def test_memory_is_bounded(self) -> None:
         joins = Joins()
         for number in range(3 * Joins.FOLDERS):

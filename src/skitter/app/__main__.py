@@ -1,9 +1,11 @@
 """``python -m skitter.app CONFIG``: one worker process, as its supervisor starts it."""
 
+import gc
 import signal
 import sys
 
 if __name__ == "__main__":
+    gc.disable()  # until ``settle_process``
     # Ctrl-C reaches the whole process group, also while we import; only the supervisor decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
