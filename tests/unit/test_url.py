@@ -231,6 +231,11 @@ class TestJoins:
         # can_ada, and no short way.
         assert Joiner(base).all(hrefs) == [absolute(href, base) for href in hrefs]
 
+    @pytest.mark.parametrize("hrefs", [["a", ""], ["", "a"], ["a", "", "b"], [""]])
+    def test_a_link_to_the_page_itself_among_plain_ones(self, hrefs: list[str]) -> None:
+        base = "http://a.example/d/p?q"
+        assert Joiner(base).all(hrefs) == [absolute(href, base) for href in hrefs]
+
     def test_a_line_feed_does_not_make_two_links_of_one(self) -> None:
         assert Joiner(BASE).all(["x", "a\nb"]) == [absolute("x", BASE), absolute("ab", BASE)]
 

@@ -25,9 +25,9 @@ def settle_memory() -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    import ctypes
+    with contextlib.suppress(ImportError, OSError, AttributeError):  # another C library has no such thing
+        import ctypes
 
-    with contextlib.suppress(OSError, AttributeError):  # another C library has no such thing
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
         mallopt(_M_TRIM_THRESHOLD, SPARE_BYTES)

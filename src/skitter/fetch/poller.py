@@ -81,9 +81,6 @@ if sys.platform == "linux":
         pycurl.POLL_NONE: 0,
     }
 
-    _IDLE = -1
-    """Instead of events: the connection of a request that is over."""
-
     def _selected(events: int) -> int:
         # An error or a hang-up is found by reading: libcurl then tells what happened.
         return (pycurl.CSELECT_IN if events & ~select.EPOLLOUT else 0) | (
@@ -106,12 +103,15 @@ if sys.platform == "linux":
 
         def watch(self, what: int, fd: int, _multi: object, _data: object) -> None:
             if what == pycurl.POLL_REMOVE:
-                if fd in self._resting:
-                    self._resting.discard(fd)
-                    self._forget(fd, self._resting_epoll)
-                elif fd in self._watched:
-                    # It stays in the set: most often the next request comes soon, and goes this way too.
-                    self._watched[fd] = _IDLE
+                self._watched.pop(fd, None)
+                try:
+                    if fd in self._resting:
+                        self._resting.discard(fd)
+                        self._resting_epoll.unregister(fd)
+                    else:
+                        self._epoll.unregister(fd)
+                except OSError:
+                    pass  # closed already: the kernel has forgotten it by itself
                 return
             events = _EPOLL_EVENTS[what]
             is_known, self._watched[fd] = fd in self._watched, events
@@ -131,11 +131,11 @@ if sys.platform == "linux":
                 self._serve(self._resting_epoll)
             for fd in self._resting - fds:
                 self._move(fd, self._resting_epoll, self._epoll)
-            self._resting &= fds
             for fd in fds - self._resting:
-                if self._watched.get(fd, _IDLE) != _IDLE:
+                if fd in self._watched:
                     self._move(fd, self._epoll, self._resting_epoll)
-                    self._resting.add(fd)
+            self._resting &= fds
+            self._resting |= fds & self._watched.keys()
 
         def _move(self, fd: int, old: select.epoll, new: select.epoll) -> None:
             # Closed unannounced: the kernel has forgotten it, and libcurl will say so.
@@ -143,22 +143,12 @@ if sys.platform == "linux":
                 old.unregister(fd)
                 new.register(fd, self._watched[fd])
 
-        def _forget(self, fd: int, epoll: select.epoll) -> None:
-            del self._watched[fd]
-            # Closed already: the kernel has forgotten it by itself.
-            with contextlib.suppress(OSError):
-                epoll.unregister(fd)
-
         def _serve(self, ready: select.epoll) -> None:
             act, watched = self._act, self._watched
             for fd, events in ready.poll(0):
                 # An earlier one of this round may have ended it. A new socket of the same number would get a
                 # false alarm, which libcurl bears.
-                wanted = watched.get(fd)
-                if wanted == _IDLE:
-                    # Its server has closed it, and libcurl will find out when it wants to use it again.
-                    self._forget(fd, ready)
-                elif wanted is not None:
+                if fd in watched:
                     act(fd, _CSELECT.get(events) or _selected(events))
             self._done()
 

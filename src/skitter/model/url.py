@@ -116,6 +116,7 @@ class Joiner:
         lines = "\n".join(hrefs)
         return (
             _PLAIN_HREFS.fullmatch(lines) is not None
+            and hrefs[-1] != ""
             and "/." not in lines
             and lines.count("\n") == len(hrefs) - 1
             and (len(lines) if len(lines) < 1000 else max(map(len, hrefs))) < MAX_URL_CHARS - len(self._folder)
