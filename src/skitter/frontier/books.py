@@ -119,9 +119,12 @@ class Books:
 
     def flush_holds(self) -> None:
         # Saved before dropped: a lease that staged and ended in one batch is in both lists.
-        self.tables.save_holds(self.new_holds)
-        self.tables.drop_holds(self._ended_holds)
-        self.new_holds, self._ended_holds = [], []
+        if self.new_holds:
+            self.tables.save_holds(self.new_holds)
+            self.new_holds = []
+        if self._ended_holds:
+            self.tables.drop_holds(self._ended_holds)
+            self._ended_holds = []
 
     def host(self, key: str) -> Host:
         """The host's record, to be changed: it will be written back."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 
 import msgspec
 
 from skitter.frontier.sqlite.connected import Connected
-from skitter.frontier.sqlite.packing import encode
+from skitter.frontier.sqlite.packing import encode, listed
 from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at
@@ -31,7 +30,7 @@ class Hosts(Connected):
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]:
         found = self._execute(
             "SELECT number, record FROM hosts WHERE job = ? AND key IN (SELECT value FROM json_each(?))",
-            (self._job, json.dumps(keys)),
+            (self._job, listed(keys)),
         )
         hosts: dict[str, Host] = {}
         for number, record in found:
@@ -90,7 +89,7 @@ class Hosts(Connected):
     def loads(self, addresses: Sequence[str]) -> dict[str, int]:
         found = self._execute(
             "SELECT address, leases FROM addresses WHERE job = ? AND address IN (SELECT value FROM json_each(?))",
-            (self._job, json.dumps(addresses)),
+            (self._job, listed(addresses)),
         )
         return dict(found.fetchall())
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import msgspec
 
 from skitter.frontier.sqlite.connected import Connected
-from skitter.frontier.sqlite.packing import encode, hold_of, hold_record
+from skitter.frontier.sqlite.packing import encode, hold_of, hold_record, listed
 from skitter.frontier.tables import Hold
 from skitter.model.lease import Work
 from skitter.model.worker import WorkerCard
@@ -23,7 +22,7 @@ class Leases(Connected):
     def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]:
         found: list[Hold] = []
         for work in {work for work, _ in keys}:
-            ids = json.dumps([request_id for other, request_id in keys if other is work])
+            ids = listed([request_id for other, request_id in keys if other is work])
             found += self._holds("work = ? AND id IN (SELECT value FROM json_each(?))", work, ids)
         return {(hold.work, hold.id): hold for hold in found}
 
@@ -31,13 +30,13 @@ class Leases(Connected):
         job = self._job
         self._executemany(
             f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(job, h.work, h.id, h.epoch, h.worker, h.deadline, h.alone, hold_record(h)) for h in holds],
+            [(job, +h.work, h.id, h.epoch, h.worker, h.deadline, +h.alone, hold_record(h)) for h in holds],
         )
 
     def drop_holds(self, holds: Sequence[Hold]) -> None:
         self._executemany(
             "DELETE FROM holds WHERE job = ? AND work = ? AND id = ?",
-            [(self._job, hold.work, hold.id) for hold in holds],
+            [(self._job, +hold.work, hold.id) for hold in holds],
         )
 
     def expired_holds(self, now: float, limit: int) -> list[Hold]:

@@ -43,7 +43,7 @@ class OutboxTables(Connected):
         job = self._job
         self._executemany(
             "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
-            [(job, i.position, i.request_id, i.place, i.record) for i in items],
+            [(job, i.position, i.request_id, i.place, bytearray(i.record)) for i in items],
         )
 
     def items(self, after: int, limit: int) -> list[Item]:

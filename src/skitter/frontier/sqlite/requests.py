@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Sequence
 
 from skitter.frontier.sqlite.hosts import Hosts
-from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, history_of, row_of
+from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, history_of, listed, row_of
 from skitter.frontier.tables import Row
 
 _ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history"
@@ -31,7 +30,7 @@ class Requests(Hosts):
     def known(self, ids: Sequence[int]) -> set[int]:
         found = self._execute(
             "SELECT id FROM requests WHERE job = ? AND id IN (SELECT value FROM json_each(?))",
-            (self._job, json.dumps(ids)),
+            (self._job, listed(ids)),
         )
         return {request_id for (request_id,) in found}
 
@@ -42,7 +41,7 @@ class Requests(Hosts):
             [
                 (
                     *(base | r.seq, job, r.id, numbers[r.host_key], r.priority),
-                    *(r.payload, r.place, r.not_before, r.error_class, history_of(r)),
+                    *(bytearray(r.payload), +r.place, r.not_before, r.error_class, history_of(r)),
                 )
                 for r in rows
             ],
@@ -55,7 +54,7 @@ class Requests(Hosts):
         if not ids:
             return {}
         where = "requests.job = ? AND id IN (SELECT value FROM json_each(?))"
-        return {row.id: row for row in self._rows("by_id", where, self._job, json.dumps(ids))}
+        return {row.id: row for row in self._rows("by_id", where, self._job, listed(ids))}
 
     def queue_length(self, host_key: str, limit: int) -> int:
         found = self._execute(
@@ -79,12 +78,12 @@ class Requests(Hosts):
     def save_rows(self, rows: Sequence[Row]) -> None:
         base = self._job << SEQ_BITS
         self._executemany(
-            _SAVE_ROW, [(r.place, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
+            _SAVE_ROW, [(+r.place, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
         )
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         base = self._job << SEQ_BITS
-        numbers = json.dumps([base | seq for seq in seqs])
+        numbers = listed([base | seq for seq in seqs])
         found = self._execute(
             f"SELECT {_ROW} FROM requests CROSS JOIN hosts ON hosts.number = requests.host"
             " WHERE requests.number IN (SELECT value FROM json_each(?))",
@@ -95,7 +94,7 @@ class Requests(Hosts):
     def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
         numbers = self._numbers_of(dict.fromkeys(host_keys))
         heads: dict[int, deque[tuple[int, int]]] = {numbers[key]: deque() for key in host_keys}
-        for host, priority, number in self._execute(_HEADS, (json.dumps(list(heads)), limit)):
+        for host, priority, number in self._execute(_HEADS, (listed(list(heads)), limit)):
             heads[host].append((priority, number & SEQ_MASK))
         return dict(zip(host_keys, heads.values(), strict=True))
 
