@@ -1,12 +1,12 @@
 """Pages a second with more and more workers on one Redis.
 
-bench_scaling.py [--workers 1 2 4 8] [--seconds 20] [--links 20] [--write] [--redis-url redis://HOST:PORT]
+bench_scaling.py [--workers 1 2 4 8] [--seconds 20] [--links 20] [--rounds 3] [--write] [--redis-url redis://HOST:PORT]
 
 A synthetic web answers every request after 100 ms, and each worker has ten requests in flight: a worker could do 100
 pages a second at best, and eight of them stay within what two cores carry. The number of pages follows the number of
 workers, and figures are taken between a tenth and nine tenths of a crawl. CPU is that of the worker processes;
-frontier time is how long the scripts held the Redis. Prints one JSON object; with --write, the table and its plot go
-to docs/benchmarks.md as well.
+frontier time is how long the scripts held the Redis. The numbers of workers take turns, and each figure is the median
+of its rounds. Prints one JSON object; with --write, the table and its plot go to docs/benchmarks.md as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -50,9 +51,9 @@ class Moment(msgspec.Struct):
 class Crawl:
     """One crawl with a number of workers, and a look at it now and then."""
 
-    def __init__(self, redis_url: str, workers: int, pages: int) -> None:
+    def __init__(self, redis_url: str, workers: int, pages: int, number: int) -> None:
         self._redis_url = redis_url
-        self._job = f"scaling-{workers}"
+        self._job = f"scaling-{workers}-{number}"
         self._workers = workers
         self._pages = pages
 
@@ -107,6 +108,10 @@ def script_seconds(told: str) -> float:
     return sum(int(line.partition("usec=")[2].partition(",")[0]) for line in lines) / 1e6
 
 
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(row[name] for row in rounds) for name in rounds[0]}
+
+
 def table_of(rows: list[dict[str, float]]) -> list[dict[str, Any]]:
     base = rows[0]
     return [
@@ -125,14 +130,14 @@ def table_of(rows: list[dict[str, float]]) -> list[dict[str, Any]]:
     ]
 
 
-def write(figures: list[dict[str, Any]]) -> None:
+def write(figures: list[dict[str, Any]], rounds: int) -> None:
     workers = [row["workers"] for row in figures]
     linear = [figures[0]["pages_per_second"] / workers[0] * count for count in workers]
     lines = {"linear": linear, "measured": [row["pages_per_second"] for row in figures]}
     text = f"""## More workers
 
 A web that answers each request after 100 ms, one Redis, ten requests in flight in each worker. CPU is that of the
-workers, frontier time is how long scripts held the Redis.
+workers, frontier time is how long scripts held the Redis. Medians of {rounds}.
 
 {report.table(figures)}
 
@@ -146,12 +151,13 @@ async def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long each crawl takes")
     parser.add_argument("--links", type=int, default=20, help="on a page")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the table and its plot into docs/benchmarks.md")
     parser.add_argument("--redis-url", default="", help="default: a private server of its own")
     options = parser.parse_args()
-    rows = []
+    rows: dict[int, list[dict[str, float]]] = {workers: [] for workers in options.workers}
     with redis_at(options.redis_url) as url:
-        for workers in options.workers:
+        for workers in options.workers * options.rounds:
             pages = int(options.seconds * workers * IN_FLIGHT / LATENCY_SECONDS)
             spec = WebSpec.plain(
                 hosts=HOSTS,
@@ -160,11 +166,13 @@ async def main() -> None:
                 latency_seconds=LATENCY_SECONDS,
             )
             with served(spec) as web:
-                rows.append(await Crawl(url, workers, pages // HOSTS * HOSTS).run(web.urls))
-    figures = table_of(rows)
+                rows[workers].append(
+                    await Crawl(url, workers, pages // HOSTS * HOSTS, len(rows[workers])).run(web.urls)
+                )
+    figures = table_of([medians(rounds) for rounds in rows.values()])
     print(json.dumps(figures, indent=1))
     if options.write:
-        write(figures)
+        write(figures, options.rounds)
 
 
 if __name__ == "__main__":
