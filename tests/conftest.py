@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -25,6 +26,9 @@ settings.register_profile(
     "soak", max_examples=2_000, stateful_step_count=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("slice")
+
+# Where a shell runs the tests in the background, SIGINT is ignored, and every command started here would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class CommandLine:

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 # Lines with nothing in them that a browser would escape or resolve, apart from segments of dots.
-_PLAIN_HREFS = re.compile(r"(?:(?!//)[A-Za-z0-9_/][A-Za-z0-9_./~?=&+,;!$()*@-]*+(?:\n|\Z))++")
+_PLAIN_HREFS = re.compile(r"(?:(?!//)[A-Za-z0-9_/][A-Za-z0-9_./~?=&+,;!$()*@-]*+(?:\n|\Z))+")
 
 
 def absolute(text: str, base: str | None = None) -> str:

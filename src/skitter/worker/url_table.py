@@ -76,8 +76,7 @@ class UrlTable:
         keyed = self._keyed.copy()
         keyed.update(url.encode("utf-8", "surrogatepass"))
         mark = keyed.digest()
-        start = (int.from_bytes(mark, "little") & self._mask) * _BUCKET_BYTES
-        return self._bytes.find(mark, start, start + _BUCKET_BYTES) >= 0
+        return mark in self._held(int.from_bytes(mark, "little") & self._mask)
 
     def learn(self, urls: Iterable[str]) -> None:
         """The frontier has these."""
@@ -88,12 +87,15 @@ class UrlTable:
 
     def _keep(self, mark: bytes) -> None:
         bucket = int.from_bytes(mark, "little") & self._mask
-        start = bucket * _BUCKET_BYTES
-        end = start + _BUCKET_BYTES
-        if self._bytes.find(mark, start, end) >= 0:
+        held = self._held(bucket)
+        if mark in held:
             return
-        free = self._bytes.find(_FREE, start, end)
+        free = held.find(_FREE)
         # Buckets fill from the front, and zeros at the end of the last hash may be found first: rounded up. Full ones
         # give up any place, by bits of the hash that did not choose the bucket.
-        place = (free - start + _BYTES - 1) // _BYTES if free >= 0 else mark[-1] % _PLACES
+        place = (free + _BYTES - 1) // _BYTES if free >= 0 else mark[-1] % _PLACES
         self._places[bucket * _PLACES + place] = int.from_bytes(mark, sys.byteorder)
+
+    def _held(self, bucket: int) -> bytes:
+        # A copy: until Python 3.11.5, to search the map itself reads beyond its end, and that ends the process.
+        return self._bytes[bucket * _BUCKET_BYTES : (bucket + 1) * _BUCKET_BYTES]
