@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 ITEMS_A_PAGE = 50
+ROOM_BYTES = 8_000_000
+"""For what a process takes that has just begun: modules, and the cache of SQLite, which has 24 MB at most."""
 SINK = """
     import json, time
     class Slow:
@@ -108,6 +110,6 @@ def test_a_slow_sink_slows_the_crawl_and_costs_nothing(skitter, base, pages, rat
     assert most <= bound + 64 * ITEMS_A_PAGE
     assert grown
     for sizes in grown.values():
-        assert max(sizes) <= min(sizes[: max(1, len(sizes) // 4)]) * 1.10, sizes
+        assert max(sizes) <= min(sizes[: max(1, len(sizes) // 4)]) * 1.10 + ROOM_BYTES, sizes
     events = [json.loads(line)["event"] for line in (skitter.folder / "log.jsonl").read_text().splitlines()]
     assert events.count("sink.blocking") >= 1

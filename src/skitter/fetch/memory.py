@@ -7,7 +7,7 @@ import functools
 import sys
 
 LARGE_BYTES = 1_048_576
-SPARE_BYTES = 8_388_608
+SPARE_BYTES = 2_097_152
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
