@@ -52,9 +52,9 @@ soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and 
 		cat build/fault-report/*-soak.txt; } 2>&1 | tee build/soak-report.txt
 	@exit $$(cat build/soak-status)
 
-# Those with a section in docs/benchmarks.md, in its order. On two cores about an hour in all, ten minutes of it for site
-# and as much each for ladder and million. The other benches only print: make bench BENCH="frontier traps". With BENCH=site alone,
-# ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
+# Those with a section in docs/benchmarks.md. On two cores about an hour in all, a third of it for ladder, and about ten
+# minutes each for site and million. The other benches only print: make bench BENCH="frontier traps". With BENCH=site
+# alone, ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
 BENCH ?= site start scaling ladder simulation million
 
 bench: $(VENV)/.dev ## measure, and write docs/benchmarks.md (BENCH= for some of it, ARGS= for its options)

@@ -10,8 +10,7 @@ from typing import Final
 
 RINGS: Final = (10_000, 10, 10)
 """How many more objects there may be before the collector looks for rings. What a page leaves behind goes with its last
-reference, so that Python's own 700 means to look at every page for nothing: 1.5 % of its cost, and a tenth where the
-frontier is in the same process."""
+reference, so that Python's own 700 means to look at every page for nothing: 1.5 % of its cost."""
 SWITCH_SECONDS: Final = 0.001
 """How long a thread may keep the interpreter to itself. Others here are short and waited for: the end of a transaction,
 a renewal. With Python's own five milliseconds a commit takes twice that in vain."""
@@ -21,7 +20,7 @@ def settle_process() -> None:
     """Before the loop runs, when everything is imported: what is there stays, and is never looked at again.
 
     Neither while it runs nor at the end, where that took 20 ms. A process that is to come here may begin without a
-    collector: importing leaves nothing for it, and it would look a hundred times.
+    collector, which saves it some milliseconds more.
     """
     gc.freeze()
     gc.enable()

@@ -48,7 +48,10 @@ NONE = Directives()
 
 
 def read_directives(headers: Iterable[tuple[str, str]], elements: Sequence[LexborNode], product: str) -> Directives:
-    """``elements``: what ``SELECTOR`` finds in the head. ``product``: the name of this crawler in robots.txt."""
+    """``elements``: what ``SELECTOR`` finds in the head.
+
+    ``product``: the name by which robots.txt knows this crawler, in lower case.
+    """
     said = [pair for pair in headers if pair[0] in _HEADERS]
     if not said and not elements:
         return NONE

@@ -16,8 +16,8 @@ def settle_memory() -> None:
     """From here on, what a page has freed stays with the process, and what a large body has freed does not.
 
     Every page takes as much as the last one gave back. glibc returns what lies at the end of its heap, 128 KB and more,
-    to the system: where a page's tree happened to lie there, that was three system calls and forty fresh pages of
-    memory for each, a sixth of the cost of a small page.
+    to the system: where a page's tree happened to lie there, that was two or three system calls for each, and fresh
+    memory behind them: an eighth of the cost of a small page.
 
     A large block goes back, whatever was freed before it. glibc raises its idea of large with each one that it frees,
     up to 32 MB, and a few large bodies would leave holes which no later one fits: 64 bodies in Brotli, with four
