@@ -187,6 +187,28 @@ def test_a_frontier_of_a_newer_skitter_is_left_alone(skitter, site) -> None:
     assert "use the skitter that wrote it" in hint
 
 
+def test_a_file_that_cannot_be_read_does_not_hide_the_jobs_beside_it(skitter, site) -> None:
+    site.page("/", "home")
+    for job in ("good", "newer"):
+        skitter.run("crawl", site.url(), "--job", job)
+    folder = skitter.folder / ".skitter"
+    with sqlite3.connect(folder / "newer.db") as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    (folder / "broken.db").write_bytes(b"not a database at all" * 100)
+    told = {record["job"]: record for record in skitter.records("jobs")}
+    assert {job: record["state"] for job, record in told.items()} == {
+        "good": "finished",
+        "newer": "unreadable",
+        "broken": "unreadable",
+    }
+    assert "format 99" in told["newer"]["problem"]
+    assert "damaged" in told["broken"]["problem"]
+    shown = skitter.run("jobs")
+    assert "unreadable" in shown.stdout
+    assert "a newer skitter" in shown.stderr
+
+
 def test_a_damaged_page_in_the_middle_of_a_frontier_is_said(skitter) -> None:
     with served(WebSpec.plain(hosts=1, pages_per_host=400)) as web:
         skitter.run("crawl", web.urls[0], "--job", "j", "--max-pages", 200)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of
+from skitter.frontier.redis.server import RedisServer
 from skitter.model.url import canonical
 from skitter.testing.web import WebSpec, served
 
@@ -34,6 +39,22 @@ def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, 
     assert skitter.json("drop", *place)["dropped"]
     assert place[3] not in [record["job"] for record in skitter.records("jobs", *place[:2])]
     assert "no such job" in skitter.run("drop", *place, code=2).stderr
+
+
+async def test_a_job_of_another_format_does_not_hide_the_others(skitter, services) -> None:
+    url = services.need("redis")["url"]
+    server, record = RedisServer(parse_address(url)), msgspec.msgpack.encode({"format": 99})
+    try:
+        await server.command("SET", prefix_of("of-tomorrow") + "job", record)
+        await server.command("SADD", JOBS_KEY, "of-tomorrow", "begun-by-nobody")
+        told = {one["job"]: one for one in await asyncio.to_thread(skitter.records, "jobs", "--frontier", url)}
+        assert told["of-tomorrow"]["state"] == "unreadable"
+        assert "a newer skitter (format 99" in told["of-tomorrow"]["problem"]
+        assert told["begun-by-nobody"]["state"] == "unknown"
+    finally:
+        await server.command("DEL", prefix_of("of-tomorrow") + "job")
+        await server.command("SREM", JOBS_KEY, "of-tomorrow", "begun-by-nobody")
+        await server.close()
 
 
 def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitter, services) -> None:

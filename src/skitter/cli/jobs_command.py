@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from skitter.cli.arguments import Parser, add_voice_options
 
 if TYPE_CHECKING:
     from skitter.cli.jobs import Place
+    from skitter.errors import FormatError
     from skitter.model.job import Report
+
+    Found = tuple[Place, Report | FormatError | None]
 
 
 def configure(parser: Parser) -> None:
@@ -32,33 +36,65 @@ def run(options: argparse.Namespace) -> int:
         note(f"no jobs in {Place(options.frontier or '.skitter', '').shown}")
         return 0
     print("\n".join(_as_text(found, with_frontier=options.frontier is None)))
+    for place, report in found:
+        if problem := _as_json(place, report).get("problem"):
+            note(f"unreadable: {problem}")
     return 0
 
 
-async def _look(frontier: str | None) -> list[tuple[Place, Report | None]]:
-    from skitter.app import list_jobs
-    from skitter.cli.jobs import Place, local_frontiers, opened
-    from skitter.errors import JobError
+async def _look(frontier: str | None) -> list[Found]:
+    """One job that cannot be read does not hide the others."""
+    from skitter.cli.jobs import local_frontiers
+    from skitter.errors import FormatError
 
-    found: list[tuple[Place, Report | None]] = []
-    for url in [frontier] if frontier is not None else local_frontiers():
-        for name in await list_jobs(url):
-            place = Place(url, name)
-            async with opened(place) as one:
-                try:
-                    found.append((place, await one.report(0)))
-                except JobError:
-                    # Listed before it began, or dropped half-way: drop removes what there is of it.
-                    found.append((place, None))
+    if frontier is not None:
+        return await _look_into(frontier)
+    found: list[Found] = []
+    for url in local_frontiers():
+        try:
+            found += await _look_into(url)
+        except FormatError as error:
+            found.append((_place_of(url), error))
     return found
 
 
-def _as_json(place: Place, report: Report | None) -> dict[str, Any]:
+async def _look_into(url: str) -> list[Found]:
+    from skitter.app import list_jobs
+    from skitter.cli.jobs import Place
+
+    return [await _look_at(Place(url, name)) for name in await list_jobs(url)]
+
+
+async def _look_at(place: Place) -> Found:
+    from skitter.cli.jobs import opened
+    from skitter.errors import FormatError, JobError
+
+    try:
+        async with opened(place) as one:
+            return place, await one.report(0)
+    except JobError:
+        # Listed before it began, or dropped half-way: drop removes what there is of it.
+        return place, None
+    except FormatError as error:
+        return place, error
+
+
+def _place_of(url: str) -> Place:
+    """Of a file whose jobs cannot be read: its name is that of the job whose file it is."""
+    from skitter.cli.jobs import Place
+
+    return Place(url, PurePath(url).stem)
+
+
+def _as_json(place: Place, report: Report | FormatError | None) -> dict[str, Any]:
     from skitter.cli.jobs import live_workers
+    from skitter.errors import FormatError
 
     told: dict[str, Any] = {"job": place.job, "frontier": place.shown, "state": "unknown"}
     if report is None:
         return told
+    if isinstance(report, FormatError):
+        return told | {"state": "unreadable", "problem": str(report)}
     counts = report.counts
     return told | {
         "state": report.job.state,
@@ -73,7 +109,7 @@ def _as_json(place: Place, report: Report | None) -> dict[str, Any]:
     }
 
 
-def _as_text(found: list[tuple[Place, Report | None]], *, with_frontier: bool) -> list[str]:
+def _as_text(found: list[Found], *, with_frontier: bool) -> list[str]:
     from skitter.cli.text import clean, number, table
 
     rows = [("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")]
