@@ -35,6 +35,7 @@ from skitter.settings import Settings
 from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
 from skitter.spiders.sitemaps import is_robots
+from skitter.worker.batching import Batching
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.gate import Gatekeeper
 from skitter.worker.handover import Ended, Handover, name_of
@@ -46,8 +47,6 @@ from skitter.worker.url_table import UrlTable
 from skitter.worker.visit import Visitor
 from skitter.worker.watch import Watch
 
-FLUSH_OUTCOMES: Final = 64
-FLUSH_SECONDS: Final = 0.05
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
 wire: on a machine with too much to do that was up to 47 ms."""
@@ -122,7 +121,7 @@ class Worker:
         self._tasks = self.watch.tasks
         self._slow = 0
         self._wake = asyncio.Event()
-        self._flush_timer: asyncio.TimerHandle | None = None
+        self._batching = Batching(self._standing, self._wake.set)
         self._ask_at = 0.0
         self._state = job.state
         self._card = card or WorkerCard()
@@ -223,6 +222,8 @@ class Worker:
             self._handover.meet(grant.store)
             self._tell(grant)
             await self._start(grant, asked_at)
+            if len(grant.leases) >= want:
+                self._look_around()
         if self._state in (State.DRAINING, State.STOPPED):
             # A start() may go on for hours; it will be run again.
             self._give_up_seeding()
@@ -277,9 +278,7 @@ class Worker:
 
     async def _collect(self) -> list[Ended]:
         """What is to be committed now; what is not to be worked on goes back first."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self._batching.handed_over()
         batch = self._handover.take_outcomes()
         if await self._handover.release():
             self._ask_now()
@@ -358,7 +357,7 @@ class Worker:
             self._handover.outcomes.append(result)
         else:
             self._handover.late.append(lease)
-        self._nudge()
+        self._batching.look()
 
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
@@ -372,13 +371,14 @@ class Worker:
             outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text)
             self._handover.outcomes.append((outcome, []))
 
-    def _nudge(self) -> None:
-        """Wake the loop when as much is waiting as is under way (slow ones apart), or soon."""
-        waiting = self._handover.waiting
-        if waiting >= FLUSH_OUTCOMES or waiting >= len(self._tasks) - self._slow:
-            self._wake.set()
-        elif self._flush_timer is None and waiting:
-            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._wake.set)
+    def _look_around(self) -> None:
+        """There is nothing to ask for; and what has ended meanwhile may be little, next to what is under way now."""
+        if self._failure is None and not self._is_over():
+            self._wake.clear()
+            self._batching.look()
+
+    def _standing(self) -> tuple[int, int]:
+        return self._handover.waiting, len(self._tasks) - self._slow
 
     def _ask_now(self) -> None:
         """There is something to lease."""
