@@ -5,8 +5,9 @@ bench_site.py [--rounds 3] [--frontier memory|sqlite|redis]... [--peer NAME]... 
 bench_site.py START_URL ...
 
 It serves a documentation site and small synthetic pages itself (sites.py), and installs the other crawlers (others.py).
-Each round runs the bare parts (bare_parts.py), skitter with one worker on each frontier, and every peer, one after the
-other. A site that is named with START_URL is crawled by skitter and the bare parts, and by the peers that are named.
+Each round runs the bare parts (bare_parts.py) and skitter with one worker on each frontier, three times in turns, and
+then every peer, one after the other. A site that is named with START_URL is crawled by skitter and the bare parts, and
+by the peers that are named.
 A crawl that did not fetch what it should gives no figures. Prints one JSON object; --write also puts tables and plots
 into docs/benchmarks.md and the short table into the README.
 """
@@ -33,6 +34,8 @@ from sites import INSTALL, Site, sites
 HERE = Path(__file__).parent
 EVERYTHING = 1_000_000
 IN_FLIGHT = 64
+TURNS = 3
+"""Of the bare parts and of skitter in a round: they take seconds, and a machine may be slow for longer."""
 TIMEOUT_SECONDS = 600.0
 FRONTIERS = {"memory": "memory", "sqlite": "SQLite", "redis": "Redis"}
 
@@ -55,10 +58,11 @@ class Comparison:
         self._redis_url = redis_url
 
     def round(self) -> None:
-        self._took(BARE_PARTS, bare_parts(self.site.start_url), self.pages)
-        for frontier in self._options.frontier:
-            figures = skitter(self.site.start_url, frontier, self._redis_url)
-            self._took(f"{OURS}, {FRONTIERS[frontier]}", figures, self.pages)
+        for _ in range(TURNS):
+            self._took(BARE_PARTS, bare_parts(self.site.start_url), self.pages)
+            for frontier in self._options.frontier:
+                figures = skitter(self.site.start_url, frontier, self._redis_url)
+                self._took(f"{OURS}, {FRONTIERS[frontier]}", figures, self.pages)
         for one in self._peers:
             crawls = self.table[one.title]
             if not crawls.failure:
@@ -177,6 +181,7 @@ def write(compared: list[Comparison], options: argparse.Namespace) -> None:
     parts = [
         ABOUT.format(
             rounds=options.rounds,
+            turns=TURNS * options.rounds,
             pages=f"{options.peer_pages:,}",
             server=compared[0].site.server,
         )
@@ -214,10 +219,10 @@ def write(compared: list[Comparison], options: argparse.Namespace) -> None:
 ABOUT = """\
 ## Next to other crawlers
 
-One crawler at a time on one machine, in turns; medians of {rounds}, and in brackets the lowest and the highest.
-The sites are served by {server} on the same machine. The bare parts are pycurl, selectolax and can_ada in a loop
-(`bench/bare_parts.py`): no frontier, no politeness, no promises, and so the limit of what a crawler on these parts can
-reach. skitter runs with one worker.
+One crawler at a time on one machine, in turns; medians of {turns} crawls of skitter and of the bare parts, and of {rounds} of
+each other crawler; in brackets the lowest and the highest. The sites are served by {server} on the same machine. The bare
+parts are pycurl, selectolax and can_ada in a loop (`bench/bare_parts.py`): no frontier, no politeness, no promises, and
+so the limit of what a crawler on these parts can reach. skitter runs with one worker.
 
 Everyone has 64 requests in flight, no delay and no log, finds title and links of every page, follows those on the
 host, and writes a JSON line a page. The other crawlers are set up for speed (`bench/peers/`) and read no robots.txt.
