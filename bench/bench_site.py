@@ -221,8 +221,8 @@ ABOUT = """\
 
 One crawler at a time on one machine, in turns; medians of {turns} crawls of skitter and of the bare parts, and of
 {rounds} of each other crawler; in brackets the lowest and the highest. The sites are served by {server} on the same
-machine. The bare parts are pycurl, selectolax and can_ada in a loop (`bench/bare_parts.py`): no frontier, no politeness,
-no promises, and so the limit of what a crawler on these parts can reach. skitter runs with one worker.
+machine. The bare parts are pycurl, selectolax and can_ada in a loop (`bench/bare_parts.py`): no frontier, no
+politeness, no promises, and so the limit of what a crawler on these parts can reach. skitter runs with one worker.
 
 Everyone has 64 requests in flight, no delay and no log, finds title and links of every page, follows those on the
 host, and writes a JSON line a page. The other crawlers are set up for speed (`bench/peers/`) and read no robots.txt.
