@@ -196,17 +196,20 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_jobs_beside_it(skitter, si
         connection.execute("PRAGMA user_version=99")
     connection.close()
     (folder / "broken.db").write_bytes(b"not a database at all" * 100)
+    (folder / "folder.db").mkdir()
     told = {record["job"]: record for record in skitter.records("jobs")}
     assert {job: record["state"] for job, record in told.items()} == {
         "good": "finished",
         "newer": "unreadable",
         "broken": "unreadable",
+        "folder": "unreadable",
     }
     assert "format 99" in told["newer"]["problem"]
     assert "damaged" in told["broken"]["problem"]
     shown = skitter.run("jobs")
     assert "unreadable" in shown.stdout
     assert "a newer skitter" in shown.stderr
+    assert "hint: restore it from a copy" in shown.stderr
 
 
 def test_a_damaged_page_in_the_middle_of_a_frontier_is_said(skitter) -> None:

@@ -46,14 +46,19 @@ async def test_a_job_of_another_format_does_not_hide_the_others(skitter, service
     server, record = RedisServer(parse_address(url)), msgspec.msgpack.encode({"format": 99})
     try:
         await server.command("SET", prefix_of("of-tomorrow") + "job", record)
-        await server.command("SADD", JOBS_KEY, "of-tomorrow", "begun-by-nobody")
+        await server.command("SET", prefix_of("not-ours") + "job", b"\xc1 no msgpack")
+        await server.command("SET", prefix_of("half") + "job", msgspec.msgpack.encode({"format": 2}))
+        await server.command("SADD", JOBS_KEY, "of-tomorrow", "begun-by-nobody", "not-ours", "half")
         told = {one["job"]: one for one in await asyncio.to_thread(skitter.records, "jobs", "--frontier", url)}
         assert told["of-tomorrow"]["state"] == "unreadable"
         assert "a newer skitter (format 99" in told["of-tomorrow"]["problem"]
+        assert "use the skitter that wrote it" in told["of-tomorrow"]["hint"]
         assert told["begun-by-nobody"]["state"] == "unknown"
+        assert [told[job]["state"] for job in ("not-ours", "half")] == ["unreadable", "unreadable"]
     finally:
-        await server.command("DEL", prefix_of("of-tomorrow") + "job")
-        await server.command("SREM", JOBS_KEY, "of-tomorrow", "begun-by-nobody")
+        for job in ("of-tomorrow", "not-ours", "half"):
+            await server.command("DEL", prefix_of(job) + "job")
+        await server.command("SREM", JOBS_KEY, "of-tomorrow", "begun-by-nobody", "not-ours", "half")
         await server.close()
 
 

@@ -10,10 +10,10 @@ from skitter.cli.arguments import Parser, add_voice_options
 
 if TYPE_CHECKING:
     from skitter.cli.jobs import Place
-    from skitter.errors import FormatError
+    from skitter.errors import FrontierError
     from skitter.model.job import Report
 
-    Found = tuple[Place, Report | FormatError | None]
+    Found = tuple[Place, Report | FrontierError | None]
 
 
 def configure(parser: Parser) -> None:
@@ -25,7 +25,8 @@ def run(options: argparse.Namespace) -> int:
     import asyncio
 
     from skitter.cli.jobs import Place
-    from skitter.cli.output import note, print_json
+    from skitter.cli.output import error, note, print_json
+    from skitter.errors import FrontierError
 
     found = asyncio.run(_look(options.frontier))
     if options.json:
@@ -36,16 +37,16 @@ def run(options: argparse.Namespace) -> int:
         note(f"no jobs in {Place(options.frontier or '.skitter', '').shown}")
         return 0
     print("\n".join(_as_text(found, with_frontier=options.frontier is None)))
-    for place, report in found:
-        if problem := _as_json(place, report).get("problem"):
-            note(f"unreadable: {problem}")
+    for _, report in found:
+        if isinstance(report, FrontierError):
+            error(str(report), report.hint)
     return 0
 
 
 async def _look(frontier: str | None) -> list[Found]:
     """One job that cannot be read does not hide the others."""
     from skitter.cli.jobs import local_frontiers
-    from skitter.errors import FormatError
+    from skitter.errors import FrontierError
 
     if frontier is not None:
         return await _look_into(frontier)
@@ -53,7 +54,7 @@ async def _look(frontier: str | None) -> list[Found]:
     for url in local_frontiers():
         try:
             found += await _look_into(url)
-        except FormatError as error:
+        except FrontierError as error:
             found.append((_place_of(url), error))
     return found
 
@@ -86,15 +87,15 @@ def _place_of(url: str) -> Place:
     return Place(url, PurePath(url).stem)
 
 
-def _as_json(place: Place, report: Report | FormatError | None) -> dict[str, Any]:
+def _as_json(place: Place, report: Report | FrontierError | None) -> dict[str, Any]:
     from skitter.cli.jobs import live_workers
-    from skitter.errors import FormatError
+    from skitter.errors import FrontierError
 
     told: dict[str, Any] = {"job": place.job, "frontier": place.shown, "state": "unknown"}
     if report is None:
         return told
-    if isinstance(report, FormatError):
-        return told | {"state": "unreadable", "problem": str(report)}
+    if isinstance(report, FrontierError):
+        return told | {"state": "unreadable", "problem": str(report), "hint": report.hint}
     counts = report.counts
     return told | {
         "state": report.job.state,

@@ -27,10 +27,9 @@ from skitter.model.request import Entry, RequestId
 from skitter.policy.asking import pause_seconds
 from skitter.settings import Settings
 from skitter.testing.clock import FakeClock
+from skitter.worker.batching import MOST_OUTCOMES, SOON_SECONDS
 
 T = TypeVar("T")
-FLUSH_SECONDS = 0.05
-FLUSH_OUTCOMES = 64
 SLOW_SHARE, SLOWNESS = 0.1, 4.0
 """One host in ten takes four times as long as the others."""
 MEAN_SLOWNESS = 1.0 + SLOW_SHARE * (SLOWNESS - 1.0)
@@ -251,10 +250,10 @@ class Simulation:
             links = [self._entry(key) for _ in range(self._world.links_per_page)]
             news = HostNews(answered=True, latency_seconds=self._world.latency_seconds)
             worker.ended.append(Outcome(lease=lease, ending=Ending.DONE, links=links, news=news))
-            if len(worker.ended) >= min(FLUSH_OUTCOMES, max(1, worker.under_way)):
+            if len(worker.ended) >= min(MOST_OUTCOMES, max(1, worker.under_way)):
                 return self._ask(worker)
             if worker.flush_at == float("inf"):
-                worker.flush_at = self._now + FLUSH_SECONDS
+                worker.flush_at = self._now + SOON_SECONDS
                 self._at(worker.flush_at, self._asking(worker))
             return None
 

@@ -43,7 +43,7 @@ class Batching:
             self._timer = asyncio.get_running_loop().call_later(SOON_SECONDS, self._time_is_up)
 
     def _look_again(self, before: int) -> None:
-        """After a round of the loop, which has read what had arrived."""
+        """After a round of the loop, in which others may have ended."""
         self._is_looking_again = False
         waiting, _ = self._standing()
         if waiting == before:

@@ -362,6 +362,8 @@ class Worker:
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
             self._handover.drop(lease)
+            # Nothing waits for that; but it may have been the last thing that kept the worker.
+            self._wake.set()
         elif isinstance(error, FrontierError | SinkError):
             # The store's fault or the archive's, not the page's: it will be fetched again.
             self.fail(error)
@@ -372,7 +374,7 @@ class Worker:
             self._handover.outcomes.append((outcome, []))
 
     def _look_around(self) -> None:
-        """There is nothing to ask for; and what has ended meanwhile may be little, next to what is under way now."""
+        """What has ended meanwhile is judged by what is under way now; and first the loop reads what has come."""
         if self._failure is None and not self._is_over():
             self._wake.clear()
             self._batching.look()

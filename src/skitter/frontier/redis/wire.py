@@ -83,13 +83,20 @@ decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 
 def check_format(record: bytes, job_name: str) -> None:
     """FormatError for a job that another skitter has written in another way."""
-    found = _decode_outline(record).format
+    try:
+        found = _decode_outline(record).format
+    except msgspec.DecodeError as error:
+        raise _unreadable(f"job {job_name}") from error
     if found != FORMAT:
         age = "a newer" if found > FORMAT else "an older"
         raise FormatError(
             f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
             hint="use the skitter that wrote it, or another --job",
         )
+
+
+def _unreadable(what: str) -> FormatError:
+    return FormatError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
 
 
 def shards_of(record: bytes) -> int:
@@ -104,9 +111,12 @@ def run_of(record: bytes) -> int:
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
     """What the ledger has as one record."""
-    job = decode_record(record)
+    try:
+        job, decoded_spec = decode_record(record), _decode_spec(spec)
+    except msgspec.DecodeError as error:
+        raise _unreadable("the record of the job") from error
     return JobRow(
-        spec=_decode_spec(spec),
+        spec=decoded_spec,
         secret=bytes.fromhex(job.secret),
         state=State(job.state),
         run=job.run,
