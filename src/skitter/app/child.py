@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -108,6 +109,7 @@ async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
 async def _work(config: ChildConfig, voice: Voice) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
+    alone = asyncio.create_task(_end_when_alone(voice, asyncio.current_task()))
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
@@ -136,6 +138,7 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             heart.beat,
         )
         await join(worker, frontier)
+        alone.cancel()
         try:
             with renewal:
                 await worker.run()
@@ -146,7 +149,18 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
         await leave(worker, frontier)
         return worker.superseded and config.stay
     finally:
+        alone.cancel()
         await frontier.close()
+
+
+async def _end_when_alone(voice: Voice, work: asyncio.Task[Any] | None) -> None:
+    """Until the heart beats: a store that is away at the start is waited for, but not without a supervisor."""
+    while work is not None:
+        await asyncio.sleep(BEAT_SECONDS)
+        voice.say(beat=0.0, lease=None)
+        if voice.is_broken:
+            work.cancel()
+            return
 
 
 class _Heart:
@@ -188,6 +202,9 @@ def main() -> int:
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             again = runner.run(_work(config, voice))
+    except asyncio.CancelledError:
+        # Alone: nobody would hear why.
+        return 1
     except SkitterError as error:
         voice.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)
         return error.exit_code

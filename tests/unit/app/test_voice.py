@@ -7,14 +7,19 @@ import json
 import logging
 import os
 import select
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter.app import child as child_module
+from skitter.app.plan import ChildConfig
 from skitter.app.voice import Voice, VoiceHandler
 from skitter.model.lease import Lease, Work
 from skitter.observe import events
@@ -168,3 +173,32 @@ async def test_a_worker_whose_supervisor_is_gone_stops_and_if_it_cannot_it_ends(
     now += 2.0
     heart.beat()
     assert ended == [1]
+
+
+def test_a_worker_that_waits_for_its_store_does_not_outlive_its_supervisor() -> None:
+    # Nobody listens there, and nobody else is given the port meanwhile.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        config = ChildConfig(frontier=f"redis://127.0.0.1:{taken.getsockname()[1]}/0", job="j", run={})
+        pipe = Pipe()
+        child = subprocess.Popen(
+            [sys.executable, "-m", "skitter.app", str(pipe.writing)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[pipe.writing],
+        )
+        os.close(pipe.writing)
+        assert child.stdin is not None
+        child.stdin.write(msgspec.json.encode(config))
+        child.stdin.close()
+        # It waits, and says that it lives.
+        with os.fdopen(pipe.reading) as heard:
+            while "beat" not in json.loads(heard.readline()):
+                pass
+        try:
+            assert child.wait(timeout=20) == 1
+        finally:
+            child.kill()
+        assert child.stderr is not None
+        with child.stderr:
+            assert child.stderr.read() == b""
