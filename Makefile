@@ -52,8 +52,8 @@ soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and 
 		cat build/fault-report/*-soak.txt; } 2>&1 | tee build/soak-report.txt
 	@exit $$(cat build/soak-status)
 
-# Those with a section in docs/benchmarks.md. On two cores about an hour in all, a third of it for ladder, and about ten
-# minutes each for site and million. The other benches only print: make bench BENCH="frontier traps". With BENCH=site
+# Those with a section in docs/benchmarks.md. On two cores about an hour in all, a third of it for ladder, a quarter of an
+# hour for site and ten minutes for million. The other benches only print: make bench BENCH="frontier traps". With BENCH=site
 # alone, ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
 BENCH ?= site start scaling ladder simulation million
 

@@ -55,6 +55,8 @@ async def test_a_job_of_another_format_does_not_hide_the_others(skitter, service
         assert "use the skitter that wrote it" in told["of-tomorrow"]["hint"]
         assert told["begun-by-nobody"]["state"] == "unknown"
         assert [told[job]["state"] for job in ("not-ours", "half")] == ["unreadable", "unreadable"]
+        drop = ("drop", "--frontier", url, "--job", "not-ours")
+        assert "not written by skitter" in (await asyncio.to_thread(skitter.run, *drop, code=3)).stderr
     finally:
         for job in ("of-tomorrow", "not-ours", "half"):
             await server.command("DEL", prefix_of(job) + "job")

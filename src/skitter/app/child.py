@@ -109,7 +109,9 @@ async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
 async def _work(config: ChildConfig, voice: Voice) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
-    alone = asyncio.create_task(_end_when_alone(voice, asyncio.current_task()))
+    work = asyncio.current_task()
+    assert work is not None, "this is a task"
+    alone = asyncio.create_task(_end_when_alone(voice, work))
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
@@ -153,14 +155,12 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
         await frontier.close()
 
 
-async def _end_when_alone(voice: Voice, work: asyncio.Task[Any] | None) -> None:
+async def _end_when_alone(voice: Voice, work: asyncio.Task[Any]) -> None:
     """Until the heart beats: a store that is away at the start is waited for, but not without a supervisor."""
-    while work is not None:
+    while not voice.is_broken:
         await asyncio.sleep(BEAT_SECONDS)
         voice.say(beat=0.0, lease=None)
-        if voice.is_broken:
-            work.cancel()
-            return
+    work.cancel()
 
 
 class _Heart:

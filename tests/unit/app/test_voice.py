@@ -189,16 +189,17 @@ def test_a_worker_that_waits_for_its_store_does_not_outlive_its_supervisor() -> 
         )
         os.close(pipe.writing)
         assert child.stdin is not None
-        child.stdin.write(msgspec.json.encode(config))
-        child.stdin.close()
-        # It waits, and says that it lives.
-        with os.fdopen(pipe.reading) as heard:
-            while "beat" not in json.loads(heard.readline()):
-                pass
+        assert child.stderr is not None
         try:
+            child.stdin.write(msgspec.json.encode(config))
+            child.stdin.close()
+            # It waits, and says that it lives.
+            with os.fdopen(pipe.reading) as heard:
+                while "beat" not in json.loads(heard.readline()):
+                    pass
             assert child.wait(timeout=20) == 1
+            assert child.stderr.read() == b""
         finally:
             child.kill()
-        assert child.stderr is not None
-        with child.stderr:
-            assert child.stderr.read() == b""
+            child.wait()
+            child.stderr.close()

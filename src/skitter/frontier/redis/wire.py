@@ -81,12 +81,20 @@ decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 
 
+def _unreadable(what: str) -> FormatError:
+    return FormatError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
+
+
+def _outline(record: bytes, what: str = "the record of the job") -> _Outline:
+    try:
+        return _decode_outline(record)
+    except msgspec.DecodeError as error:
+        raise _unreadable(what) from error
+
+
 def check_format(record: bytes, job_name: str) -> None:
     """FormatError for a job that another skitter has written in another way."""
-    try:
-        found = _decode_outline(record).format
-    except msgspec.DecodeError as error:
-        raise _unreadable(f"job {job_name}") from error
+    found = _outline(record, f"job {job_name}").format
     if found != FORMAT:
         age = "a newer" if found > FORMAT else "an older"
         raise FormatError(
@@ -95,18 +103,14 @@ def check_format(record: bytes, job_name: str) -> None:
         )
 
 
-def _unreadable(what: str) -> FormatError:
-    return FormatError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
-
-
 def shards_of(record: bytes) -> int:
     """How many shards a job of any format has."""
-    return _decode_outline(record).shards
+    return _outline(record).shards
 
 
 def run_of(record: bytes) -> int:
     """The run of a job of any format."""
-    return _decode_outline(record).run
+    return _outline(record).run
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
