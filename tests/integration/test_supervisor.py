@@ -22,15 +22,23 @@ from skitter.model.request import Fingerprinter, Request
 from skitter.observe.events import Event
 from skitter.settings import Settings
 from skitter.worker import supervisor as module
+from skitter.worker.loop_status import LoopStatus
 from skitter.worker.process import Child
 from skitter.worker.supervisor import Supervisor
 
 PRELUDE = """
 import json, os, signal, sys, time
+import mmap, struct
 pipe = int(sys.argv[1])
+status = mmap.mmap(int(sys.argv[2]), 1024)
 
 def say(**message):
     os.write(pipe, json.dumps(message).encode() + b"\\n")
+
+def on_loop(work, number, epoch, ticks=1):
+    # As loop_status has it: ticks, steps, epoch, id, work, length of the host key, host key.
+    key = b"http://a.example"
+    status[: 36 + len(key)] = struct.pack("=qqqqHH", ticks, 1, epoch, number, work, len(key)) + key
 
 def live():
     while True:
@@ -64,15 +72,15 @@ class House:
         started = iter(scripts)
         last = ""
 
-        def command(pipe: int) -> Sequence[str]:
+        def command(pipe: int, status: int) -> Sequence[str]:
             nonlocal last
             last = next(started, last)
-            return [sys.executable, "-E", "-S", "-c", PRELUDE + last, str(pipe)]
+            return [sys.executable, "-E", "-S", "-c", PRELUDE + last, str(pipe), str(status)]
 
         return self.of_command(command, count, **options)
 
-    def of_command(self, command: Callable[[int], Sequence[str]], count: int = 1, **options: Any) -> Supervisor:
-        options = {"callback_seconds": 60.0, "shutdown_seconds": 10.0} | options
+    def of_command(self, command: Callable[[int, int], Sequence[str]], count: int = 1, **options: Any) -> Supervisor:
+        options = {"callback_seconds": 60.0, "lease_seconds": 30.0, "shutdown_seconds": 10.0} | options
         return Supervisor(command, count, frontier=self.frontier, on_event=self._hear, **options)
 
     def _hear(self, event: Event) -> None:
@@ -165,7 +173,7 @@ async def test_garbage_is_not_heard(house: House) -> None:
     await house.leased()
     garbage = """
 os.write(pipe, b'{"log": "half\\n\\xff\\xfe\\n[1, 2]\\n7\\n' + b'x' * 200_000 + b'\\n')
-say(beat=0, lease=[9, 9, 9])
+say(beat=[9, 9, 9])
 say(unknown=1)
 say(log='and yet')
 """
@@ -223,13 +231,13 @@ async def test_workers_that_die_before_they_have_started_are_given_up(house: Hou
 async def test_a_command_that_cannot_be_run_is_an_error_in_words(house: House) -> None:
     await house.leased()
     with pytest.raises(BackendError, match="cannot be started"):
-        await house.run(house.of_command(lambda pipe: ["no/such/program"], 2))
+        await house.run(house.of_command(lambda pipe, status: ["no/such/program"], 2))
 
 
 async def test_a_store_that_fails_while_leases_are_handed_back_is_told(house: House) -> None:
     await house.leased("a")
 
-    async def fail(worker: str) -> int:
+    async def fail(worker: str, **_: object) -> int:
         raise FrontierError("the disk is full")
 
     house.frontier.release_worker = fail  # type: ignore[method-assign]
@@ -240,13 +248,17 @@ async def test_a_store_that_fails_while_leases_are_handed_back_is_told(house: Ho
 # ---- workers that do not work
 
 
+def on_loop(lease: Lease) -> str:
+    """The line of a script that notes this lease as the one on its loop."""
+    return f"on_loop({int(lease.work)}, {lease.id}, {lease.epoch})\n"
+
+
 async def test_a_silent_worker_is_replaced(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENT_MARGIN_SECONDS", 0.5)
-    leases = await house.leased("a", "b")
-    beat = f"say(beat=0.1, lease=[0, {leases['a'].id}, {leases['a'].epoch}])\n"
-    await house.run(house.supervisor(HELLO + beat + "live()\n", END, callback_seconds=1.0))
+    await house.leased("a", "b")
+    await house.run(house.supervisor(HELLO + "live()\n", END, callback_seconds=1.0))
     assert any("died (silent for" in event for event in house.events)
-    # Which page it was nobody knows: the last one that was named may have been done long ago.
+    # Its loop has never turned, so no page can be named.
     assert (await house.frontier.counts()).dead == 0
     assert (await house.frontier.counts()).queued == 2
 
@@ -254,7 +266,7 @@ async def test_a_silent_worker_is_replaced(house: House, monkeypatch: pytest.Mon
 async def test_a_worker_that_speaks_is_not_silent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENT_MARGIN_SECONDS", 0.5)
     await house.leased()
-    beats = "for _ in range(35): say(beat=0.0, lease=None); time.sleep(0.05)\n"
+    beats = "for _ in range(35): say(beat=True); time.sleep(0.05)\n"
     await house.run(house.supervisor(HELLO + beats + END, callback_seconds=1.0))
     assert house.events == []
 
@@ -262,21 +274,31 @@ async def test_a_worker_that_speaks_is_not_silent(house: House, monkeypatch: pyt
 async def test_a_stopped_worker_is_replaced_soon(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOPPED_SECONDS", 0.2)
     leases = await house.leased("a")
-    blocked = f"say(beat=3.0, lease=[0, {leases['a'].id}, {leases['a'].epoch}])\n"
-    await house.run(house.supervisor(HELLO + blocked + "os.kill(os.getpid(), signal.SIGSTOP)\n", END))
+    stopped = on_loop(leases["a"]) + "os.kill(os.getpid(), signal.SIGSTOP)\n"
+    await house.run(house.supervisor(HELLO + stopped, END, callback_seconds=0.1))
     assert any("died (stopped for" in event for event in house.events)
     assert (await house.frontier.counts()).queued == 1, "the page is not to blame"
 
 
 async def test_a_page_that_holds_its_worker_for_too_long_is_dead_and_its_neighbours_live(house: House) -> None:
     leases = await house.leased("stuck", "b", "c")
-    stuck = leases["stuck"]
-    beats = f"for n in range(100): say(beat=float(n), lease=[0, {stuck.id}, {stuck.epoch}]); time.sleep(0.05)\n"
-    await house.run(house.supervisor(HELLO + beats, END, callback_seconds=3.0))
+    # Not a word comes from it: as from a process whose interpreter is held.
+    await house.run(house.supervisor(HELLO + on_loop(leases["stuck"]) + "live()\n", END, callback_seconds=1.0))
     (dead,) = await house.frontier.dead()
     assert (dead.url, dead.error_class) == ("http://a.example/stuck", "callback")
-    assert "more than 3 s" in dead.error
+    assert "more than 1 s" in dead.error
     assert (await house.frontier.counts()).queued == 2
+    assert [(await house.frontier.trace(leases[name].id)).losses for name in "bc"] == [0, 0], "nobody else is blamed"
+    (host,) = (await house.frontier.report()).hosts
+    assert (host.strikes, host.error_class) == (1, "callback")
+    assert any("http://a.example" in event for event in house.events)
+
+
+async def test_a_page_that_speaks_while_it_holds_the_loop_is_dead_too(house: House) -> None:
+    leases = await house.leased("stuck")
+    beats = on_loop(leases["stuck"]) + "while True: say(beat=True); time.sleep(0.05)\n"
+    await house.run(house.supervisor(HELLO + beats, END, callback_seconds=1.0))
+    assert [dead.url for dead in await house.frontier.dead()] == ["http://a.example/stuck"]
 
 
 async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
@@ -284,26 +306,114 @@ async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
     old = leases["a"]
     await house.frontier.release([old])
     await house.frontier.lease("w1", 10)
-    await house.run(
-        house.supervisor(
-            HELLO + f"say(beat=9.0, lease=[0, {old.id}, {old.epoch}])\nlive()\n", END, callback_seconds=3.0
-        )
-    )
+    await house.run(house.supervisor(HELLO + on_loop(old) + "live()\n", END, callback_seconds=1.0))
     assert (await house.frontier.counts()).dead == 0
     assert (await house.frontier.counts()).queued == 1
 
 
-@pytest.mark.parametrize("lease", ["None", "[2, 0, 1]"], ids=["nobody", "start()"])
-async def test_a_loop_that_is_blocked_by_no_page_costs_no_page(house: House, lease: str) -> None:
+@pytest.mark.parametrize("noted", ["on_loop(0, 0, 0)\n", "on_loop(2, 0, 1)\n"], ids=["nobody", "start()"])
+async def test_a_loop_that_is_blocked_by_no_page_costs_no_page(house: House, noted: str) -> None:
     await house.leased("a")
-    await house.run(house.supervisor(HELLO + f"say(beat=9.0, lease={lease})\nlive()\n", END, callback_seconds=3.0))
+    await house.run(house.supervisor(HELLO + noted + "live()\n", END, callback_seconds=1.0))
     assert any("held by a callback" in event for event in house.events)
     assert (await house.frontier.counts()).queued == 1
 
 
+async def test_a_worker_that_waits_for_its_store_is_not_held(house: House) -> None:
+    await house.leased()
+    waits = "on_loop(0, 0, 0, ticks=0)\nfor _ in range(30): say(beat=True); time.sleep(0.05)\n"
+    await house.run(house.supervisor(HELLO + waits + END, callback_seconds=0.5))
+    assert house.events == []
+
+
+# ---- workers that are held by a page
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.3)
+
+
+async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: None) -> None:
+    leases = await house.leased("slow", "b", "c")
+    held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + "live()\n"
+    running = asyncio.create_task(house.run(house.supervisor(held, WILLING.replace("w1", "w2"))))
+    await house.heard("ready")
+    assert any("worker w1 is held by one page" in event and "3 leases go back" in event for event in house.events)
+    counts = await house.frontier.counts()
+    assert (counts.leased, counts.queued) == (1, 2)
+    traces = [await house.frontier.trace(leases[name].id) for name in ("slow", "b", "c")]
+    assert [(trace.state, trace.losses) for trace in traces] == [("leased", 0), ("queued", 0), ("queued", 0)]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_held_worker_that_comes_back_ends_its_page_and_nothing_is_said_against_it(
+    house: House, soon: None
+) -> None:
+    leases = await house.leased("slow", "b")
+    back = "time.sleep(1.5)\nstatus[:8] = bytes(8)\nsay(log='done')\n" + END
+    held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + back
+    await house.run(house.supervisor(held, "say(hello='w2')\n" + END))
+    assert "done" in house.events, "it is waited for after the others have ended"
+    assert not any("died" in event for event in house.events)
+    assert (await house.frontier.counts()).dead == 0
+
+
+async def test_the_lease_of_a_held_page_is_renewed(house: House, soon: None) -> None:
+    leases = await house.leased("slow")
+    renewed = asyncio.Event()
+    renew = house.frontier.renew
+
+    async def noticed(worker: str, leases: Sequence[Lease]) -> list[bool]:
+        kept = await renew(worker, leases)
+        if (worker, [lease.id for lease in leases], kept) == ("w1", [slow], [True]):
+            renewed.set()
+        return kept
+
+    slow = leases["slow"].id
+    house.frontier.renew = noticed  # type: ignore[method-assign]
+    supervisor = house.supervisor(HELLO + on_loop(leases["slow"]) + "live()\n", WILLING, lease_seconds=0.3)
+    running = asyncio.create_task(house.run(supervisor))
+    async with asyncio.timeout(20):
+        await renewed.wait()
+    supervisor.kill()
+    await running
+
+
+async def test_where_callbacks_are_slow_a_slow_one_is_not_relieved(house: House, soon: None, tmp_path: Path) -> None:
+    leases = await house.leased("first", "second")
+    over = "status[:8] = bytes(8)\n" + END
+    ended = tmp_path / "ended"
+    first = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["first"]) + "time.sleep(1.0)\n"
+    # It begins in the place of the first, and its page holds it when it is known how long pages take here.
+    wait = f"while not os.path.exists({str(ended)!r}): time.sleep(0.01)\ntime.sleep(0.5)\n"
+    second = "say(hello='w2')\n" + wait + on_loop(leases["second"]) + "time.sleep(2.0)\n" + over
+    await house.run(house.supervisor(first + f"open({str(ended)!r}, 'w')\n" + over, second))
+    assert sum("is held by one page" in event for event in house.events) == 1
+
+
+async def test_only_so_many_held_workers_are_waited_for(
+    house: House, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_RELIEVED", 2)
+    leases = await house.leased("a", "b", "c")
+    scripts = [
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay(hello='w{number}')\n" + on_loop(lease) + "live()\n"
+        for number, lease in enumerate(leases.values())
+    ]
+    await house.run(house.supervisor(*scripts, END, callback_seconds=3.0))
+    told = [event.split()[1:4] for event in house.events if event.startswith("worker")]
+    assert told[:3] == [["w0", "is", "held"], ["w1", "is", "held"], ["w0", "died", "(held"]], "the third has to wait"
+    assert {dead.error_class for dead in await house.frontier.dead()} == {"callback"}
+
+
 async def test_a_supervisor_that_was_stopped_itself_blames_nobody(house: House) -> None:
     child = Child.__new__(Child)
-    child.silent_seconds, child.blocked_seconds = 0.0, 0.0
+    child.silent_seconds = child.still_seconds = 0.0
+    child._loop_status, child._record = LoopStatus(), b""
+    child.relieved = asyncio.Event()
     supervisor = house.supervisor(END)
     supervisor._children.add(child)
     killed: list[str] = []
@@ -399,7 +509,7 @@ def test_a_hundred_restarts_leak_nothing() -> None:
         starts = 0
         descriptors: list[int] = []
 
-        def command(pipe: int) -> Sequence[str]:
+        def command(pipe: int, status: int) -> Sequence[str]:
             nonlocal starts
             starts += 1
             descriptors.append(len(list(Path("/proc/self/fd").iterdir())))

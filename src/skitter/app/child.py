@@ -1,4 +1,4 @@
-"""The process of one worker: ``python -m skitter.app PIPE``, started by a supervisor.
+"""The process of one worker: ``python -m skitter.app PIPE STATUS``, started by a supervisor.
 
 Its configuration comes by standard input, and not by the command line, which everybody on the machine can read.
 """
@@ -34,6 +34,7 @@ from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.identity import card_of, worker_id
 from skitter.worker.limits import limit_memory
 from skitter.worker.loop import Worker
+from skitter.worker.loop_status import LoopStatus
 from skitter.worker.renewal import BEAT_SECONDS, RenewalThread
 
 _ORPHAN_SECONDS = 5.0
@@ -64,6 +65,7 @@ def make_worker(
     stay: bool,
     url_table: int = -1,
     archive: Archive | None = None,
+    loop_status: LoopStatus | None = None,
 ) -> Worker:
     """A worker on open parts."""
     return Worker(
@@ -78,6 +80,7 @@ def make_worker(
         card=card_of(job.spec.spider),
         url_table=url_table,
         archive=archive,
+        loop_status=loop_status,
     )
 
 
@@ -106,7 +109,7 @@ async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
     return await open_archive(frontier, fetch)
 
 
-async def _work(config: ChildConfig, voice: Voice) -> bool:
+async def _work(config: ChildConfig, voice: Voice, loop_status: LoopStatus) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
     work = asyncio.current_task()
@@ -129,6 +132,7 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             stay=config.stay,
             url_table=config.url_table,
             archive=archive,
+            loop_status=loop_status,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         voice.say(hello=worker.id)
@@ -159,12 +163,12 @@ async def _end_when_alone(voice: Voice, work: asyncio.Task[Any]) -> None:
     """Until the heart beats: a store that is away at the start is waited for, but not without a supervisor."""
     while not voice.is_broken:
         await asyncio.sleep(BEAT_SECONDS)
-        voice.say(beat=0.0, lease=None)
+        voice.say(beat=True)
     work.cancel()
 
 
 class _Heart:
-    """Tells the supervisor, from the renewal thread, that the process lives and what holds its loop."""
+    """Tells the supervisor, from the renewal thread, that the process lives."""
 
     def __init__(self, worker: Worker, voice: Voice, shutdown_seconds: float) -> None:
         self._worker = worker
@@ -174,9 +178,7 @@ class _Heart:
         self._alone_since: float | None = None
 
     def beat(self) -> None:
-        blocked_seconds, lease = self._worker.watch.look(BEAT_SECONDS)
-        culprit = [lease.work, lease.id, lease.epoch] if lease else None
-        self._voice.say(beat=blocked_seconds, lease=culprit)
+        self._voice.say(beat=True)
         if self._voice.is_broken:
             self._end()
 
@@ -191,7 +193,9 @@ class _Heart:
 
 
 def main() -> int:
-    voice = Voice(int(sys.argv[1]))
+    voice, loop_status = Voice(int(sys.argv[1])), LoopStatus(int(sys.argv[2]))
+    # What a spider starts has no business with it; the memory stays mapped.
+    os.close(int(sys.argv[2]))
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildConfig)
     logging.basicConfig(handlers=[VoiceHandler(voice)], level=logging.INFO if config.verbosity > 0 else logging.WARNING)
     events.logger.setLevel(config.event_level)
@@ -201,7 +205,7 @@ def main() -> int:
     sys.path.insert(0, str(Path.cwd()))
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            again = runner.run(_work(config, voice))
+            again = runner.run(_work(config, voice, loop_status))
     except asyncio.CancelledError:
         # Alone: nobody would hear why.
         return 1

@@ -42,10 +42,11 @@ async def work_supervised(
         url_table=url_table,
     )
     supervisor = Supervisor(
-        lambda pipe: [sys.executable, "-m", "skitter.app", str(pipe)],
+        lambda pipe, status: [sys.executable, "-m", "skitter.app", str(pipe), str(status)],
         workers,
         frontier=frontier,
         callback_seconds=plan.settings.limits.callback_seconds,
+        lease_seconds=plan.settings.limits.lease_seconds,
         shutdown_seconds=plan.settings.run.shutdown_seconds,
         on_event=on_event,
         told=msgspec.json.encode(config),

@@ -149,6 +149,13 @@ class Frontier(WorkSource, Outbox, Protocol):
         """A worker was seen to die: its leases return at once, each with a loss. How many."""
         ...
 
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        """A worker is held by this page: it keeps the page's lease, and its others return without a loss. How many.
+
+        The delays of their hosts go on. The page's host gets nothing more for ``pause_seconds``, or until it answers.
+        """
+        ...
+
     async def reap(self) -> int:
         """Expired leases go back, each with a loss; how many. Buries a piece of hosts that are given up."""
         ...

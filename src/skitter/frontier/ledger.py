@@ -148,7 +148,9 @@ class Ledger(Books):
     def release(self, leases: Sequence[Lease], *, late: bool, touched: bool) -> None:
         """Work goes back as if it had never been leased, but for the delay of a host that it has touched."""
         # By epoch, because a lease that is named twice is handed back once.
-        holds = {hold.epoch: hold for hold in self.current(leases) if hold is not None}.values()
+        self._hand_back({hold.epoch: hold for hold in self.current(leases) if hold is not None}.values(), late, touched)
+
+    def _hand_back(self, holds: Iterable[Hold], late: bool, touched: bool) -> None:
         returned = []
         for hold in holds:
             if hold.work is not Work.SEED:
@@ -175,6 +177,16 @@ class Ledger(Books):
             self.job.reap_at = self.tables.first_deadline() or math.inf
         self.bury()
         return Counter(hold.worker for hold in expired)
+
+    def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        """All leases of a worker but that of the page that holds it, without a loss."""
+        holds = self.tables.holds_of(worker)
+        self.load_hosts(hold.host_key for hold in holds if hold.host_key)
+        others = [hold for hold in holds if hold.epoch != page.epoch]
+        if len(others) < len(holds):
+            politeness.held(self.host(page.host_key), self.now, pause_seconds)
+        self._hand_back(others, late=False, touched=True)
+        return len(others)
 
     def release_worker(self, worker: str) -> int:
         """All leases of a worker that was seen to die."""

@@ -175,6 +175,9 @@ class LedgerFrontier:
     async def release_worker(self, worker: str) -> int:
         return await self._in_ledger(lambda ledger: ledger.release_worker(worker))
 
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        return await self._in_ledger(lambda ledger: ledger.relieve_worker(worker, page, pause_seconds))
+
     async def reap(self) -> int:
         return await self._in_ledger(lambda ledger: ledger.reap().total())
 

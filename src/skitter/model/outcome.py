@@ -34,7 +34,8 @@ class HostNews(msgspec.Struct, frozen=True, kw_only=True):
     answered: bool = False
     """The host answered normally: its strikes are forgiven."""
     unreachable: bool = False
-    """No connection could be had (dns, connect, tls), or its robots.txt could not be read."""
+    """No connection could be had (dns, connect, tls), its robots.txt could not be read, or a page of it held its worker
+    until that was ended."""
     blocked: bool = False
     """The host asked for a pause (429, 503, Retry-After)."""
     retry_after_seconds: float | None = None

@@ -191,7 +191,7 @@ WORKER_DIED = _kind(
     "worker.died",
     Level.WARNING,
     "worker {worker} died ({how}); {leases} leases go back",
-    "A worker of this node ended in the middle of its work, while the node was stopping.",
+    "A worker of this node ended in the middle of its work, while the node was stopping or after it was relieved.",
     worker="its id",
     how="a signal, an exit code, or why its supervisor ended it",
     leases="how many it held",
@@ -204,6 +204,16 @@ WORKER_REPLACED = _kind(
     worker="the id of the dead one",
     how="a signal, an exit code, or why its supervisor ended it",
     leases="how many it held",
+)
+WORKER_HELD = _kind(
+    "worker.held",
+    Level.WARNING,
+    "worker {worker} is held by one page for {seconds} s; {leases} leases go back, and another one takes its place",
+    "A page holds the event loop of its worker (a slow callback, a runaway regular expression). The page has until "
+    "callback_seconds to end; everything else of its worker goes on in another one.",
+    worker="the id of the held one",
+    seconds="for how long",
+    leases="how many go back; the page stays with it",
 )
 WORKER_GONE = _kind(
     "worker.gone",

@@ -18,6 +18,8 @@ LAST_COPY_SECONDS = 3_600.0
 """How long the last good copy of a robots.txt that cannot be read is believed, before it is tried again."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
+HELD_CLASS = "callback"
+"""The error class of a host whose page holds, or has held, its worker."""
 _LATENCY_WEIGHT = 0.2
 
 
@@ -97,6 +99,8 @@ def answered(host: Host, leased_at: float, latency_seconds: float | None, *, suc
     pause once, eight answers to requests from before do not take it back. ``succeeded``: a page came. An error or a
     redirect is quickly said, and does not make a host that labours under its pages look fast.
     """
+    if host.error_class == HELD_CLASS:
+        host.blocked_until = 0.0
     host.strikes = host.blocks = 0
     host.error_class = ""
     host.given_up = None
@@ -132,6 +136,13 @@ def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
         return False
     host.strikes += 1
     return True
+
+
+def held(host: Host, now: float, pause_seconds: float) -> None:
+    """A page of the host holds its worker: nothing more of it for so long, or until it answers."""
+    if host.blocked_until <= now:
+        host.blocked_until = now + pause_seconds
+        host.error_class = HELD_CLASS
 
 
 def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) -> bool:

@@ -42,10 +42,10 @@ from skitter.worker.handover import Ended, Handover, name_of
 from skitter.worker.harvest import Rules
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known import KnownUrls
+from skitter.worker.loop_status import LoopStatus
 from skitter.worker.seeding import Seeder
 from skitter.worker.url_table import UrlTable
 from skitter.worker.visit import Visitor
-from skitter.worker.watch import Watch
 
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
@@ -77,14 +77,15 @@ class Worker:
         card: WorkerCard | None = None,
         url_table: int = -1,
         archive: Archive | None = None,
+        loop_status: LoopStatus | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
         this node know together (``url_table``). ``archive``: where its pages are written before they are committed.
+        ``loop_status``: where its supervisor reads what the loop is doing.
         """
         self.id = worker_id
-        self.watch = Watch()
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
@@ -118,7 +119,8 @@ class Worker:
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
         self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
-        self._tasks = self.watch.tasks
+        self._tasks: dict[asyncio.Task[Ended | None], Lease] = {}
+        self._loop_status = loop_status or LoopStatus()
         self._slow = 0
         self._wake = asyncio.Event()
         self._batching = Batching(self._standing, self._wake.set)
@@ -184,7 +186,7 @@ class Worker:
 
     async def run(self) -> State:
         """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
-        ticking = asyncio.create_task(self.watch.tick())
+        ticking = asyncio.create_task(self._loop_status.tick())
         self._item_functions.open()
         try:
             while not self._is_over():
@@ -317,7 +319,8 @@ class Worker:
         await self._gatekeeper.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
-            task = loop.create_task(self._work(lease, _start_by(lease, asked_at)))
+            work = self._work(lease, _start_by(lease, asked_at))
+            task = loop.create_task(self._loop_status.noted(work, lease))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)

@@ -1,8 +1,8 @@
 """One worker process, as its supervisor knows it: started, listened to, and ended.
 
-Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive, how long one
-step has held the loop, and the page it belongs to), ``event`` (see ``observe.events``), ``log``, and at last ``end``
-(whether to be started again) or ``error`` (why they cannot go on).
+Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``event`` (see
+``observe.events``), ``log``, and at last ``end`` (whether to be started again) or ``error`` (why they cannot go on).
+What their loops are doing is read from shared memory (``loop_status``).
 """
 
 from __future__ import annotations
@@ -20,24 +20,32 @@ from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.model.lease import Lease, Work
 from skitter.observe.events import Event, log_line, received
 from skitter.worker.identity import process_stat
+from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
 
 LAST_WORDS_SECONDS = 1.0
 """What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
+LOWEST_PRIORITY = 19
 _STDERR = 2
 
 
 class Child:
     """One worker process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reading: int, on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reading: int,
+        on_event: Callable[[Event], None],
+        loop_status: LoopStatus,
+    ) -> None:
         self.worker = ""
         """Its worker id, once it has said hello."""
         self.silent_seconds = 0.0
         """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
-        self.blocked_seconds = 0.0
-        """How long one step has held its loop, by its last beat."""
-        self.culprit: Lease | None = None
-        """The page to which that step belongs."""
+        self.still_seconds = 0.0
+        """Since its loop last moved; counted likewise."""
+        self.relieved = asyncio.Event()
+        """A page holds its loop: another worker is to take its place."""
         self.error: SkitterError | None = None
         """Why it could not go on."""
         self.has_finished = False
@@ -46,32 +54,39 @@ class Child:
         """It said that a new run of the job began, for which it wants to be started again."""
         self.verdict = ""
         """Why the supervisor ended it."""
+        self.culprit: Lease | None = None
+        """The page for which it ended it."""
         self._process = process
+        self._loop_status = loop_status
+        self._record = b""
         self._on_event = on_event
         self._listening = asyncio.create_task(self._listen(reading))
 
     @classmethod
     async def start(
         cls,
-        command: Callable[[int], Sequence[str]],
+        command: Callable[[int, int], Sequence[str]],
         on_event: Callable[[Event], None],
         told: bytes = b"",
         inherits: Sequence[int] = (),
     ) -> Child:
-        """``command`` gives the command line of a child that speaks to the file descriptor given.
+        """``command`` gives the command line of a child for two file descriptors: it speaks to the first and notes what
+        its loop is doing in the second.
 
         ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
         line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
         """
         reading, writing = os.pipe()
         stdin = _pipe_with(told)
+        status = new_status()
+        loop_status = LoopStatus(status)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command(writing),
+                *command(writing, status),
                 stdin=stdin,
                 # Standard output is for results; what a spider prints must not get between them.
                 stdout=_STDERR,
-                pass_fds=[writing, *inherits],
+                pass_fds=[writing, status, *inherits],
             )
         except OSError as error:
             os.close(reading)
@@ -82,7 +97,8 @@ class Child:
         finally:
             os.close(writing)
             os.close(stdin)
-        return cls(process, reading, on_event)
+            os.close(status)
+        return cls(process, reading, on_event, loop_status)
 
     async def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
@@ -91,14 +107,42 @@ class Child:
         self._listening.cancel()
         return code
 
+    def close(self) -> None:
+        """After its end, and the last look."""
+        self._loop_status.close()
+
     def terminate(self) -> None:
         """Ask it to finish what it has in flight."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
-    def kill(self, verdict: str) -> None:
+    def look(self, seconds: float) -> float:
+        """Count time; how long a page had held the loop that has just let it go. To be called every ``seconds``."""
+        self.silent_seconds += seconds
+        record, held_seconds = self._loop_status.read(), 0.0
+        if record == self._record and is_ticking(record):
+            self.still_seconds += seconds
+        else:
+            held_seconds = self.still_seconds if self.page is not None else 0.0
+            self._record, self.still_seconds = record, 0.0
+        return held_seconds
+
+    @property
+    def page(self) -> Lease | None:
+        """The page whose step was under way at the last look."""
+        lease = lease_of(self._record) if self._record else None
+        return lease if lease is not None and lease.work is Work.PAGE else None
+
+    def step_back(self) -> None:
+        """Another worker is in its place: finish its page at the lowest priority, and nothing else."""
+        self.terminate()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, LOWEST_PRIORITY)
+
+    def kill(self, verdict: str, culprit: Lease | None = None) -> None:
         """End it at once."""
-        self.verdict = self.verdict or verdict
+        if not self.verdict:
+            self.verdict, self.culprit = verdict, culprit
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -135,9 +179,6 @@ class Child:
         match message:
             case {"hello": worker}:
                 self.worker = worker
-            case {"beat": blocked_seconds, "lease": lease}:
-                self.blocked_seconds = blocked_seconds
-                self.culprit = Lease(work=Work(lease[0]), id=lease[1], epoch=lease[2]) if lease else None
             case {"event": name, "fields": fields, "level": level, "at": at}:
                 self._on_event(received(name, {"worker": self.worker} | fields, level, at))
             case {"log": text, **rest}:

@@ -2,6 +2,11 @@
 
 It ends a worker that is stopped, silent, or held by one page for too long. A child whose pipe to it breaks
 stops by itself: so no worker outlives its supervisor for long.
+
+A page that holds the loop of its worker costs itself. After ``HOLD_SECONDS`` (or four times as long as any page has
+held a loop and let it go) its worker is relieved: everything else that it holds goes back without a loss, and another
+worker takes its place. The held one keeps its page, at the lowest priority. After ``callback_seconds`` it is ended, the
+page is dead, and its host has a strike, as one that cannot be reached.
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ from collections.abc import Callable, Sequence
 
 from skitter.errors import BackendError, FrontierError
 from skitter.frontier.contract import Frontier
-from skitter.model.lease import Work
-from skitter.model.outcome import Ending, Outcome
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.observe import events
 from skitter.worker.process import Child
+from skitter.worker.telling import host_event
 
 STOPPED_SECONDS = 5.0
 """A process that is stopped (SIGSTOP) may hold the store's lock: it is ended soon."""
@@ -25,8 +31,17 @@ SILENT_MARGIN_SECONDS = 10.0
 """A process that runs but is silent may be in a callback that holds the interpreter: it has that long, and this."""
 STOP_MARGIN_SECONDS = 5.0
 """A process that was asked to stop has its shutdown time, and this."""
+HOLD_SECONDS = 1.0
+"""A page that holds the loop for longer no longer holds up the others of its worker."""
+HOLD_FACTOR = 4.0
+"""Where callbacks are slow by themselves, so many times the longest that has come to its end."""
+MAX_RELIEVED = 8
+"""Held workers of a node that may be waited for beside those that work."""
+LOCKED_SECONDS = 2.0
+"""A thread of a held process may be in the middle of a transaction, which locks a SQLite file for everybody. If the
+store does not answer for so long, held processes are ended at once, as stopped ones are, and their pages are lost."""
 FALSE_STARTS = 3
-_CHECK_SECONDS = 0.5
+_CHECK_SECONDS = 0.25
 _MAX_PAUSE_SECONDS = 1.0
 
 
@@ -35,17 +50,18 @@ class Supervisor:
 
     def __init__(
         self,
-        command: Callable[[int], Sequence[str]],
+        command: Callable[[int, int], Sequence[str]],
         count: int,
         *,
         frontier: Frontier,
         callback_seconds: float,
+        lease_seconds: float,
         shutdown_seconds: float,
         on_event: Callable[[events.Event], None],
         told: bytes = b"",
         inherits: Sequence[int] = (),
     ) -> None:
-        """``command`` gives the command line of a child that speaks to the file descriptor given; it reads ``told``.
+        """``command`` gives the command line of a child: see ``Child.start``. It reads ``told``.
 
         ``inherits`` are file descriptors that all of them share.
         """
@@ -55,9 +71,13 @@ class Supervisor:
         self._count = count
         self._frontier = frontier
         self._callback_seconds = callback_seconds
+        self._lease_seconds = lease_seconds
         self._shutdown_seconds = shutdown_seconds
         self._on_event = on_event
         self._children: set[Child] = set()
+        self._relieved: set[asyncio.Task[bool]] = set()
+        self._longest_hold_seconds = 0.0
+        self._failures: list[BaseException] = []
         self._stopping = False
         self._stopping_seconds = 0.0
         self._false_starts = 0
@@ -67,16 +87,16 @@ class Supervisor:
         slots = [asyncio.create_task(self._keep_one()) for _ in range(self._count)]
         watching = asyncio.create_task(self._watch())
         try:
-            await asyncio.wait(slots)
+            await self._all_ended(slots)
         except asyncio.CancelledError:
             self.kill()
-            await asyncio.wait(slots)
+            await self._all_ended(slots)
             raise
         finally:
             watching.cancel()
-            failures = [error for slot in slots if slot.done() and (error := slot.exception())]
-        if failures:
-            raise failures[0]
+            self._failures += [error for slot in slots if slot.done() and (error := slot.exception())]
+        if self._failures:
+            raise self._failures[0]
 
     def stop(self) -> None:
         """Ask every worker to finish what it has in flight."""
@@ -89,6 +109,11 @@ class Supervisor:
         self._stopping = True
         for child in self._children:
             child.kill("")
+
+    async def _all_ended(self, slots: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.wait(slots)
+        while self._relieved:
+            await asyncio.wait(list(self._relieved))
 
     async def _keep_one(self) -> None:
         """One worker after the other, until one ends by itself."""
@@ -106,15 +131,54 @@ class Supervisor:
             raise
 
     async def _run_one(self) -> bool:
-        """One worker from its start to its end. False: another one is to take its place."""
+        """One worker from its start to its end, or until it is relieved. False: another one is to take its place."""
         child = await Child.start(self._command, self._on_event, self._told, self._inherits)
         self._children.add(child)
         if self._stopping:
             child.terminate()
+        ending = asyncio.create_task(self._see_out(child))
+        relieved = asyncio.create_task(child.relieved.wait())
+        await asyncio.wait([ending, relieved], return_when=asyncio.FIRST_COMPLETED)
+        relieved.cancel()
+        if ending.done():
+            return await ending
+        self._relieved.add(ending)
+        ending.add_done_callback(self._relieved_ended)
+        await self._relieve(child)
+        return False
+
+    async def _relieve(self, child: Child) -> None:
+        """All but the page that holds it goes back, and blames nobody: others go on with it."""
+        page = child.page
+        child.step_back()
+        if page is not None and child in self._children:
+            back = await self._relieved_of(child, page)
+            self._on_event(events.WORKER_HELD(worker=child.worker, seconds=round(child.still_seconds, 1), leases=back))
+
+    async def _relieved_of(self, child: Child, page: Lease) -> int:
+        handing_back = asyncio.create_task(self._frontier.relieve_worker(child.worker, page, self._callback_seconds))
+        if not (await asyncio.wait([handing_back], timeout=LOCKED_SECONDS))[0]:
+            for held in self._children:
+                if held.still_seconds >= HOLD_SECONDS:
+                    held.kill("held, and the store is locked")
+        return await handing_back
+
+    def _relieved_ended(self, ending: asyncio.Task[bool]) -> None:
+        self._relieved.discard(ending)
+        if not ending.cancelled() and (error := ending.exception()) is not None:
+            self._failures.append(error)
+            self.stop()
+
+    async def _see_out(self, child: Child) -> bool:
+        """Until it has ended, and what it held is handed back. False: another one is to take its place."""
+        renewing = asyncio.create_task(self._renew(child))
         try:
             code = await child.ended()
         finally:
+            renewing.cancel()
             self._children.discard(child)
+            self._look(child, 0.0)
+            child.close()
         if child.error is not None:
             with contextlib.suppress(FrontierError):
                 await self._hand_back(child)
@@ -122,7 +186,7 @@ class Supervisor:
         back = await self._hand_back(child)
         if not child.has_finished and not child.starts_over:
             if child.worker:
-                kind = events.WORKER_DIED if self._stopping else events.WORKER_REPLACED
+                kind = events.WORKER_DIED if self._stopping or child.relieved.is_set() else events.WORKER_REPLACED
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
@@ -144,12 +208,27 @@ class Supervisor:
         """A worker has ended: what it still held goes back at once, and a page that had to be ended is dead."""
         if not child.worker:
             return 0
-        culprit = child.culprit
-        if child.verdict and culprit is not None and culprit.work is Work.PAGE:
+        back, culprit = 0, child.culprit
+        if culprit is not None:
+            back = await self._frontier.relieve_worker(child.worker, culprit, self._callback_seconds)
             error = f"the callback blocked its worker: {child.verdict}"
-            outcome = Outcome(lease=culprit, ending=Ending.DEAD, error_class="callback", error=error)
-            await self._frontier.commit(child.worker, [outcome])
-        return await self._frontier.release_worker(child.worker)
+            # A host that does this again and again is given up, as one that cannot be reached.
+            news = HostNews(unreachable=True)
+            outcome = Outcome(lease=culprit, ending=Ending.DEAD, error_class="callback", error=error, news=news)
+            committed = await self._frontier.commit(child.worker, [outcome])
+            back += sum(committed.accepted)
+            for trouble in committed.troubles:
+                self._on_event(host_event(child.worker, trouble))
+        return back + await self._frontier.release_worker(child.worker)
+
+    async def _renew(self, child: Child) -> None:
+        """Keep the page of a relieved worker leased: a held interpreter does not renew."""
+        await child.relieved.wait()
+        while (page := child.page) is not None:
+            # If the store is away, it waits for its own time.
+            with contextlib.suppress(FrontierError):
+                await self._frontier.renew(child.worker, [page])
+            await asyncio.sleep(self._lease_seconds / 3)
 
     async def _watch(self) -> None:
         """Look after the workers now and then. Time is counted in looks: see ``Child.silent_seconds``."""
@@ -157,22 +236,35 @@ class Supervisor:
             await asyncio.sleep(_CHECK_SECONDS)
             self._stopping_seconds += _CHECK_SECONDS if self._stopping else 0.0
             for child in self._children:
-                child.silent_seconds += _CHECK_SECONDS
+                self._look(child, _CHECK_SECONDS)
                 self._check(child)
+
+    def _look(self, child: Child, seconds: float) -> None:
+        self._longest_hold_seconds = max(self._longest_hold_seconds, child.look(seconds))
 
     def _check(self, child: Child) -> None:
         """End it if it is stopped, silent, held by one page for too long, or does not stop."""
-        if child.blocked_seconds > self._callback_seconds:
-            # The only case where a page is known to be at fault: its own beats name it.
-            child.kill(f"held by a callback for more than {self._callback_seconds:g} s")
-            return
-        reason = ""
+        reason, culprit = "", None
         if child.silent_seconds > STOPPED_SECONDS and child.is_stopped():
             reason = f"stopped for {child.silent_seconds:.0f} s"
+        elif child.still_seconds > self._callback_seconds and not child.is_stopped():
+            # The only case where a page is known to be at fault.
+            reason, culprit = f"held by a callback for more than {self._callback_seconds:g} s", child.page
         elif child.silent_seconds > self._callback_seconds + SILENT_MARGIN_SECONDS:
             reason = f"silent for {child.silent_seconds:.0f} s"
         elif self._stopping_seconds > self._shutdown_seconds + STOP_MARGIN_SECONDS:
             reason = "did not stop when asked"
+        elif self._is_to_be_relieved(child):
+            child.relieved.set()
         if reason:
-            child.culprit = None
-            child.kill(reason)
+            child.kill(reason, culprit)
+
+    def _is_to_be_relieved(self, child: Child) -> bool:
+        enough_seconds = max(HOLD_SECONDS, HOLD_FACTOR * self._longest_hold_seconds)
+        return (
+            child.still_seconds > enough_seconds
+            and child.page is not None
+            and not self._stopping
+            and len(self._relieved) < MAX_RELIEVED
+            and not child.is_stopped()
+        )

@@ -12,7 +12,7 @@ from skitter.observe import events
 def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> None:
     """The events of one commit."""
     for trouble in answer.troubles:
-        events.tell(_of_host(worker, trouble))
+        events.tell(host_event(worker, trouble))
     if not events.is_heard(events.LINKS_COMMITTED):
         return
     accepted = [outcome for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True) if is_accepted]
@@ -40,7 +40,8 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
             )
 
 
-def _of_host(worker: str, trouble: HostTrouble) -> events.Event:
+def host_event(worker: str, trouble: HostTrouble) -> events.Event:
+    """The event of one host in trouble."""
     if trouble.rule:
         return events.HOST_STOPPED(worker=worker, host=trouble.key, rule=trouble.rule, pages=trouble.pages)
     shared = {"worker": worker, "host": trouble.key, "error_class": trouble.error_class, "strikes": trouble.strikes}

@@ -21,6 +21,8 @@ import sys
 from collections.abc import Iterable
 from typing import Self
 
+from skitter.worker.shared_memory import new_shared_memory
+
 _BYTES = 8
 _PLACES = 8
 _BUCKET_BYTES = _BYTES * _PLACES
@@ -33,16 +35,7 @@ def new_table(urls: int) -> int:
     With twice as many places at least, of a full number of URLs fewer than one in a hundred finds its bucket full.
     """
     places = max(_PLACES, 1 << (2 * urls - 1).bit_length())
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("skitter-urls")
-    else:
-        # Not for everybody: where there is no such call, and it loads more than all of this.
-        import tempfile
-
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.truncate(descriptor, places * _BYTES)
-    return descriptor
+    return new_shared_memory("skitter-urls", places * _BYTES)
 
 
 class UrlTable:

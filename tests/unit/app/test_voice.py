@@ -21,8 +21,8 @@ import pytest
 from skitter.app import child as child_module
 from skitter.app.plan import ChildConfig
 from skitter.app.voice import Voice, VoiceHandler
-from skitter.model.lease import Lease, Work
 from skitter.observe import events
+from skitter.worker.loop_status import new_status
 
 
 class Pipe:
@@ -138,20 +138,16 @@ class Stand:
 
     def __init__(self) -> None:
         self.stopped = 0
-        self.seen: tuple[float, Lease | None] = (0.0, None)
-        self.watch = SimpleNamespace(look=lambda seconds: self.seen)
 
     def stop(self) -> None:
         self.stopped += 1
 
 
-async def test_the_heart_tells_what_holds_the_loop(pipe: Pipe) -> None:
+async def test_the_heart_says_that_the_process_lives(pipe: Pipe) -> None:
     worker = Stand()
     heart = child_module._Heart(worker, Voice(pipe.writing), 10.0)  # type: ignore[arg-type]
     heart.beat()
-    worker.seen = (3.0, Lease(work=Work.PAGE, id=-5, epoch=7))
-    heart.beat()
-    assert pipe.lines() == [{"beat": 0.0, "lease": None}, {"beat": 3.0, "lease": [0, -5, 7]}]
+    assert pipe.lines() == [{"beat": True}]
     assert worker.stopped == 0
 
 
@@ -180,14 +176,15 @@ def test_a_worker_that_waits_for_its_store_does_not_outlive_its_supervisor() -> 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         config = ChildConfig(frontier=f"redis://127.0.0.1:{taken.getsockname()[1]}/0", job="j", run={})
-        pipe = Pipe()
+        pipe, status = Pipe(), new_status()
         child = subprocess.Popen(
-            [sys.executable, "-m", "skitter.app", str(pipe.writing)],
+            [sys.executable, "-m", "skitter.app", str(pipe.writing), str(status)],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=[pipe.writing],
+            pass_fds=[pipe.writing, status],
         )
         os.close(pipe.writing)
+        os.close(status)
         assert child.stdin is not None
         assert child.stderr is not None
         try:

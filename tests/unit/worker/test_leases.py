@@ -189,7 +189,7 @@ async def test_the_same_request_may_come_back_to_the_same_worker(crawl: Any) -> 
     await crawl.elapse(0)
     await new.asked.wait()
     assert old.cancelled.is_set()
-    assert [task_lease.epoch for task_lease in worker.watch.tasks.values()] == list(worker.held)
+    assert [task_lease.epoch for task_lease in worker._tasks.values()] == list(worker.held)
     new.go_on.set()
     assert await running is State.FINISHED
     assert await crawl.places() == {"done": 1}
@@ -359,7 +359,7 @@ async def test_a_store_that_fails_ends_the_worker_with_its_error(crawl: Any, met
     worker = crawl.worker(source=Through(crawl, **methods, **{method: fail}))
     with pytest.raises(FrontierError, match="disk is full"):
         await crawl.run(worker)
-    assert worker.watch.tasks == {}, "nothing goes on behind its back"
+    assert worker._tasks == {}, "nothing goes on behind its back"
     assert "done" not in await crawl.places()
     # Whoever comes next does the work.
     await crawl.frontier.release_worker("w1")

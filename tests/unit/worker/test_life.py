@@ -274,7 +274,7 @@ async def test_a_callback_that_cannot_be_cancelled_is_left_behind(
     assert await crawl.places() == {"queued": 1}
     assert "does not let itself be cancelled" in caplog.text
     freed.set()
-    await crawl.until(lambda: not worker.watch.tasks)
+    await crawl.until(lambda: not worker._tasks)
     assert await crawl.items() == []
 
 

@@ -158,6 +158,10 @@ class RedisFrontier:
         lost: int = await self._run("release_worker", worker)
         return lost
 
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        back: int = await self._run("relieve_worker", worker, page.epoch, pause_seconds)
+        return back
+
     async def reap(self) -> int:
         lost: int = await self._run("reap")
         return lost

@@ -137,6 +137,9 @@ class _Opening:
     async def release_worker(self, worker: str) -> int:
         return await (await self._frontier()).release_worker(worker)
 
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        return await (await self._frontier()).relieve_worker(worker, page, pause_seconds)
+
     async def reap(self) -> int:
         return await (await self._frontier()).reap()
 

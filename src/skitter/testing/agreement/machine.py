@@ -320,6 +320,16 @@ class FrontiersAgree(Agreeing):
         self.agreed(lambda frontier, _: frontier.release_worker(worker))
         self.forget_lost()
 
+    @precondition(lambda self: self.held)
+    @rule(worker=st.sampled_from(WORKERS), data=st.data())
+    def worker_is_held_by_a_page(self, worker: str, data: st.DataObject) -> None:
+        if not self.order_across_hosts:
+            return
+        # At times the page is another worker's: then this one keeps nothing.
+        kept = self.held[data.draw(st.sampled_from(sorted(self.held)))]
+        self.agreed(lambda frontier, number: frontier.relieve_worker(worker, kept[number], 3.0))
+        self.forget_lost()
+
     @rule(error_class=st.sampled_from(["", "dns", "http_4xx", "lost"]), only=st.none() | names)
     def revives(self, error_class: str, only: str | None) -> None:
         ids = [] if only is None else [IDS[only]]

@@ -77,6 +77,7 @@ class FrontierContract(
     fencing.Parts,
     losses.Expiry,
     losses.DeadWorkers,
+    losses.HeldWorkers,
     losses.Killers,
     seeding.Seeding,
     life.Beginning,

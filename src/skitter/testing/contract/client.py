@@ -136,6 +136,12 @@ class Client:
         await self.check()
         return lost
 
+    async def relieve(self, worker: str, page: Lease, pause_seconds: float = 0.0) -> int:
+        """The worker is held by a page."""
+        back = await self.frontier.relieve_worker(worker, page, pause_seconds)
+        await self.check()
+        return back
+
     # ---- endings
 
     async def outcome(

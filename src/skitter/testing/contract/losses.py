@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skitter.model.job import State
 from skitter.model.lease import Work
+from skitter.model.outcome import Ending, HostNews
 from skitter.policy.losses import LOSSES_IN_ALL
 from skitter.testing.contract.client import name_of, names_of
 from skitter.testing.contract.store import ContractStore
@@ -134,6 +135,114 @@ class DeadWorkers:
         silence = {worker.id: worker.silent_seconds for worker in await client.frontier.workers()}
         assert silence["renewing"] < 0.5
         assert silence["silent"] >= 0.9
+
+
+class HeldWorkers:
+    """A worker whose loop is held by one page."""
+
+    async def test_all_but_the_page_that_holds_it_return_at_once_without_a_loss(self, store: ContractStore) -> None:
+        client, other = store.client(), store.client()
+        await client.seeded("a/1", "a/2", "b/1", per_host=2)
+        leases = {name_of(lease): lease for lease in await client.lease("held")}
+        assert await client.relieve("held", leases["a/1"]) == 2
+        assert await client.relieve("held", leases["a/1"]) == 0, "nothing is left"
+        traces = [await client.trace(name) for name in ("a/1", "a/2", "b/1")]
+        assert [(trace.state, trace.losses) for trace in traces] == [("leased", 0), ("queued", 0), ("queued", 0)]
+        assert sorted(await other.names("next")) == ["a/2", "b/1"]
+        assert not await client.end(leases["a/2"]), "it belongs to another worker now"
+        assert await client.frontier.renew("held", [leases["a/1"]]) == [True]
+        assert await client.end(leases["a/1"])
+
+    async def test_the_seeding_and_gates_return_too(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.begin(obey_robots=True)
+        assert await client.names("w") == ["seeding"]
+        await client.add("a/1", "b/1")
+        gates = {name_of(lease): lease for lease in await client.lease("w")}
+        assert sorted(gates) == ["robots:a", "robots:b"]
+        assert await client.open_gate(gates["robots:a"])
+        (page,) = await client.lease("w")
+        assert name_of(page) == "a/1"
+        assert await client.relieve("w", page) == 2
+        assert sorted(await client.names("next")) == ["robots:b", "seeding"]
+
+    async def test_the_delay_of_a_host_goes_on(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "b/1", delay_seconds=1.0)
+        leases = {name_of(lease): lease for lease in await client.lease("held")}
+        await client.relieve("held", leases["a/1"])
+        assert await client.names("next") == [], "b/1 may have been at the socket"
+        await store.elapse(1.2)
+        assert await client.names("next") == ["b/1"]
+
+    async def test_the_host_of_the_page_is_left_alone_until_it_answers(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "b/1", "b/2", per_host=1)
+        leases = {name_of(lease): lease for lease in await client.lease("held")}
+        assert sorted(leases) == ["a/1", "b/1"]
+        await client.relieve("held", leases["a/1"], 3.0)
+        await client.end(leases["a/1"], Ending.DEAD, error_class="callback", error="held")
+        assert await client.names("next") == ["b/1"]
+        await store.elapse(2.0)
+        assert await client.names("next") == []
+        await store.elapse(1.1)
+        (second,) = await client.lease("next")
+        assert name_of(second) == "a/2"
+        await client.relieve("next", second, 3.0)
+        assert await client.answered(second), "it has come to its end after all"
+        assert await client.names("next") == ["b/1", "a/3"]
+
+    async def test_a_pause_that_the_host_asked_for_is_not_shortened(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", per_host=2)
+        first, second = await client.lease("w")
+        await client.blocked(first, retry_after_seconds=10.0)
+        await client.relieve("w", second, 1.0)
+        await client.answered(second)
+        await store.elapse(5.0)
+        assert await client.names("w") == []
+        await store.elapse(5.1)
+        assert await client.names("w") != []
+
+    async def test_it_is_still_listed_and_its_page_still_expires(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", lease_seconds=1.0)
+        await client.lose("seeder")
+        first, _ = await client.lease("held")
+        await client.relieve("held", first)
+        assert [(worker.id, worker.leased) for worker in await client.frontier.workers()] == [("held", 1)]
+        await store.elapse(1.1)
+        assert await client.frontier.reap() == 1
+        assert (await client.trace("a/1")).losses == 1
+
+    async def test_what_a_page_had_staged_in_parts_is_not_shown(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        await client.frontier.open_sink("out", "me")
+        leases = {name_of(lease): lease for lease in await client.lease("held")}
+        await client.commit(await client.outcome(leases["a/2"], items=[b"early"], more=True), worker="held")
+        await client.relieve("held", leases["a/1"])
+        (again,) = await client.lease("next")
+        assert await client.end(again, items=[b"once"])
+        assert await client.records() == [b"once"]
+
+    async def test_a_host_whose_pages_hold_their_workers_again_and_again_is_given_up(
+        self, store: ContractStore
+    ) -> None:
+        client = store.client()
+        await client.seeded(*(f"a/{number}" for number in range(6)), "b/1", max_attempts=2, retry_delay_seconds=1.0)
+        for strikes in (1, 2):
+            lease = next(lease for lease in await client.lease("w", 2) if lease.host_key == "http://a.example")
+            await client.relieve("w", lease)
+            news = HostNews(unreachable=True)
+            outcome = await client.outcome(lease, Ending.DEAD, error_class="callback", error="held", news=news)
+            committed = await client.commit(outcome)
+            assert [trouble.strikes for trouble in committed.troubles] == [strikes]
+            assert [trouble.given_up for trouble in committed.troubles] == [strikes == 2]
+            await store.elapse(4.0)
+        assert await client.names("w") == ["b/1"]
+        counts = await client.counts()
+        assert (counts.dead, counts.queued) == (6, 0)
 
 
 class Killers:

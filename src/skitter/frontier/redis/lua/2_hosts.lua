@@ -189,7 +189,8 @@ local function pack_host(h)
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
-  if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or (levels and levels[3]) then
+  if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or h[HOST_ERROR] ~= ''
+    or (levels and levels[3]) then
     rare = pack({
       h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
     })
@@ -463,8 +464,12 @@ local function forgive(key, h)
   call('HDEL', RUN .. 'reasons', key)
 end
 
+-- Of a host whose page holds, or has held, its worker.
+local HELD_CLASS = 'callback'
+
 local function answered(key, h, leased_at, latency, status)
   forgive(key, h)
+  if h[HOST_ERROR] == HELD_CLASS then h[BLOCKED_UNTIL] = 0 end
   h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
   -- What had been leased before the block says nothing about the time after it.
   if h[BACKOFF] > 0 and leased_at > h[STRUCK_AT] then h[BACKOFF] = h[BACKOFF] - 1 end
@@ -503,6 +508,11 @@ local function unreachable(h, leased_at)
   if not strike(h, leased_at, pause) then return false end
   h[STRIKES] = h[STRIKES] + 1
   return true
+end
+
+-- A page of the host holds its worker: nothing more of it for so long, or until it answers.
+local function held(h, pause)
+  if h[BLOCKED_UNTIL] <= now then h[BLOCKED_UNTIL], h[HOST_ERROR] = now + pause, HELD_CLASS end
 end
 
 -- Its robots.txt could not be read once more: when the host has waited enough, the last good copy governs.

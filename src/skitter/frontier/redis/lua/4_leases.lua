@@ -102,6 +102,17 @@ local function forget_worker(worker)
   call('HDEL', RUN .. 'answers', worker)
 end
 
+-- Work goes back as if it had never been leased, but for the delay of a host that it has touched.
+local function hand_back(key, hold, late, was_touched)
+  if key ~= SEED_KEY then
+    local h = host_of(hold[HOLD_HOST])
+    if not was_touched then given_back(h, hold[EPOCH]) end
+    if late then came_late(h) end
+  end
+  end_hold(key, hold)
+  if work_of(key) == PAGE then requeue(key, row_of(hold)) end
+end
+
 -- ---- losses
 
 local function lose(keys, holds)

@@ -13,13 +13,7 @@ for place, hold in ipairs(load_holds(keys)) do
   -- A lease that is named twice is handed back once.
   if hold and hold[EPOCH] == tonumber(ARGV[3 + place * 2]) and not over[key] then
     over[key] = true
-    if key ~= SEED_KEY then
-      local h = host_of(hold[HOLD_HOST])
-      if not was_touched then given_back(h, hold[EPOCH]) end
-      if late then came_late(h) end
-    end
-    end_hold(key, hold)
-    if work_of(key) == PAGE then requeue(key, row_of(hold)) end
+    hand_back(key, hold, late, was_touched)
   end
 end
 close()

@@ -152,6 +152,9 @@ class ShardedFrontier:
             shard.forget_worker(worker)
         return lost
 
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        return await self._everywhere(lambda shard: shard.relieve_worker(worker, page, pause_seconds))
+
     async def reap(self) -> int:
         return await self._everywhere(lambda shard: shard.reap())
 
