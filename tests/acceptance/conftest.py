@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,6 +18,8 @@ from typing import Any
 import pytest
 
 CERTIFICATE = Path(__file__).parents[1] / "integration" / "fetch" / "localhost.pem"
+NO = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
 
 
 @dataclass
@@ -142,3 +146,54 @@ def until() -> Callable[..., Any]:
         return answer
 
     return wait
+
+
+class RawServer:
+    """A server that says the bytes of a path, and then closes or holds on."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        self.says: dict[str, bytes] = {"/robots.txt": NO}
+        self.holds: set[str] = set()
+        self.seen: Counter[str] = Counter()
+        self._over = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path: str = "/") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def page(self, path: str, body: bytes, *headers: bytes) -> None:
+        lines = [OK, *(header + b"\r\n" for header in headers), b"Content-Length: %d\r\n\r\n" % len(body)]
+        self.says[path] = b"".join(lines) + body
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            path = client.recv(65_536).split(b" ")[1].decode()
+            self.seen[path] += 1
+            client.sendall(self.says.get(path, b""))
+            if path in self.holds:
+                self._over.wait(100)
+
+    def close(self) -> None:
+        self._over.set()
+        self._socket.close()
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[[], RawServer]]:
+    made: list[RawServer] = []
+
+    def make() -> RawServer:
+        made.append(RawServer())
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()

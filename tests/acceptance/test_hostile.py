@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import socket
-import threading
 import time
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,59 +14,7 @@ import pytest
 
 MEGABYTE = 1_048_576
 CAP = 33_554_432
-NO = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
-
-
-class Raw:
-    """A server that says the bytes of a path, and then closes or holds on."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port: int = self._socket.getsockname()[1]
-        self.says: dict[str, bytes] = {"/robots.txt": NO}
-        self.holds: set[str] = set()
-        self.seen: Counter[str] = Counter()
-        self._over = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
-
-    def page(self, path: str, body: bytes, *headers: bytes) -> None:
-        lines = [OK, *(header + b"\r\n" for header in headers), b"Content-Length: %d\r\n\r\n" % len(body)]
-        self.says[path] = b"".join(lines) + body
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._socket.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            path = client.recv(65_536).split(b" ")[1].decode()
-            self.seen[path] += 1
-            client.sendall(self.says.get(path, b""))
-            if path in self.holds:
-                self._over.wait(100)
-
-    def close(self) -> None:
-        self._over.set()
-        self._socket.close()
-
-
-@pytest.fixture
-def raw() -> Iterator[Callable[[], Raw]]:
-    made: list[Raw] = []
-
-    def make() -> Raw:
-        made.append(Raw())
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.close()
 
 
 def links(paths: list[str]) -> bytes:

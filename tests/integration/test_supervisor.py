@@ -38,7 +38,7 @@ def say(**message):
 def on_loop(work, number, epoch, ticks=1):
     # As loop_status has it: ticks, steps, epoch, id, work, length of the host key, host key.
     key = b"http://a.example"
-    status[: 36 + len(key)] = struct.pack("=qqqqHH", ticks, 1, epoch, number, work, len(key)) + key
+    status[: 48 + len(key)] = struct.pack("=6q", ticks, 1, epoch, number, work, len(key)) + key
 
 def live():
     while True:

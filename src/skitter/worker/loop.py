@@ -117,10 +117,17 @@ class Worker:
             item_functions=self._item_functions,
         )
         self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
-        self._visitor = Visitor(rules=rules, fetcher=fetcher, settings=settings, callbacks=callbacks, archive=archive)
+        self._loop_status = loop_status or LoopStatus()
+        self._visitor = Visitor(
+            rules=rules,
+            fetcher=fetcher,
+            settings=settings,
+            callbacks=callbacks,
+            archive=archive,
+            loop_status=self._loop_status,
+        )
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
         self._tasks: dict[asyncio.Task[Ended | None], Lease] = {}
-        self._loop_status = loop_status or LoopStatus()
         self._slow = 0
         self._wake = asyncio.Event()
         self._batching = Batching(self._standing, self._wake.set)
@@ -319,8 +326,7 @@ class Worker:
         await self._gatekeeper.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
-            work = self._work(lease, _start_by(lease, asked_at))
-            task = loop.create_task(self._loop_status.noted(work, lease))
+            task = loop.create_task(self._work(lease, _start_by(lease, asked_at)))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)

@@ -1,8 +1,8 @@
-"""Shared memory in which a worker notes what its event loop is doing, read by its supervisor.
+"""Shared memory in which a worker notes which page is on its event loop, read by its supervisor.
 
 A page that holds the interpreter (a runaway regular expression, a slow query) stops every thread of its process, so the
-process itself cannot report which page that is. The supervisor reads it here. The loop ticks, and every step of a
-lease's task is counted and names its lease while it lasts: a record that stays the same, byte for byte, belongs to a
+process itself cannot report which page that is. The supervisor reads it here. The loop ticks, and every step of what
+reads a page is counted and names the page while it lasts: a record that stays the same, byte for byte, belongs to a
 loop that stands still.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import mmap
 import struct
-from collections.abc import Coroutine
-from typing import Any
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
 
 from skitter.model.lease import Lease, Work
 from skitter.worker.shared_memory import new_shared_memory
@@ -20,11 +21,15 @@ from skitter.worker.shared_memory import new_shared_memory
 TICK_SECONDS = 0.4
 """A loop that turns has ticked long before anybody would call it held."""
 STATUS_BYTES = 1024
-_TICKS, _STEPS, _EPOCH = range(3)
-"""Numbers of eight bytes. Epochs begin at 1; 0: no step of a lease is under way."""
-_LEASE = struct.Struct("=qqHH")
-"""Epoch, id, work, length of the host key, which follows."""
-_LEASE_AT = 8 * _EPOCH
+_RECORD = struct.Struct("=qqqqqq")
+"""Numbers of eight bytes each, before the host key of the page."""
+_STEP = struct.Struct("=qqqq")
+"""Those of them that a step writes."""
+_TICKS, _STEPS, _EPOCH, _ID, _WORK, _KEY_BYTES = range(6)
+"""Epochs begin at 1; 0: no page is on the loop."""
+_MAX_KEY_BYTES = STATUS_BYTES - _RECORD.size
+
+Result = TypeVar("Result")
 
 
 def new_status() -> int:
@@ -39,6 +44,8 @@ class LoopStatus:
         """Without a descriptor the status is this process's own, and nobody reads it."""
         self._bytes = mmap.mmap(descriptor, STATUS_BYTES)
         self._numbers = memoryview(self._bytes).cast("q")
+        self._steps = 0
+        self._host_key = ""
 
     # ---- the worker's side
 
@@ -52,9 +59,35 @@ class LoopStatus:
             # What comes after the work (closing connections, say) is not measured.
             self._numbers[_TICKS] = 0
 
-    def noted(self, work: Coroutine[Any, Any, Any], lease: Lease) -> Coroutine[Any, Any, Any]:
-        """The same coroutine, with each of its steps noted as one of this lease."""
-        return _NotedCoroutine(work, self._bytes, self._numbers, _packed(lease))
+    @types.coroutine
+    def noted(self, work: Coroutine[Any, Any, Result], lease: Lease) -> Generator[Any, Any, Result]:
+        """Await a coroutine, with each of its steps noted as one of this lease."""
+        numbers = self._numbers
+        step: Any = work.send
+        argument: Any = None
+        while True:
+            self._enter(lease)
+            try:
+                awaited = step(argument)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                numbers[_EPOCH] = 0
+            try:
+                argument = yield awaited
+                step = work.send
+            except BaseException as error:  # noqa: BLE001  whatever is thrown is the coroutine's, also its cancellation
+                step, argument = work.throw, error
+
+    def _enter(self, lease: Lease) -> None:
+        if lease.host_key != self._host_key:
+            self._host_key = lease.host_key
+            key = lease.host_key.encode()[:_MAX_KEY_BYTES]
+            self._bytes[_RECORD.size : _RECORD.size + len(key)] = key
+            self._numbers[_KEY_BYTES] = len(key)
+        self._steps += 1
+        _STEP.pack_into(self._bytes, 8 * _STEPS, self._steps, lease.epoch, lease.id, lease.work)
 
     # ---- the supervisor's side
 
@@ -73,56 +106,10 @@ def is_ticking(record: bytes) -> bool:
 
 
 def lease_of(record: bytes) -> Lease | None:
-    """The lease whose step was under way, without its payload; None: there was none, or the record is torn."""
-    epoch, number, work, length = _LEASE.unpack_from(record, _LEASE_AT)
+    """The lease of the page that was on the loop, without its payload; None: there was none, or the record is torn."""
+    _, _, epoch, number, work, length = _RECORD.unpack_from(record)
     try:
-        start = _LEASE_AT + _LEASE.size
-        key = record[start : start + length].decode()
+        key = record[_RECORD.size : _RECORD.size + length].decode()
         return Lease(work=Work(work), id=number, epoch=epoch, host_key=key) if epoch else None
     except ValueError:
         return None
-
-
-def _packed(lease: Lease) -> bytes:
-    key = lease.host_key.encode()[: STATUS_BYTES - _LEASE_AT - _LEASE.size]
-    return _LEASE.pack(lease.epoch, lease.id, lease.work, len(key)) + key
-
-
-class _NotedCoroutine(Coroutine[Any, Any, Any]):
-    """Passes every step on, and notes the lease while it lasts."""
-
-    __slots__ = ("_bytes", "_end", "_numbers", "_packed", "_send", "_work")
-
-    def __init__(
-        self, work: Coroutine[Any, Any, Any], shared: mmap.mmap, numbers: memoryview[int], packed: bytes
-    ) -> None:
-        self._work = work
-        self._send = work.send
-        self._bytes = shared
-        self._numbers = numbers
-        self._packed = packed
-        self._end = _LEASE_AT + len(packed)
-
-    def send(self, value: Any) -> Any:
-        self._begin()
-        try:
-            return self._send(value)
-        finally:
-            self._numbers[_EPOCH] = 0
-
-    def throw(self, *error: Any) -> Any:
-        self._begin()
-        try:
-            return self._work.throw(*error)
-        finally:
-            self._numbers[_EPOCH] = 0
-
-    def close(self) -> None:
-        self._work.close()
-
-    def __await__(self) -> Any:
-        return self._work.__await__()
-
-    def _begin(self) -> None:
-        self._numbers[_STEPS] += 1
-        self._bytes[_LEASE_AT : self._end] = self._packed

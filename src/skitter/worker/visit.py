@@ -26,6 +26,7 @@ from skitter.sinks.contract import Archive
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.loop_status import LoopStatus
 from skitter.worker.signs import Signs
 from skitter.worker.wishes import Wishes
 
@@ -57,8 +58,10 @@ class Visitor:
         settings: Settings,
         callbacks: Callbacks,
         archive: Archive | None = None,
+        loop_status: LoopStatus | None = None,
     ) -> None:
         self._archive = archive
+        self._loop_status = loop_status or LoopStatus()
         self._rules = rules
         self._fetcher = fetcher
         self._settings = settings
@@ -88,8 +91,14 @@ class Visitor:
                 )
             )
         except FetchError as error:
-            return await self._unanswered(lease, request, error)
-        outcome, urls = await self._answered(lease, request, page)
+            work = self._unanswered(lease, request, error)
+        else:
+            work = self._answered(lease, request, page)
+        # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
+        return await self._loop_status.noted(work, lease)
+
+    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        outcome, urls = await self._judged(lease, request, page)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
             outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
             # It travels with the items and is none: the frontier's count of items is put right.
@@ -104,7 +113,7 @@ class Visitor:
         wishes = Wishes(response, self._rules.scope, self._settings.politeness)
         return wishes.against_items not in ("noindex", "tdm")
 
-    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+    async def _judged(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page)
@@ -114,7 +123,7 @@ class Visitor:
 
     async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         """As ``visit``, of a page that is at hand: no network is touched."""
-        outcome, urls = await self._done(lease, request, page)
+        outcome, urls = await self._loop_status.noted(self._done(lease, request, page), lease)
         outcome.touched, outcome.news = False, None
         return outcome, urls
 
