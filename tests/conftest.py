@@ -36,10 +36,12 @@ class CommandLine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.python = [sys.executable]
+        """With its options."""
 
     def start(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """A process group of its own, so that all of it can be killed."""
-        command = [sys.executable, "-m", "skitter", *map(str, arguments)]
+        command = [*self.python, "-m", "skitter", *map(str, arguments)]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
         return subprocess.Popen(command, cwd=self.folder, start_new_session=True, **options)
 

@@ -157,6 +157,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """How long a worker that was asked to stop finishes what is in flight."""
     max_worker_bytes: Count | None = 4_294_967_296
     """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
+    trusted_code: str = ""
+    """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """The entries of ``trusted_code``."""
+        return tuple(filter(None, (entry.strip() for entry in self.trusted_code.split(","))))
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skitter.app.outputs import collect_outputs as collect_outputs
     from skitter.app.plan import CrawlPlan as CrawlPlan
     from skitter.app.plan import Summary as Summary
+    from skitter.app.plan import trusting_own_code as trusting_own_code
 
 _HOME = {
     "CrawlPlan": "skitter.app.plan",
@@ -39,6 +40,7 @@ _HOME = {
     "run_drain": "skitter.app.draining",
     "run_export": "skitter.app.exporting",
     "run_worker": "skitter.app.crawl",
+    "trusting_own_code": "skitter.app.plan",
 }
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,13 @@ _ORPHAN_SECONDS = 5.0
 log = logging.getLogger("skitter.worker")
 
 
-def make_spider(job: Job, reference: str = "") -> Spider:
+def make_spider(job: Job, reference: str, trusted: Sequence[str]) -> Spider:
     """The job's spider, with its arguments; the built-in one gets the job's seeds.
 
-    ``reference``: where this node keeps the spider's file, if not where the job says.
+    ``reference``: what this node's command named; empty: as the job says, if that is trusted.
     """
-    spider = instance_of(load_spider(reference or job.spec.spider, Path.cwd()), job.spec.arguments)
+    kind = load_spider(reference or job.spec.spider, Path.cwd(), None if reference else trusted)
+    spider = instance_of(kind, job.spec.arguments)
     if not job.spec.spider:
         spider.start_urls = job.spec.seeds
     if job.spec.sitemaps:
@@ -121,7 +123,7 @@ async def _work(config: ChildConfig, voice: Voice, loop_status: LoopStatus) -> b
         fetcher = CurlFetcher(
             settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
         )
-        spider = make_spider(job, config.spider)
+        spider = make_spider(job, config.spider, settings.run.trusted)
         archive = await _archive(frontier, settings.fetch)
         worker = make_worker(
             frontier,
@@ -201,8 +203,6 @@ def main() -> int:
     events.logger.setLevel(config.event_level)
     settle_process()
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
-    # The spider's file is found, and imports its neighbours, as if it were run from here.
-    sys.path.insert(0, str(Path.cwd()))
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             again = runner.run(_work(config, voice, loop_status))

@@ -16,7 +16,7 @@ from skitter._version import __version__
 from skitter.app.backends import is_shared, open_frontier
 from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
 from skitter.app.own_archive import archiving
-from skitter.app.plan import CrawlPlan, Summary, job_settings
+from skitter.app.plan import CrawlPlan, Summary, job_settings, trusting_own_code
 from skitter.app.relief import Relief, relieving
 from skitter.app.stop import Stop
 from skitter.app.supervised import work_supervised
@@ -28,7 +28,7 @@ from skitter.observe import events
 from skitter.settings import Settings
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
-from skitter.spiders.loading import code_of
+from skitter.spiders.loading import check_trusted, code_of
 from skitter.worker.identity import is_dead
 
 REPORT_SECONDS = 0.5
@@ -54,6 +54,7 @@ async def run_crawl(
     # Before anything is made: a target without a format is a mistake of typing.
     for target in plan.outputs:
         sink_of(target)
+    plan = msgspec.structs.replace(plan, settings=trusting_own_code(plan.settings))
     began = time.monotonic()
     stop = Stop(on_event)
     async with opened(plan.frontier, plan.spec.name, create=True) as frontier:
@@ -69,6 +70,7 @@ async def run_crawl(
             plan.outputs,
             fresh=plan.fresh,
             password=plan.sink_password,
+            trusted=plan.settings.run.trusted,
             on_event=on_event,
         )
         delivery = delivery_of(frontier, sinks, plan.spec.name, on_event)
@@ -87,10 +89,16 @@ async def run_crawl(
 
                         working = work_inline(plan, frontier, spider, stop)
                     else:
-                        working = work_supervised(plan, frontier, stop, on_event)
+                        working = work_supervised(plan, frontier, stop, on_event, spider=plan.spec.spider)
                     served = [sink.target for sink in sinks]
                     others = Relief(
-                        frontier, plan.spec.name, plan.sink_password, on_event, named=plan.outputs, but_not=served
+                        frontier,
+                        plan.spec.name,
+                        plan.sink_password,
+                        on_event,
+                        trusted=plan.settings.run.trusted,
+                        named=plan.outputs,
+                        but_not=served,
                     )
                     async with relieving(others, stop):
                         await work_and_deliver(working, delivery, stop, on_event)
@@ -129,7 +137,10 @@ async def run_worker(
             if found is None:
                 # Interrupted before there was a job to sum up.
                 raise SystemExit(128 + stop.signal)
+            settings = job_settings(found, settings_overrides)
             _check_same_spider(found, spider)
+            if not spider:
+                check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
             _check_same_version(found, on_event)
             _check_same_code(found, code_of(spider or found.spec.spider, Path.cwd()), spider, on_event)
             await release_the_dead(store, on_event)
@@ -137,13 +148,13 @@ async def run_worker(
             plan = CrawlPlan(
                 spec=found.spec,
                 frontier=frontier,
-                settings=job_settings(found, settings_overrides),
+                settings=settings,
                 verbosity=verbosity,
                 event_level=event_level,
             )
             async with (
                 _reporting(store, on_report, on_event) as watching,
-                relieving(Relief(store, job, sink_password, on_event), stop),
+                relieving(Relief(store, job, sink_password, on_event, trusted=settings.run.trusted), stop),
                 archiving(store, job, stop, on_event),
             ):
                 await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)

@@ -31,9 +31,19 @@ def delivery_of(frontier: Frontier, sinks: Sequence[Sink], job: str, on_event: O
 
 
 async def sinks_to_serve(
-    frontier: Frontier, job: str, named: Iterable[Target], *, fresh: bool, password: str | None, on_event: OnEvent
+    frontier: Frontier,
+    job: str,
+    named: Iterable[Target],
+    *,
+    fresh: bool,
+    password: str | None,
+    trusted: tuple[str, ...],
+    on_event: OnEvent,
 ) -> list[Sink]:
-    """The targets of this command, and those an unfinished run began with; not the ones that another process serves."""
+    """The targets of this command, and those an unfinished run began with; not the ones that another process serves.
+
+    ``trusted``: code outside the project folder that targets of an earlier command may name.
+    """
     try:
         report = await frontier.report()
     except JobError:
@@ -56,7 +66,7 @@ async def sinks_to_serve(
                 await frontier.open_sink(seen.target, worker_id())
                 await frontier.close_sink(seen.target, worker_id(), forget=True)
             else:
-                target = parse_target(seen.target, job=job, password=password)
+                target = parse_target(seen.target, job=job, password=password, trusted=trusted)
                 sinks[seen.target] = _Remembered(sink_of(target)) if target.scheme else sink_of(target)
     return only_one_archive(sinks.values())
 

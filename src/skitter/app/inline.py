@@ -27,7 +27,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
     fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
     archive = await open_archive(frontier, settings.fetch)
-    made = spider or make_spider(job)
+    made = spider or make_spider(job, plan.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
     running = asyncio.create_task(worker.run())

@@ -36,14 +36,19 @@ class Relief:
         password: str | None,
         on_event: OnEvent,
         *,
+        trusted: tuple[str, ...] = (),
         named: Sequence[Target] = (),
         but_not: Collection[str] = (),
     ) -> None:
-        """``named``: targets that are known here with all that belongs to them. ``but_not``: served already."""
+        """``named``: targets that are known here with all that belongs to them. ``but_not``: served already.
+
+        ``trusted``: code outside the project folder that the others may name.
+        """
         self._frontier = frontier
         self._job = job
         self._password = password
         self._on_event = on_event
+        self._trusted = trusted
         self._named = {target.name: target for target in named}
         self._but_not = frozenset(but_not)
         self._alone_since: dict[str, float] = {}
@@ -104,7 +109,9 @@ class Relief:
             await asyncio.wait([task])
             await delivery.close()
         try:
-            target = self._named.get(name) or parse_target(name, job=self._job, password=self._password)
+            target = self._named.get(name) or parse_target(
+                name, job=self._job, password=self._password, trusted=self._trusted
+            )
             sink = sink_of(target)
             delivery = delivery_of(self._frontier, [sink], self._job, self._on_event)
             await delivery.open()

@@ -42,7 +42,7 @@ async def work_supervised(
         url_table=url_table,
     )
     supervisor = Supervisor(
-        lambda pipe, status: [sys.executable, "-m", "skitter.app", str(pipe), str(status)],
+        lambda pipe, status: [sys.executable, "-P", "-m", "skitter.app", str(pipe), str(status)],
         workers,
         frontier=frontier,
         callback_seconds=plan.settings.limits.callback_seconds,

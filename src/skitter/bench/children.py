@@ -43,7 +43,7 @@ def measured(arguments: Sequence[str], *, folder: Path, told: bytes = b"") -> Me
     before = _cpu_of_ended()
     # A session of its own: Ctrl-C reaches this process alone, which then ends the others and tidies up.
     process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, "-P", "-m", *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.PIPE,

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
                 frontier=place.frontier,
                 job=place.job,
                 spider=spider,
-                settings_overrides=msgspec.to_builtins(own.run),
+                settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
                 stay=options.stay,
                 on_event=log.event,
                 on_report=progress.report,

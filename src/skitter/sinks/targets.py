@@ -74,6 +74,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Other query parameters of the URL, and entries of its table; a sink refuses what it does not know."""
     password: str | None = None
     """From the URL, a file or the environment; None: there is none, or the driver finds it by itself."""
+    trusted: tuple[str, ...] | None = None
+    """The store named it: of code only this is trusted, and the project folder. None: this command named it."""
 
     @property
     def scheme(self) -> str:
@@ -112,6 +114,7 @@ def parse_target(
     key_fields: Iterable[str] = (),
     options: Mapping[str, str] | None = None,
     password: str | None = None,
+    trusted: tuple[str, ...] | None = None,
 ) -> Target:
     """A target as ``-o``, a ``[[sink]]`` table or a frontier has it. UsageError, without secrets, for what is none.
 
@@ -133,7 +136,16 @@ def parse_target(
         file = given.pop(PASSWORD_FILE, None)
         written = given.pop("password", "") or unquote(parts.password) or (_read_password(file) if file else "")
         known = written or (password if parts.user else None)
-    return Target(text=text, name=name, overwrite=overwrite, job=job, key_fields=fields, options=given, password=known)
+    return Target(
+        text=text,
+        name=name,
+        overwrite=overwrite,
+        job=job,
+        key_fields=fields,
+        options=given,
+        password=known,
+        trusted=trusted,
+    )
 
 
 def sink_of(target: Target) -> Sink:

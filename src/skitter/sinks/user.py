@@ -45,7 +45,9 @@ def entry_point_sink(target: Target, found: EntryPoint) -> Sink:
 def python_sink(target: Target) -> Sink:
     """``python:module:Class``; modules of the current folder are found too."""
     try:
-        kind = resolve(target.path, str(Path.cwd()))
+        kind = resolve(target.path, str(Path.cwd()), target.trusted)
+    except SkitterError:
+        raise
     except Exception as error:
         raise UsageError(
             f"a sink cannot be imported: {target.path}: {type(error).__name__}: {error}",

@@ -13,14 +13,14 @@ import importlib.util
 import sys
 import traceback
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.model.reference import resolve
+from skitter.model.reference import add_to_path, is_trusted_file, resolve, untrusted
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
@@ -30,20 +30,33 @@ LOADING: ContextVar[str] = ContextVar("LOADING", default="")
 """The spider file whose code runs at this moment because it is being loaded."""
 
 
-def load_spider(reference: str, folder: Path) -> type[Spider]:
-    """The class that a reference stands for; relative files are looked for in ``folder``. Empty: the built-in one."""
+def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = None) -> type[Spider]:
+    """The class that a reference stands for; relative files are looked for in ``folder``. Empty: the built-in one.
+
+    ``trusted``: see ``check_trusted``.
+    """
     if not reference:
         return SiteSpider
     place, _, class_name = reference.partition(":")
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
+    check_trusted(reference, folder, trusted)
     return _pick(_module(folder / place, place, folder), place, class_name)
 
 
-def load_function(reference: str) -> Any:
-    """What ``module:name`` stands for; modules of the current folder are found too."""
+def check_trusted(reference: str, folder: Path, trusted: Sequence[str] | None) -> None:
+    """UsageError for a spider that may not be loaded. ``trusted``: the store named it; None: this command did."""
+    place = reference.partition(":")[0]
+    if trusted is not None and place and not is_trusted_file(str(folder / place), str(folder), trusted):
+        raise untrusted(reference, place, f"skitter worker {reference}, or ")
+
+
+def load_function(reference: str, trusted: Sequence[str] | None = None) -> Any:
+    """What ``module:name`` stands for; modules of the current folder are found too. ``trusted``: see ``resolve``."""
     try:
-        return resolve(reference, str(Path.cwd()))
+        return resolve(reference, str(Path.cwd()), trusted)
+    except SkitterError:
+        raise
     except Exception as error:
         raise SpiderError(
             f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
@@ -149,10 +162,8 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     name = f"_skitter_spider_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
-    # Its neighbours can be imported, as if it were run, and so can the project's packages.
-    for home in (str(folder.resolve()), str(path.parent)):
-        if home not in sys.path:
-            sys.path.insert(0, home)
+    # Its neighbours can be imported, and so can the project's packages.
+    add_to_path(str(path.parent), str(folder.resolve()))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

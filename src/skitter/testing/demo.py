@@ -21,7 +21,7 @@ FRONTIER = Path(".skitter/demo.db")
 def crawl_command(urls: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
     """The command line of the demo crawl."""
     return [
-        *(sys.executable, "-m", "skitter", "crawl", *urls),
+        *(sys.executable, "-P", "-m", "skitter", "crawl", *urls),
         *("--workers", "2", "-O", str(RESULTS)),
         # The ports differ each time and with them the seeds, so an older run is never gone on with.
         *("--job", "demo", "--frontier", f"sqlite:{FRONTIER}", "--fresh"),

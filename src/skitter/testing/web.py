@@ -84,7 +84,7 @@ class ServedWeb:
 @contextlib.contextmanager
 def served(spec: WebSpec, log_path: str | Path | None = None) -> Iterator[ServedWeb]:
     """A synthetic web in a process of its own, which ends with the block, or with this process."""
-    command = [sys.executable, "-m", "skitter.testing.web", "--spec", spec.to_json(), "--until-eof"]
+    command = [sys.executable, "-P", "-m", "skitter.testing.web", "--spec", spec.to_json(), "--until-eof"]
     if log_path is not None:
         command += ["--log", str(log_path)]
     # Its own session: a Ctrl-C at the terminal, or a kill of the crawler's process group, must not take the web along.

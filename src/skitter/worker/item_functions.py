@@ -75,10 +75,15 @@ class ItemFunctions:
                 told(self._spider)
 
 
-def item_functions_of(spider: Spider, settings: str, seconds: float) -> ItemFunctions:
-    """The spider's own, then those of the setting ``item_functions``. SpiderError for what cannot be called."""
+def item_functions_of(
+    spider: Spider, settings: str, seconds: float, trusted: Sequence[str] | None = None
+) -> ItemFunctions:
+    """The spider's own, then those of the setting ``item_functions``. SpiderError for what cannot be called.
+
+    ``trusted``: the setting came from the store (``model.reference.resolve``).
+    """
     found = [_step(spider, each) for each in _listed(spider.item_functions)]
-    found += [_step(spider, name.strip()) for name in settings.split(",") if name.strip()]
+    found += [_step(spider, name.strip(), trusted) for name in settings.split(",") if name.strip()]
     return ItemFunctions(found, spider, seconds)
 
 
@@ -86,10 +91,10 @@ def _listed(functions: Any) -> Iterable[Any]:
     return (functions,) if isinstance(functions, str) or callable(functions) else functions
 
 
-def _step(spider: Spider, described: Any) -> _Step:
+def _step(spider: Spider, described: Any, trusted: Sequence[str] | None = None) -> _Step:
     function = described
     if isinstance(described, str):
-        function = load_function(described) if ":" in described else getattr(spider, described, None)
+        function = load_function(described, trusted) if ":" in described else getattr(spider, described, None)
     if hasattr(function, "process_item"):
         return _pipeline(spider, function)
     if not callable(function):

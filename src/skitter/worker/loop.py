@@ -109,7 +109,9 @@ class Worker:
         )
         rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds
-        self._item_functions = item_functions_of(spider, settings.items.item_functions, callback_seconds)
+        self._item_functions = item_functions_of(
+            spider, settings.items.item_functions, callback_seconds, settings.run.trusted
+        )
         callbacks = Callbacks(
             callback_seconds=callback_seconds,
             commit_part=self._commit_part,
