@@ -7,10 +7,10 @@ names it (docs/adr/0037). Of the standard library nothing is an item function or
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -49,11 +49,10 @@ def add_to_path(*folders: str) -> None:
 
 def is_trusted_file(path: str, folder: str, trusted: Iterable[str]) -> bool:
     """Whether a file that the store names may be run: where it really is, behind all symbolic links."""
-    real = os.path.realpath(path)
-    project = os.path.realpath(folder)
-    if _is_below(real, project) and not any(part in _INSTALLED for part in real[len(project) :].split(os.sep)):
+    real, project = Path(path).resolve(), Path(folder).resolve()
+    if real.is_relative_to(project) and not any(part in _INSTALLED for part in real.relative_to(project).parts):
         return True
-    return any(_is_below(real, os.path.realpath(os.path.join(folder, place))) for place in trusted)
+    return any(real.is_relative_to((project / place).resolve()) for place in trusted)
 
 
 def untrusted(reference: str, place: str, instead: str = "") -> UsageError:
@@ -76,10 +75,6 @@ def _is_trusted_module(module: str, folder: str, trusted: Sequence[str]) -> bool
         raise ModuleNotFoundError(f"No module named {outermost!r}", name=outermost)
     places = list(spec.submodule_search_locations or ()) or [spec.origin or ""]
     return all(place and is_trusted_file(place, folder, trusted) for place in places)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _is_not_the_users(module: str) -> bool:
