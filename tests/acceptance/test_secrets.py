@@ -156,3 +156,46 @@ def test_the_built_in_spider_stores_urls_without_passwords(skitter: Any, site: A
     everything = done.stdout + done.stderr + (skitter.folder / "out.jsonl").read_text()
     assert CANARIES["password"] not in everything
     assert basic not in everything
+
+
+REDIRECTED = """
+    from skitter import Request, Spider
+
+    class Redirected(Spider):
+        name = "redirected"
+
+        def start(self):
+            names = ["Authorization", "X-Api-Key", "X-Auth-Token", "X-Goog-Api-Key", "Private-Token", "X-Session-Id"]
+            headers = dict.fromkeys(names, "canary-in-a-header") | {"X-Mine": "yes", "Referer": self.base + "/canary"}
+            url = self.base.replace("://", "://canary-user:canary-word@")
+            for path in ("/here", "/there"):
+                form = {"method": "POST", "body": b"q=1", "cookies": {"sid": "canary-in-a-cookie"}}
+                yield Request(url + path, headers=headers, meta={"own": "canary-in-meta"}, **form)
+
+        def parse(self, response):
+            yield {"url": response.url}
+"""
+
+
+def test_credentials_follow_a_redirect_on_their_own_host_only(skitter: Any, make_site: Any) -> None:
+    ours, theirs = make_site(), make_site()
+    # Cookies know hosts and no ports.
+    theirs.base = theirs.base.replace("127.0.0.1", "localhost")
+    ours.page("/here", status=307, location="/landed")
+    ours.page("/there", status=307, location=theirs.url("/landed"), set_cookie="server=canary-of-the-server")
+    # A robots.txt may be elsewhere too.
+    ours.page("/robots.txt", status=302, location=theirs.url("/robots.txt"))
+    for site in (ours, theirs):
+        site.page("/landed", "<title>t</title>")
+    skitter.write("redirected.py", REDIRECTED)
+    skitter.run("crawl", "redirected.py", "-a", f"base={ours.base}", "-o", "out.jsonl", "--allow-private")
+    assert {record["url"] for record in skitter.lines("out.jsonl")} == {ours.url("/landed"), theirs.url("/landed")}
+    (kept,) = [seen for seen in ours.seen if seen.path == "/landed"]
+    assert [kept.headers.get(name) for name in ("x-api-key", "private-token")] == ["canary-in-a-header"] * 2
+    assert "canary-in-a-cookie" in kept.headers["cookie"]
+    (landed,) = [seen for seen in theirs.seen if seen.path == "/landed"]
+    assert (landed.method, landed.body, landed.headers["x-mine"]) == ("POST", b"q=1", "yes")
+    assert landed.headers["referer"] == ours.url("/")
+    basic = base64.b64encode(b"canary-user:canary-word").decode()
+    assert [seen.path for seen in theirs.seen if "canary" in str(seen) or basic in str(seen)] == []
+    assert any(seen.path == "/robots.txt" for seen in theirs.seen)

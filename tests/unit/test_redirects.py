@@ -10,6 +10,26 @@ from skitter.model.request import Request
 from skitter.policy.redirects import continuation, stays
 
 START = "http://a.example/start"
+CREDENTIALS = (
+    "Authorization",
+    "cookie",
+    "Proxy-Authorization",
+    "X-Api-Key",
+    "X-Auth-Token",
+    "X-CSRFToken",
+    "X-XSRF-TOKEN",
+    "Private-Token",
+    "X-Amz-Security-Token",
+    "x-goog-api-key",
+    "Ocp-Apim-Subscription-Key",
+    "X-RapidAPI-Key",
+    "apikey",
+    "X-Auth",
+    "Authentication",
+    "X-Session-Id",
+    "X-Client-Secret",
+    "X-User-Password",
+)
 
 
 def follow(request: Request, status: int = 302, location: str = "/next", max_redirects: int = 10) -> Request:
@@ -84,10 +104,39 @@ def test_a_body_that_is_dropped_takes_its_headers_along() -> None:
 
 @pytest.mark.parametrize("target", ["http://b.example/", "https://a.example/", "http://a.example:8080/"])
 def test_credentials_do_not_go_to_another_origin(target: str) -> None:
-    secrets = {"Authorization": "a", "cookie": "b", "Proxy-Authorization": "c"}
-    request = Request(START, headers={**secrets, "X-Mine": "yes"}, cookies={"session": "s"})
-    changed = follow(request, location=target)
-    assert (changed.headers, changed.cookies) == ({"X-Mine": "yes"}, {})
+    harmless = {"X-Mine": "yes", "Accept-Language": "en", "X-Author": "me", "X-Keyboard": "us", "If-None-Match": '"t"'}
+    request = Request(START, headers={**dict.fromkeys(CREDENTIALS, "s"), **harmless}, cookies={"session": "s"})
+    for status in (301, 302, 303, 307, 308):
+        changed = follow(request, status, location=target)
+        assert (changed.headers, changed.cookies) == (harmless, {})
+    assert follow(request).headers == request.headers
+
+
+def test_user_and_password_of_a_url_do_not_go_to_another_origin() -> None:
+    request = Request("http://user:word@a.example/start")
+    assert follow(request, location="//b.example/x").url == "http://b.example/x"
+    assert follow(request).url == "http://user:word@a.example/next"
+
+
+def test_another_origin_is_told_the_origin_of_a_referrer_and_not_the_page() -> None:
+    request = Request(START, headers={"Referer": "https://u:p@a.example/account?token=1", "X": "y"})
+    assert follow(request, location="//b.example/").headers == {"Referer": "https://a.example/", "X": "y"}
+    assert follow(request).headers == request.headers
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_body_goes_where_browsers_send_it_but_not_from_tls_to_plain_text(status: int) -> None:
+    request = Request("https://a.example/login", method="POST", body=b"password=hunter22")
+    keeps = status in (307, 308)
+    elsewhere = follow(request, status, location="https://b.example/")
+    assert (elsewhere.method, elsewhere.body) == (("POST", request.body) if keeps else ("GET", b""))
+    for target in ("http://a.example/login", "http://b.example/"):
+        if keeps:
+            with pytest.raises(FetchError, match="from https to http"):
+                follow(request, status, location=target)
+        else:
+            assert follow(request, status, location=target).body == b""
+        assert follow(Request("https://a.example/"), status, location=target).url == target
 
 
 def test_a_hop_is_deduped() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from skitter.model import secrets
@@ -21,6 +23,11 @@ MASKED = {
     "[('set-cookie', 'sid=hunter22; Path=/'), ('x', 'y')]": "[('set-cookie', ***), ('x', 'y')]",
     "Proxy-Authorization: Basic aHVudGVyMjI=": "Proxy-Authorization: ***",
     "it said Bearer hunter22hunter22": "it said Bearer ***",
+    "x-api-key: hunter22\nnext": "x-api-key: ***\nnext",
+    "sent X-Goog-Api-Key: hunter22": "sent X-Goog-Api-Key: ***",
+    "{'Private-Token': 'hunter22', 'Accept': 'x'}": "{'Private-Token': ***, 'Accept': 'x'}",
+    "[('X-Session-Id', 'hunter22'), ('x', 'y')]": "[('X-Session-Id', ***), ('x', 'y')]",
+    '{"password": "hunter22", "page": 1}': '{"password": ***, "page": 1}',
 }
 
 
@@ -40,6 +47,11 @@ def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
         "no authorization at all",
         "Bearer of news",
         "a token is missing",
+        "SyntaxError: unexpected token: }",
+        "http://a.test/?x=1 key: 5, author: me",
+        "https://medium.com/@user/post",
+        "x-author: me",
+        "{'title': 'Cookies and cream'}",
     ],
 )
 def test_what_only_looks_like_one_stays(text: str) -> None:
@@ -65,6 +77,57 @@ def test_what_a_request_knows_is_concealed_wherever_it_stands() -> None:
     text = " ".join(f"<hunter-{number}>" for number in range(1, 7))
     assert "hunter" not in concealed(text, known)
     assert concealed("plain x", [*known, "x"]) == "plain x"
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "told"),
+    [
+        ("http://ghp_hunter22@a.test/", "<ghp_hunter22>", "<***>"),
+        ("http://ghp_hunter%3D@a.test/", "<ghp_hunter=> <ghp_hunter%3D>", "<***> <***>"),
+        ("http://ghp_hunter22:@a.test/", "<ghp_hunter22>", "<***>"),
+        ("http://ghp_hunter22:x-oauth@a.test/", "<ghp_hunter22> <x-oauth>", "<***> <***>"),
+        ("http://admin:hunter22@a.test/", "admin: <hunter22>", "admin: <***>"),
+    ],
+)
+def test_a_user_without_a_password_is_a_secret(url: str, text: str, told: str) -> None:
+    assert concealed(text, secrets.of_request(url, {}, {})) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a@",
+        ":",
+        "://",
+        "a://",
+        "x://@",
+        "a-",
+        "-key",
+        "x-key ",
+        "token",
+        "token=",
+        "cookie:",
+        "'",
+        '"',
+        "'token'",
+        "bearer ",
+    ]
+    + ["x-key" + " " * 1000, "'token" + "a" * 1000, "a" * 1000 + "-", 'cookie: "' + "a" * 1000],
+)
+def test_masking_takes_time_in_proportion_to_the_text(text: str) -> None:
+    def seconds(size: int) -> float:
+        repeated = (text * size)[:size]
+        return min(_timed(repeated) for _ in range(3))
+
+    # A hundred times the text: about 100 times the time, and 10,000 times where it is quadratic.
+    assert seconds(100_000) < 1000 * max(seconds(1_000), 1e-5)
+
+
+def _timed(text: str) -> float:
+    began = time.perf_counter()
+    without_secrets(text)
+    concealed(text, secrets.of_request(f"http://{text}@h/", {text: text}, {}))
+    return time.perf_counter() - began
 
 
 def test_a_request_in_a_traceback_shows_neither_headers_nor_password() -> None:

@@ -14,17 +14,23 @@ MASK = "***"
 MIN_CHARS = 4
 """A secret that is shorter would be found in everything."""
 
-_CREDENTIAL_HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token"))
+MIN_USER_CHARS = 8
+"""A user name beside a password is a secret only if it may be a token: "admin" would be found in everything."""
+
 _NAMES = r"passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?|authorization|cookie"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+# Of headers also these, as whole words: what identifies a client to one server is not for another.
+_HEADER_WORDS = rf"{_NAMES}|(?<![a-z0-9])(?:auth|authentication|csrf|jwt|key|session|sessionid|sid|xsrf)(?![a-z0-9])"
+_CREDENTIAL_HEADER = re.compile(_HEADER_WORDS, re.IGNORECASE)
 # Greedy: a password may hold an @ itself.
 _USERINFO = re.compile(r"""(?<=[\w+.-]://)[^/\s?#"'<>\\]*@""")
 _OWN_USERINFO = re.compile(r"\A([\w+.-]+://)[^/\s?#]*@")
 _OPTION = re.compile(rf"""((?:{_NAMES})=)[^&\s"'\\]+""", re.IGNORECASE)
-# As a line, as an entry of a dict and as a pair.
+# As a line, as an entry of a dict and as a pair. A single word that is not quoted is prose ("unexpected token: }").
 _HEADER = re.compile(
-    r"""((?:\b(?:proxy-)?authorization|\b(?:set-)?cookie2?|\bx-api-key|\bx-auth-token)"""
-    r"""(?:["']?\s*:\s*|["']\s*,\s*))(\*\*\*|"[^"\n]*"|'[^'\n]*'|[^\n]+)""",
+    rf"""((?:(?<![\w-])(?=\w++-)(?=[\w-]*?(?:{_HEADER_WORDS}))[\w-]++|(?<![\w-])(?:authorization|cookie2?)"""
+    rf"""|(?<=["'])(?=\w*?(?:{_NAMES}))\w++(?=["']))"""
+    r"""(?:["']?\s*+:\s*+|["']\s*+,\s*+))(?:\*\*\*|"[^"\n]*+"|'[^'\n]*+'|[^\n]++)""",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
@@ -55,6 +61,11 @@ def without_secrets_inside(value: Any) -> Any:
     return value
 
 
+def is_credential_header(name: str) -> bool:
+    """Whether a header is meant for the server that it was given for, and for nobody else."""
+    return _CREDENTIAL_HEADER.search(name) is not None
+
+
 def concealed(text: str, secrets: Iterable[str]) -> str:
     """A text without these secrets, however they got into it, and without what looks like one."""
     # The longest first: one may be a part of another.
@@ -67,15 +78,17 @@ def of_request(url: str, headers: Mapping[str, str], cookies: Mapping[str, str])
     """What a request knows that nobody else should."""
     secrets = list(cookies.values())
     for name, value in headers.items():
-        if name.lower() in _CREDENTIAL_HEADERS:
+        if is_credential_header(name):
             # Also without "Bearer" or the cookie's name.
             secrets += [value, *(part.partition("=")[2] or part for part in value.replace(";", " ").split())]
     if "@" in url and (match := _OWN_USERINFO.match(url)):
         # Not for everybody who imports this: a command line that prints a line must start at once.
         from urllib.parse import unquote
 
-        password = match[0].removesuffix("@").partition("://")[2].partition(":")[2]
-        secrets += [password, unquote(password)]
+        user, _, password = match[0].removesuffix("@").partition("://")[2].partition(":")
+        # Where there is no password, the user is one: http://TOKEN@host/
+        parts = [password] if password and len(user) < MIN_USER_CHARS else [password, user]
+        secrets += [*parts, *map(unquote, parts)]
     return secrets
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Mapping
 
 from skitter.errors import FetchError, UrlError
 from skitter.model.page import Page
 from skitter.model.request import Request
+from skitter.model.secrets import is_credential_header, shown_url
 from skitter.model.url import absolute, canonical, host_key, host_name, port
 from skitter.policy import network
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
 """Of one URL in one chain; the next would go round in a circle."""
-_CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _ABOUT_THE_BODY = frozenset(
     {"content-encoding", "content-language", "content-length", "content-location", "content-type", "transfer-encoding"}
 )
@@ -47,16 +48,29 @@ def continuation(
     unfiltered = request.dont_filter or request.method != "GET"
     # Kept in the request, because at the next hop nothing else tells how the chain began.
     changes: dict[str, object] = {"url": target, "chain": chain, "dont_filter": unfiltered}
-    dropped: frozenset[str] = frozenset()
+    headers = request.headers
     if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
         changes |= {"method": "GET", "body": b""}
-        dropped |= _ABOUT_THE_BODY
+        headers = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_THE_BODY}
+    elif request.body and request.url.startswith("https:") and not target.startswith("https:"):
+        # Others would read along what was sent in private.
+        raise FetchError("redirect", f"a request with a body is redirected from https to http: {shown_url(target)}")
     if host_key(target) != host_key(request.url):
         changes["cookies"] = {}
-        dropped |= _CREDENTIALS
-    if dropped and request.headers:
-        changes["headers"] = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
+        headers = _for_another_origin(headers)
+    if headers is not request.headers:
+        changes["headers"] = headers
     return request.replace(**changes), visits == 0 and not unfiltered
+
+
+def _for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
+    """Without credentials; of a referrer, where it came from and not from which page, as browsers have it."""
+    kept = {name: value for name, value in headers.items() if not is_credential_header(name)}
+    for name in kept:
+        if name.lower() == "referer":
+            with contextlib.suppress(UrlError):
+                kept[name] = f"{host_key(absolute(kept[name]))}/"
+    return kept
 
 
 def stays(page: Page, following: Request) -> bool:
