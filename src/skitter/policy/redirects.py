@@ -65,11 +65,13 @@ def continuation(
 
 def _for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
     """Without credentials; of a referrer, where it came from and not from which page, as browsers have it."""
-    kept = {name: value for name, value in headers.items() if not is_credential_header(name)}
-    for name in kept:
+    kept = {}
+    for name, value in headers.items():
         if name.lower() == "referer":
             with contextlib.suppress(UrlError):
-                kept[name] = f"{host_key(absolute(kept[name]))}/"
+                kept[name] = f"{host_key(absolute(value))}/"
+        elif not is_credential_header(name):
+            kept[name] = value
     return kept
 
 
