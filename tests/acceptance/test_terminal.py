@@ -21,14 +21,16 @@ EVIL = (
     "\x9b31mEVIL",  # the same in one character
     "\x90qEVIL\x9c",
     "\rEVIL\x08\x7f\x07\x00",
-    "\u202eLIVE\u2066\u200b\u2028\u2029\x85",
+    "\u202eLIVE\u2066\u200b\u2028\u2029\x85\xad\u180e\u3164\ufe0f\U000e0041",
     "[bold red]EVIL[/] [link=http://evil.test/]",
     '\n2026-01-01T00:00:00.000Z error   worker.died: forged (job=j)\n{"event": "worker.died"}\n',
 )
 PAYLOAD = " ".join(EVIL)
 # What the live display itself sends: colours, the cursor up, down and to a column, erase, hide and show the cursor.
 OWN = re.compile(r"\x1b\[(?:[0-9;]*[mABGJKH]|\?25[lh])")
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\xad\u180e\u3164\ufe0f\U000e0041]"
+)
 
 SPIDER = """
     import logging
