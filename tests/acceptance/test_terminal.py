@@ -29,7 +29,8 @@ PAYLOAD = " ".join(EVIL)
 # What the live display itself sends: colours, the cursor up, down and to a column, erase, hide and show the cursor.
 OWN = re.compile(r"\x1b\[(?:[0-9;]*[mABGJKH]|\?25[lh])")
 FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\xad\u180e\u3164\ufe0f\U000e0041]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\xad\u180e\u3164\ufe0f\U000e0041]"
 )
 
 SPIDER = """
