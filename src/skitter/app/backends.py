@@ -6,6 +6,7 @@ from pathlib import Path
 
 from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
+from skitter.model.secrets import shown_address
 
 REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
 
@@ -63,8 +64,7 @@ async def drop_job(url: str, job: str) -> bool:
 
 
 def _no_frontier(url: str) -> UsageError:
-    # An address may hold a password, and what is not understood is not repeated whole.
-    shown = url if "@" not in url else url.partition(":")[0] + ":…"
+    shown = shown_address(url, is_server=True)
     return UsageError(f"not a frontier: {shown}", hint="use sqlite:PATH, memory: or redis://HOST:PORT")
 
 

@@ -18,7 +18,7 @@ import msgspec
 from skitter.app.backends import drop_job, is_redis, open_frontier
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.contract import Frontier
-from skitter.model.secrets import without_secrets
+from skitter.model.secrets import shown_address
 
 DEFAULTS = ("memory:", "sqlite:")
 NEW_FILE = "sqlite:"
@@ -105,7 +105,7 @@ def names_of(addresses: Sequence[str]) -> dict[str, str]:
         scheme = address.partition(":")[0]
         if address not in DEFAULTS:
             _check(address, scheme)
-        names[address] = scheme if scheme not in names.values() else without_secrets(address)
+        names[address] = scheme if scheme not in names.values() else shown_address(address)
     return names
 
 

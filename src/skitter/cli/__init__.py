@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_stdout()
         return code
     except Exception as error:  # noqa: BLE001  the last place where anything can be said in words
-        return _explain(error, verbose=_is_verbose(arguments))
+        return _explain(error, arguments)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -108,10 +108,12 @@ def _overview() -> str:
     )
 
 
-def _explain(error: Exception, *, verbose: bool) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """``error: what happened: value``, the hint, and with -v how it came to it."""
     from skitter.cli.text import clean, clean_block
+    from skitter.model.secrets import concealed
 
+    verbose, known = _is_verbose(arguments), _typed_secrets(arguments)
     error = _innermost(error)
     if isinstance(error, SkitterError):
         message, hint, code = str(error), error.hint, error.exit_code
@@ -123,11 +125,21 @@ def _explain(error: Exception, *, verbose: bool) -> int:
     if verbose:
         import traceback
 
-        print(clean_block("".join(traceback.format_exception(error))), file=sys.stderr)
-    print(f"error: {clean(message)}", file=sys.stderr)
+        print(clean_block(concealed("".join(traceback.format_exception(error)), known)), file=sys.stderr)
+    print(f"error: {clean(concealed(message, known))}", file=sys.stderr)
     if hint:
-        print(f"hint: {clean(hint)}", file=sys.stderr)
+        print(f"hint: {clean(concealed(hint, known))}", file=sys.stderr)
     return code
+
+
+def _typed_secrets(arguments: Sequence[str]) -> list[str]:
+    """Passwords of addresses that were typed, rightly or wrongly: whatever is said about them is said without."""
+    import os
+
+    from skitter.model.secrets import of_address
+
+    given = [*arguments, *(value for name, value in os.environ.items() if name.startswith("SKITTER_"))]
+    return [secret for text in given for secret in of_address(text)]
 
 
 def _innermost(error: Exception) -> Exception:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import UsageError
-from skitter.model.secrets import without_secrets
+from skitter.model.secrets import shown_address
 
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return without_secrets(self.frontier)
+        return shown_address(self.frontier, is_server=not self.frontier.startswith(("sqlite:", "unix:")))
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""

@@ -15,6 +15,7 @@ import pycurl
 
 from skitter.errors import SettingsError
 from skitter.fetch.guard import Guard
+from skitter.model.secrets import shown_address
 from skitter.model.url import host_name, port
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
@@ -79,9 +80,8 @@ def read_proxy(text: str) -> Proxy | None:
     except (ValueError, KeyError):
         proxy, more = None, ""
     if proxy is None or not proxy.host or proxy.scheme not in _DEFAULT_PORTS or more or not text.isprintable():
-        shown = "…@" + text.rpartition("@")[2] if "@" in text else text
         raise SettingsError(
-            f"bad value: proxy={shown!r}",
+            f"bad value: proxy={shown_address(text, is_server=True)!r}",
             hint="http, https, socks5 or socks5h, as in http://user:password@proxy.example:3128",
         )
     return proxy

@@ -33,6 +33,12 @@ _HEADER = re.compile(
     r"""(?:["']?\s*+:\s*+|["']\s*+,\s*+))(?:\*\*\*|"[^"\n]*+"|'[^'\n]*+'|[^\n]++)""",
     re.IGNORECASE,
 )
+# An option or a setting before it, a scheme, and as many slashes as somebody typed.
+_ADDRESS_BEGIN = re.compile(r"(?:-{0,2}[\w-]++=){0,2}+(?:([A-Za-z][A-Za-z0-9+.-]*+)(?::/*+|//++))?")
+_HOSTS = re.compile(r"(?:(?:\[[^\]]*+\]|[^\[\]:@,]*+)(?::[0-9]++)?(?:,|\Z))*+")
+_WITHOUT_USER = frozenset(("file", "mailto", "memory", "python", "sqlite"))
+_AUTHORITY = re.compile(r"[^/?#]*+")
+_BETWEEN_PARTS = re.compile(r"[:/@?#&=\\\s]+")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
@@ -90,6 +96,52 @@ def of_request(url: str, headers: Mapping[str, str], cookies: Mapping[str, str])
         parts = [password] if password and len(user) < MIN_USER_CHARS else [password, user]
         secrets += [*parts, *map(unquote, parts)]
     return secrets
+
+
+def shown_address(text: str, *, is_server: bool = False) -> str:
+    """An address that somebody typed, perhaps wrongly, without whatever may be its user and password.
+
+    ``is_server``: it cannot be the name of a file, so what stands before an ``@`` is a user.
+    """
+    start, end = _credentials(text)
+    if start == end and is_server:
+        end = max(start, text.rfind("@"))
+    return without_secrets(text if start == end else f"{text[:start]}{MASK}{text[end:]}")
+
+
+def of_address(text: str) -> list[str]:
+    """What may be secret in an address that somebody typed, perhaps wrongly; nothing if it is none."""
+    start, end = _credentials(text)
+    user, _, password = text[start:end].partition(":")
+    parts = [password, *_BETWEEN_PARTS.split(password)]
+    if not password or len(user) >= MIN_USER_CHARS:
+        parts += [user, *_BETWEEN_PARTS.split(user)]
+    return [part for part in parts if part]
+
+
+def _credentials(text: str) -> tuple[int, int]:
+    """From where to where user and password of an address stand, the ``@`` not included; twice the same: nowhere.
+
+    Also where a character too many or too few has moved them: a missing colon or slash, a slash inside, no ``@``.
+    """
+    begin = _ADDRESS_BEGIN.match(text)
+    assert begin is not None, "it may match nothing at all"
+    start, scheme, last = begin.end(), (begin[1] or "").lower(), text.rfind("@")
+    if scheme in _WITHOUT_USER or (not scheme and ":" not in text[start : max(start, last)]):
+        return start, start
+    end = _AUTHORITY.match(text, start).end()  # type: ignore[union-attr]  as above
+    authority = text[start:end]
+    hosts = authority.rpartition("@")[2]
+    is_broken = _HOSTS.fullmatch(hosts) is None
+    if hosts != authority:
+        # The path of a page may have one too; elsewhere a password may have slashes.
+        is_page = scheme in ("http", "https") and hosts and not is_broken and ":" not in text[end:last]
+        return start, end - len(hosts) - 1 if is_page else last
+    if last > start and (is_broken or ":" in text[end:last]):
+        return start, last
+    if is_broken and ":" in authority and "//" in begin[0]:
+        return text.index(":", start), end
+    return start, start
 
 
 def of_answer(headers: Iterable[tuple[str, str]]) -> list[str]:

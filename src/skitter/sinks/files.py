@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from skitter.errors import UsageError
+from skitter.model.secrets import shown_address
 from skitter.sinks.contract import Sink
 from skitter.sinks.lines import LinesSink
 from skitter.sinks.packing import PACKINGS, Gzip, Packing, Plain
@@ -107,7 +108,9 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
     try:
         given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
     except ValueError as error:
-        raise UsageError(f"not a target: {text}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE") from error
+        raise UsageError(
+            f"not a target: {shown_address(text)}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE"
+        ) from error
     if path.endswith("/") and given.get("format"):
         path += f"{DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
     shown = urlencode(sorted(given.items()))
@@ -187,7 +190,7 @@ def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
             if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
                 return suffix, _form(suffix), packing()
     raise UsageError(
-        f"no format for this file of results: {target or name or '(empty)'}",
+        f"no format for this file of results: {shown_address(target or name) or '(empty)'}",
         hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
         " with .warc or .warc.gz; or it is - for standard output",
     )

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import msgspec
 
 from skitter.errors import UsageError
+from skitter.model.secrets import shown_address
 from skitter.sinks.contract import Sink
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ SCHEMES = {
 optional (ExtraMissingError)."""
 _WITHOUT_HOST = ("sqlite", "python")
 """Written ``scheme:PATH``, as the SQLite frontier is."""
+_WITH_AT = ("s3", "unix")
+"""Their paths are names of files, which may have an ``@``."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _SECRET_OPTION = re.compile(r"passw|passphrase|pwd|secret|token|credential", re.IGNORECASE)
@@ -125,8 +128,12 @@ def parse_target(
     fields = tuple(key_fields)
     known = None
     if not _scheme(text):
-        from skitter.sinks.files import file_name
+        from skitter.sinks.files import archive_of, file_name
 
+        is_path = text.startswith(("./", "/")) and "://" not in text
+        if ":" in text.rpartition("@")[0] and not is_path and archive_of(text) is None:
+            # An address with a colon or a slash too few or too many, whose password would become part of a file's name.
+            raise _wrong(text, "a URL reads SCHEME://USER:PASSWORD@HOST:PORT/…; a file of this name, ./NAME")
         name, given = file_name(text, given)
     else:
         parts = _split(text)
@@ -174,7 +181,7 @@ def shown(text: str) -> str:
     try:
         return parse_target(text).name
     except UsageError:
-        return text.partition(":")[0] + ":…"
+        return shown_address(text)
 
 
 # ---- the parts
@@ -211,7 +218,11 @@ def _split(text: str) -> _Parts:
     user, _, password = credentials.partition(":")
     if not all(_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")):
         raise _wrong(text, "HOST or HOST:PORT is expected; / ? # and @ in a password are written %2F %3F %23 and %40")
-    if ":" in hosts and not credentials and "@" in below + query + fragment:
+    # Where a user is expected and none is, an @ further on is most likely the one behind a password.
+    behind = f"{below}?{query}#{fragment}"
+    is_name = match[1].lower() in _WITH_AT or "@" not in below
+    has_user = "@" in behind and (":" in hosts + behind.rpartition("@")[0] or not is_name)
+    if match[2] and not credentials and has_user:
         raise _wrong(text, "/ ? # and @ in a password are written %2F %3F %23 and %40")
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
@@ -270,5 +281,4 @@ def _unknown(target: Target) -> UsageError:
 
 
 def _wrong(text: str, why: str) -> UsageError:
-    # The target itself is not repeated: it may hold a password.
-    return UsageError(f"not a target: {text.partition(':')[0]}:…", hint=why)
+    return UsageError(f"not a target: {shown_address(text)}", hint=why)

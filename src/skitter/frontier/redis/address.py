@@ -78,6 +78,8 @@ def parse_address(url: str) -> Address:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         credentials, _, hosts = parts.netloc.rpartition("@")
+        if not credentials:
+            _check_no_user(url if kind != "unix" or ":" in parts.path else "")
         places = _places(hosts, SENTINEL_PORT if kind == "sentinel" else DEFAULT_PORT)
         address = _at(kind, places, parts.path, options)
         username, _, password = credentials.partition(":")
@@ -150,6 +152,12 @@ def _read(file: str, option: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise UsageError(f"cannot be read: {option}{file}: {reason}", hint="check its path, owner and mode") from error
+
+
+def _check_no_user(url: str) -> None:
+    """A slash too many makes a path of a password, which would be shown."""
+    if "@" in url:
+        raise ValueError("a user outside its place")
 
 
 def _places(hosts: str, default_port: int) -> tuple[Place, ...]:
