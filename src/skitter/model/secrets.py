@@ -137,7 +137,9 @@ def _credentials(text: str) -> tuple[int, int]:
         # The path of a page may have one too; elsewhere a password may have slashes.
         is_page = scheme in ("http", "https") and hosts and not is_broken and ":" not in text[end:last]
         return start, end - len(hosts) - 1 if is_page else last
-    if last > start and (is_broken or ":" in text[end:last]):
+    # A password may begin like a port: only of pages is it usual to have both a port and an @ in the path.
+    is_user = ":" in text[end:last] or (":" in authority and scheme not in ("http", "https"))
+    if last > start and (is_broken or is_user):
         return start, last
     if is_broken and ":" in authority and "//" in begin[0]:
         return text.index(":", start), end

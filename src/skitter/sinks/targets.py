@@ -181,7 +181,7 @@ def shown(text: str) -> str:
     try:
         return parse_target(text).name
     except UsageError:
-        return shown_address(text)
+        return shown_address(text, is_server=True)
 
 
 # ---- the parts
@@ -281,4 +281,4 @@ def _unknown(target: Target) -> UsageError:
 
 
 def _wrong(text: str, why: str) -> UsageError:
-    return UsageError(f"not a target: {shown_address(text)}", hint=why)
+    return UsageError(f"not a target: {shown_address(text, is_server=True)}", hint=why)

@@ -130,6 +130,10 @@ def said(kind: Callable[[str], None], text: str, arguments: list[str]) -> str:
 @example((output, f"amqp//u:{MARKER}@h"))
 @example((output, f"mongodb+srv:u:{MARKER}@h/db"))
 @example((proxy, f"http://u:{MARKER}p.example:3128"))
+@example((proxy, f"http://u:1/{MARKER}@p.example:3128"))
+@example((frontier, f"redis://u:1#{MARKER}@h/0"))
+@example((setting, f"redis://u:1#{MARKER}@h/0"))
+@example((output, f"postgres://u:12/{MARKER}@h/db"))
 @example((seed, f"http:/u:{MARKER}@h/"))
 @example((seed, f"https://u:{MARKER}h/"))
 def test_a_mistyped_address_is_told_without_its_password(case: tuple[Callable[[str], None], str]) -> None:
