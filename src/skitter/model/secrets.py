@@ -37,7 +37,6 @@ _HEADER = re.compile(
 _ADDRESS_BEGIN = re.compile(r"(?:-{0,2}[\w-]++=){0,2}+(?:([A-Za-z][A-Za-z0-9+.-]*+)(?::/*+|//++))?")
 _HOSTS = re.compile(r"(?:(?:\[[^\]]*+\]|[^\[\]:@,]*+)(?::[0-9]++)?(?:,|\Z))*+")
 _WITHOUT_USER = frozenset(("file", "mailto", "memory", "python", "sqlite"))
-_AUTHORITY = re.compile(r"[^/?#]*+")
 _BETWEEN_PARTS = re.compile(r"[:/@?#&=\\\s]+")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 
@@ -129,7 +128,7 @@ def _credentials(text: str) -> tuple[int, int]:
     start, scheme, last = begin.end(), (begin[1] or "").lower(), text.rfind("@")
     if scheme in _WITHOUT_USER or (not scheme and ":" not in text[start : max(start, last)]):
         return start, start
-    end = _AUTHORITY.match(text, start).end()  # type: ignore[union-attr]  as above
+    end = min((at for sign in "/?#" if (at := text.find(sign, start)) >= 0), default=len(text))
     authority = text[start:end]
     hosts = authority.rpartition("@")[2]
     is_broken = _HOSTS.fullmatch(hosts) is None
