@@ -14,12 +14,15 @@ CANARIES = {
     "linked": "canary-in-a-link",
     "frontier": "canary-of-the-store",
     "proxy": "canary-of-the-proxy",
+    "token": "canary-in-place-of-a-user",
 }
 
 SPIDER = """
     import logging
 
     from skitter import Request, Spider
+
+    WHO = "canary-in-place-of-a-user"
 
 
     class Canary(Spider):
@@ -31,6 +34,7 @@ SPIDER = """
             for path in ("/", "/raises", "/prints", "/gone", "/closed", "/loop", "/teapot"):
                 url = self.base.replace("://", "://user:" + self.password + "@") + path
                 yield Request(url, headers=headers, cookies={"sid": self.cookie}, errback=self.failed)
+            yield Request(self.base.replace("://", "://" + WHO + "@") + "/raises?as=token")
 
         def failed(self, failure):
             request = failure.request
@@ -38,9 +42,10 @@ SPIDER = """
 
         def parse(self, response):
             logging.getLogger("own").warning("at %s with %s", response.request.url, response.request.headers)
-            if response.url.endswith("/raises"):
+            if "/raises" in response.url:
                 request = response.request
-                raise RuntimeError(f"{request.url} {response.headers} {self.api_token}", request.headers)
+                user = request.url.partition("@")[0]
+                raise RuntimeError(f"{user} {request.url} {response.headers} {self.api_token}", request.headers)
             if response.url.endswith("/prints"):
                 request = response.request
                 raise ValueError(list(request.cookies.values()), request, response, list(request.headers.items()))
@@ -116,6 +121,11 @@ def _drive(skitter: Any, site: Any, frontier: list[str]) -> None:
     run("retry", secret + "/never", *job)
     run("add", secret + "/more", *job)
     run("add", "http://user:" + CANARIES["password"] + "@[", *job, "-v")
+    # Mistyped: a slash or a colon is missing.
+    run("status", "--frontier", f"redis:/:{CANARIES['frontier']}@h", "--job", "j", "-v")
+    run("crawl", "http://h/", "-o", f"postgres:u:{CANARIES['password']}@h/db#t", "-v")
+    run("crawl", "http://h/", "--set", f"proxy=http//u:{CANARIES['proxy']}@h", "-v")
+    run("crawl", f"http:/u:{CANARIES['password']}@h/", "-v")
     # The command that is told to go on with holds arguments.
     run(*crawl, "--fresh", "--max-pages", "1")
     # The site as its own proxy: it knows no page by a whole URL, so all of them fail.
