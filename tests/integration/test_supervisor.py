@@ -169,6 +169,20 @@ async def test_last_words_are_heard(house: House) -> None:
     assert house.events == [str(n) for n in range(500)]
 
 
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_ctrl_c_does_not_reach_a_worker_before_it_says_what_that_means(new_loop: Any) -> None:
+    script = "mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])\nsay(log='INT' if signal.SIGINT in mask else 'no')\n"
+
+    async def run() -> list[str]:
+        house = House()
+        await house.run(house.supervisor(script + HELLO + END))
+        return house.events
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(run()) == ["INT"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, []), "of the supervisor"
+
+
 async def test_garbage_is_not_heard(house: House) -> None:
     await house.leased()
     garbage = """

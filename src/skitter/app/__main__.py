@@ -8,6 +8,8 @@ if __name__ == "__main__":
     gc.disable()  # until ``settle_process``
     # Ctrl-C reaches the whole process group, also while we import; only the supervisor decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The supervisor has blocked it for the time before this line.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     from skitter.app.child import main
 

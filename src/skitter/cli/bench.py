@@ -110,16 +110,20 @@ def _percent(text: str) -> int:
 
 @contextlib.contextmanager
 def _tidy_end() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does: what was begun is removed first."""
+    """Ctrl-C and SIGTERM are exceptions here: what was begun is removed first."""
 
     def end(*_: object) -> NoReturn:
         raise SystemExit(TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = [
+        (number, signal.signal(number, handler))
+        for number, handler in ((signal.SIGTERM, end), (signal.SIGINT, signal.default_int_handler))
+    ]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,7 +35,7 @@ class Child:
 
     def __init__(
         self,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
         reading: int,
         on_event: Callable[[Event], None],
         loop_status: LoopStatus,
@@ -59,6 +61,9 @@ class Child:
         self._process = process
         self._loop_status = loop_status
         self._record = b""
+        self._end = asyncio.get_running_loop().create_future()
+        # Not asyncio's way: uvloop gives a child its signals as they are by default, and not as ``_spawned`` wants.
+        threading.Thread(target=self._wait, args=(self._end.get_loop(),), daemon=True).start()
         self._on_event = on_event
         self._listening = asyncio.create_task(self._listen(reading))
 
@@ -81,13 +86,7 @@ class Child:
         status = new_status()
         loop_status = LoopStatus(status)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command(writing, status),
-                stdin=stdin,
-                # Standard output is for results; what a spider prints must not get between them.
-                stdout=_STDERR,
-                pass_fds=[writing, status, *inherits],
-            )
+            process = _spawned(command(writing, status), stdin, [writing, status, *inherits])
         except OSError as error:
             os.close(reading)
             raise BackendError(f"a worker process cannot be started: {error}", hint="too many processes?") from error
@@ -102,7 +101,8 @@ class Child:
 
     async def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
-        code = await self._process.wait()
+        await self._end
+        code = self._process.wait()
         await asyncio.wait([self._listening], timeout=LAST_WORDS_SECONDS)
         self._listening.cancel()
         return code
@@ -160,6 +160,16 @@ class Child:
         except ValueError:
             return f"signal {-code}"
 
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._process.wait()
+        # RuntimeError: the loop has ended before.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._tell_end)
+
+    def _tell_end(self) -> None:
+        if not self._end.done():  # whoever waited was cancelled
+            self._end.set_result(None)
+
     async def _listen(self, reading: int) -> None:
         stream = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -190,6 +200,16 @@ class Child:
             case {"error": text, "hint": hint, "code": code}:
                 kind = UsageError if code == UsageError.exit_code else BackendError
                 self.error = kind(text, hint=hint)
+
+
+def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:
+    """A process that Ctrl-C does not reach before it says so (``app.__main__``): it would end in a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # Standard output is for results; what a spider prints must not get between them.
+        return subprocess.Popen(command, stdin=stdin, stdout=_STDERR, pass_fds=inherits)  # noqa: S603  no shell
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _pipe_with(told: bytes) -> int:
