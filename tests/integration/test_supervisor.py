@@ -175,7 +175,7 @@ def test_ctrl_c_does_not_reach_a_worker_before_it_says_what_that_means(new_loop:
 
     async def run() -> list[str]:
         house = House()
-        await house.run(house.supervisor(script + HELLO + END))
+        await house.run(house.supervisor(script + END))
         return house.events
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
