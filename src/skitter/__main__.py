@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 
+_STDERR = 2
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
 def _end(number: int, frame: object) -> None:
     del frame
     if "skitter.cli.live" in sys.modules:
-        os.write(sys.__stderr__.fileno(), _SHOW_CURSOR)  # the live display hides it
+        os.write(_STDERR, _SHOW_CURSOR)  # the live display hides it
     os._exit(128 + number)
 
 

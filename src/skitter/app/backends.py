@@ -10,6 +10,8 @@ from skitter.model.secrets import shown_address
 
 REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
 
+_SHARED = "?shared=yes"
+
 
 def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) -> Frontier:
     """The frontier of one job. Without ``create`` it must be there already.
@@ -24,7 +26,8 @@ def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) ->
     if separator and scheme == "sqlite" and rest:
         from skitter.frontier.sqlite import sqlite_frontier
 
-        return sqlite_frontier(Path(rest), job, create=create)
+        path, shared = sqlite_file(url)
+        return sqlite_frontier(path, job, create=create, shared=shared)
     if is_redis(url):
         from skitter.frontier.redis import redis_frontier
 
@@ -37,6 +40,12 @@ def is_redis(url: str) -> bool:
     return url.partition("://")[0].lower() in REDIS_SCHEMES and "://" in url
 
 
+def sqlite_file(url: str) -> tuple[Path, bool]:
+    """The file of a ``sqlite:`` URL, and whether it is taken as it is: another user's, a link, open to others."""
+    path = url.partition(":")[2]
+    return Path(path.removesuffix(_SHARED)), path.endswith(_SHARED)
+
+
 async def list_jobs(url: str) -> list[str]:
     """The names of the jobs that a frontier's URL reaches."""
     if is_redis(url):
@@ -46,7 +55,8 @@ async def list_jobs(url: str) -> list[str]:
     if url.startswith("sqlite:") and url != "sqlite:":
         from skitter.frontier.sqlite.jobs import list_jobs as in_file
 
-        return in_file(Path(url.partition(":")[2]))
+        path, shared = sqlite_file(url)
+        return in_file(path, shared=shared)
     raise _no_frontier(url)
 
 
@@ -59,7 +69,8 @@ async def drop_job(url: str, job: str) -> bool:
     if url.startswith("sqlite:") and url != "sqlite:":
         from skitter.frontier.sqlite.jobs import drop_job as in_file
 
-        return in_file(Path(url.partition(":")[2]), job)
+        path, shared = sqlite_file(url)
+        return in_file(path, job, shared=shared)
     raise _no_frontier(url)
 
 

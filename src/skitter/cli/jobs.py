@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from skitter import private_files
 from skitter.cli.arguments import did_you_mean
-from skitter.errors import UsageError
+from skitter.errors import FrontierError, UsageError
 from skitter.model.secrets import shown_address
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from skitter.model.worker import WorkerSeen
 
 T = TypeVar("T")
-FOLDER = Path(".skitter")
 MAX_JOB_CHARS = 100
 _UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 
@@ -76,7 +76,7 @@ def _by_name(job: str, must_exist: bool) -> Place:
     from skitter.app import default_frontier
 
     frontier = default_frontier(job)
-    if must_exist and not Path(frontier.partition(":")[2]).exists():
+    if must_exist and job not in _names():
         near = did_you_mean(job, _names())
         raise UsageError(f"no such job here: {job}", hint=near or f"{_listed()}; --frontier URL names another store")
     return Place(frontier, job)
@@ -93,11 +93,21 @@ def _the_only_one() -> Place:
 
 def local_frontiers() -> list[str]:
     """Every frontier that lies in .skitter."""
-    return [f"sqlite:{file}" for file in sorted(FOLDER.glob("*.db"))]
+    return [f"sqlite:{file}" for file in sorted(_folder().glob("*.db"))]
 
 
 def _names() -> list[str]:
-    return sorted(file.stem for file in FOLDER.glob("*.db"))
+    return sorted(file.stem for file in _folder().glob("*.db"))
+
+
+def _folder() -> Path:
+    try:
+        private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
+    except private_files.NotPrivateError as error:
+        raise FrontierError(
+            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
+        ) from error
+    return private_files.FOLDER
 
 
 def _listed() -> str:

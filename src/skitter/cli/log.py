@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import msgspec
 
+from skitter import private_files
 from skitter.cli.output import note
 from skitter.cli.progress import Progress
 from skitter.cli.text import clean, clean_json
@@ -145,7 +145,8 @@ def _write(stream: TextIO, line: str) -> None:
 def _opened(name: str) -> Iterator[TextIO]:
     try:
         # Appended to and never moved: tools that rotate logs may cut it while it is written.
-        file = Path(name).open("a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115  closed just below
+        # For its owner alone, if it is new: a spider may log anything.
+        file = open(name, "a", encoding="utf-8", errors="backslashreplace", opener=private_files.opener)  # noqa: SIM115  closed just below
     except OSError as error:
         raise UsageError(f"cannot be written: {name}: {error.strerror}", hint="--log takes a file, or -") from error
     try:

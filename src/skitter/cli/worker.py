@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     import msgspec
 
     from skitter import app
+    from skitter.app.backends import sqlite_file
     from skitter.cli import config, targets
     from skitter.cli.jobs import locate
     from skitter.cli.log import following
@@ -38,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
     folder = Path.cwd()
     # With --stay the job may not be there yet, and neither its file.
     place = locate(options, must_exist=not options.stay)
-    scheme, _, path = place.frontier.partition(":")
-    if scheme == "sqlite" and not options.stay and not Path(path).exists():
+    path = sqlite_file(place.frontier)[0]
+    if place.frontier.startswith("sqlite:") and not options.stay and not os.path.lexists(path):
         # For a worker that is a job which nobody has started yet, and no fault of the store.
         raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
     project = config.read_project(folder)

@@ -37,7 +37,7 @@ class _File:
         """The epochs of the leases whose pages are here and may still be committed."""
         self.committed = 0
         self._is_kept = False
-        self._file = AppendFile(path, str(path))
+        self._file = AppendFile(path, str(path), private=True)
         self._was_there = self._file.was_there
         # Not 0: a process may work for a job twice, and both times under the same name.
         self.end = self._file.end
@@ -68,7 +68,7 @@ class WrittenAhead:
         self, folder: Path, worker: str, *, node: str, sent: Mapping[str, str], file_bytes: int = FILE_BYTES
     ) -> None:
         """``sent``: the headers of every request."""
-        self._folder = made_folder(folder, str(folder))
+        self._folder = made_folder(folder, str(folder), private=True)
         self._worker = re.sub(r"[^\w.-]", "_", worker)
         self._node = node
         self._sent = sent

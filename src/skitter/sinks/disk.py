@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from skitter import private_files
 from skitter.errors import SinkError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -32,6 +33,8 @@ def mapped(target: str) -> Iterator[None]:
 
 
 def _sink_error(target: str, error: OSError) -> SinkError:
+    if isinstance(error, private_files.NotPrivateError):
+        return SinkError(f"cannot write results: {target}: {error}", hint="remove it, or work in another folder")
     if error.errno in _FULL:
         what = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
         return SinkError(
@@ -49,6 +52,7 @@ def _sink_error(target: str, error: OSError) -> SinkError:
 def in_place(target: str) -> Path:
     """Where the target really is, links followed, in a folder that exists. Raises for what is not a file."""
     with mapped(target):
+        _keep_private(Path(target).parent)
         path = Path(os.path.realpath(target))
         _make_folder(path.parent)
         if path.exists():
@@ -59,12 +63,24 @@ def in_place(target: str) -> Path:
         return path
 
 
-def made_folder(folder: Path, target: str) -> Path:
-    """Where a folder really is, links followed; made if there is none."""
+def made_folder(folder: Path, target: str, *, private: bool = False) -> Path:
+    """Where a folder really is, links followed; made if there is none. ``private``: for its owner alone."""
     with mapped(target):
+        _keep_private(folder)
+        if private:
+            _make_folder(folder.parent)
+            private_files.make_own_folder(folder)
+            sync_folder(folder.parent)
         path = Path(os.path.realpath(folder))
         _make_folder(path)
         return path
+
+
+def _keep_private(folder: Path) -> None:
+    """What lies in .skitter is private, whoever puts it there."""
+    for each in (folder, *folder.parents):
+        if each.name == private_files.FOLDER.name:
+            private_files.make_folder(each)
 
 
 def _make_folder(folder: Path) -> None:
@@ -96,9 +112,13 @@ def write_all(fd: int, data: bytes) -> None:
 class AppendFile:
     """A file that one process appends to, under a lock that goes when the process does."""
 
-    def __init__(self, path: Path, target: str) -> None:
-        """Open and lock the file; make it if there is none. Raises SinkError while another process has it."""
+    def __init__(self, path: Path, target: str, *, private: bool = False) -> None:
+        """Open and lock the file; make it if there is none. Raises SinkError while another process has it.
+
+        ``private``: for its owner alone; otherwise the umask says who may read it.
+        """
         self.path = path
+        self._private = private
         self.was_there = True
         self.end = 0
         """Where the next append goes: everything before is committed, or was there before."""
@@ -110,15 +130,20 @@ class AppendFile:
 
     def _open_locked(self) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        mode = private_files.FILE_MODE if self._private else 0o666
         while True:
+            if self._private:
+                private_files.close(self.path)
             try:
-                fd, self.was_there = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o666), False
+                fd, self.was_there = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, mode), False
             except FileExistsError:
                 try:
                     fd, self.was_there = os.open(self.path, flags), True
                 except FileNotFoundError:
                     continue  # removed in between
             try:
+                if self._private:
+                    private_files.check(self.path, os.fstat(fd))
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 os.close(fd)
@@ -197,9 +222,12 @@ def replace(path: Path, target: str, render: Callable[[BinaryIO], None]) -> None
     with mapped(target):
         temporary.unlink(missing_ok=True)
         try:
-            with temporary.open("xb") as out:
-                if path.exists():
-                    os.fchmod(out.fileno(), stat.S_IMODE(path.stat().st_mode))
+            # At no time may more people read it than the target: a new one is read by whom the umask lets.
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as out:
+                if mode is not None:
+                    os.fchmod(out.fileno(), mode)
                 render(out)
                 out.flush()
                 os.fsync(out.fileno())

@@ -157,7 +157,7 @@ class PartsSink:
 
     def take(self) -> None:
         self._folder = made_folder(self._folder, self.target)
-        self._lock = AppendFile(self._folder / f".{self._names.stem}.lock", self.target)
+        self._lock = AppendFile(self._folder / f".{self._names.stem}.lock", self.target, private=True)
 
     def open(self, progress: SinkProgress) -> bytes:
         mark = decoded(progress.mark, _Mark, self.target) if progress.mark else None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from skitter import private_files
 from skitter.sinks.contract import Rejected, Sink
 from skitter.sinks.disk import in_place, mapped, sync_folder, write_all
 from skitter.sinks.stdout import StdoutSink
@@ -43,7 +44,8 @@ class RejectsFile:
     @staticmethod
     def _append(path: Path, lines: bytes) -> None:
         is_new = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        mode = private_files.FILE_MODE if path.parent.name == private_files.FOLDER.name else 0o666
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             size = os.fstat(fd).st_size

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from skitter import private_files
 from skitter.errors import ExtraMissingError, SinkAwayError, SinkError, UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.disk import mapped
@@ -21,7 +22,7 @@ from skitter.sinks.files import DEFAULT_PATTERN, format_of, here, number_of
 from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
 from skitter.sinks.targets import Target
 
-SPOOLS = Path(".skitter")
+SPOOLS = private_files.FOLDER
 PIECE_BYTES = 16 << 20
 """What is larger goes up in pieces of this size: none is sent again for another's failure. The least is 5 MB."""
 _OPTIONS = ("endpoint", "region", "profile", "format", "part_bytes", "part_seconds")

@@ -35,7 +35,7 @@ class Spool:
         self.path = path
         self.token = ""
         self._target = target
-        self._file = AppendFile(path, target)
+        self._file = AppendFile(path, target, private=True)
         self._start = 0
 
     @property

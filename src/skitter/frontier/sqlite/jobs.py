@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -11,15 +12,15 @@ from skitter.frontier.sqlite.store import SqliteStore, missing_file
 _TABLES = "requests hosts addresses parked robots permits holds workers cards staged outbox sinks jobs".split()
 
 
-def list_jobs(path: Path) -> list[str]:
+def list_jobs(path: Path, *, shared: bool = False) -> list[str]:
     """The names of the jobs in a file."""
-    with closing(_open(path)) as store:
+    with closing(_open(path, shared)) as store:
         return store.names()
 
 
-def drop_job(path: Path, job_name: str) -> bool:
+def drop_job(path: Path, job_name: str, *, shared: bool = False) -> bool:
     """Remove a job, and the file when it was the last one; False: there was none of this name."""
-    with closing(_open(path)) as store:
+    with closing(_open(path, shared)) as store:
         dropped = store.drop(job_name)
         empty = not store.names()
     if dropped and empty:
@@ -28,10 +29,10 @@ def drop_job(path: Path, job_name: str) -> bool:
     return dropped
 
 
-def _open(path: Path) -> _JobsStore:
-    if not path.exists():
+def _open(path: Path, shared: bool) -> _JobsStore:
+    if not os.path.lexists(path):
         raise missing_file(path)
-    return _JobsStore(path, "", StoreClock())
+    return _JobsStore(path, "", StoreClock(), shared=shared)
 
 
 class _JobsStore(SqliteStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from skitter import private_files
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.ledgered import LedgerFrontier
@@ -41,12 +43,15 @@ _LOOK_EVERY = 256
 
 
 def sqlite_frontier(
-    path: Path, job_name: str, *, create: bool = True, clock: StoreClock | None = None
+    path: Path, job_name: str, *, create: bool = True, clock: StoreClock | None = None, shared: bool = False
 ) -> LedgerFrontier:
-    """The frontier of one job in a file. Without ``create`` the file must exist."""
-    if not create and not path.exists():
+    """The frontier of one job in a file. Without ``create`` the file must exist.
+
+    ``shared``: it may be a link or belong to another user, and keeps the mode that it has.
+    """
+    if not create and not (path.exists() if shared else os.path.lexists(path)):
         raise missing_file(path)
-    return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock()), job_name)
+    return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock(), shared=shared), job_name)
 
 
 def missing_file(path: Path) -> FrontierError:
@@ -66,8 +71,9 @@ class SqliteStore:
     part, and a second thread would take the interpreter's lock from the loop and give it back for every statement.
     """
 
-    def __init__(self, path: Path, job_name: str, clock: StoreClock) -> None:
+    def __init__(self, path: Path, job_name: str, clock: StoreClock, *, shared: bool = False) -> None:
         self._path = path
+        self._shared = shared
         self._closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-sqlite")
         with self._errors():
@@ -81,7 +87,7 @@ class SqliteStore:
         """The next transaction has: it is one that ``run`` ends."""
 
     def _open(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._make_private()
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
@@ -90,10 +96,22 @@ class SqliteStore:
             self._use_wal(connection)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
+            connection.execute("PRAGMA user_version").fetchone()  # the first to read makes the log, and then
+            self._make_private()  # nobody else can have made it
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _make_private(self) -> None:
+        """What SQLite puts beside the file has the mode of the file, unless somebody else was there first."""
+        if self._shared:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        private_files.make_folder(self._path.parent)
+        private_files.make_file(self._path)
+        for suffix in ("-wal", "-shm", "-journal"):
+            private_files.close(Path(f"{self._path}{suffix}"))
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         # Immediate, so that two processes that start together make the tables once.
@@ -222,6 +240,9 @@ class SqliteStore:
             raise self._mapped(error) from error
 
     def _mapped(self, error: sqlite3.Error | OSError | msgspec.DecodeError) -> FrontierError:
+        if isinstance(error, private_files.NotPrivateError):
+            asked = f"--frontier 'sqlite:{self._path}?shared=yes'"
+            return FrontierError(str(error), hint=f"remove it, work in another folder, or take it as it is: {asked}")
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith("SQLITE_FULL"):
             return FrontierError(

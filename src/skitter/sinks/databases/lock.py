@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
+from skitter import private_files
 from skitter.errors import SinkError
 from skitter.sinks.disk import mapped
 
@@ -27,7 +28,7 @@ class MachineLock:
         name = hashlib.blake2b(f"{self._job}\0{self._target}".encode(), digest_size=16).hexdigest()
         folder = Path(tempfile.gettempdir()) / f"skitter-locks-{os.getuid()}"
         with mapped(self._target):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            private_files.make_own_folder(folder)  # the folder around it is everybody's
             file = (folder / name).open("ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
