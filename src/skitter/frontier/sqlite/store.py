@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 import time
@@ -38,6 +39,8 @@ _PRAGMAS = (
 LOG_PAGES = range(4_000, 64_000)
 """How long the log may grow before it is worked into the file: as long as the file, within these bounds (16 to 256 MB).
 The random pages of the seen index are then written to a large file once, and not many times."""
+_LEAST_BYTES = 64 * 1024
+"""Without so much room SQLite cannot open a file: what its processes share takes 32 KB."""
 _LOOK_EVERY = 256
 """Transactions, between two looks at the size of the file."""
 
@@ -56,6 +59,18 @@ def sqlite_frontier(
 
 def missing_file(path: Path) -> FrontierError:
     return FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
+
+
+def _trouble_of_disk(folder: Path) -> int | None:
+    """The errno that SQLite keeps to itself when it cannot open or write one of its files: asked for by writing."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_LEAST_BYTES))
+    except OSError as error:
+        return error.errno
+    return None
 
 
 def _schema() -> list[str]:
@@ -244,7 +259,17 @@ class SqliteStore:
             asked = f"--frontier 'sqlite:{self._path}?shared=yes'"
             return FrontierError(str(error), hint=f"remove it, work in another folder, or take it as it is: {asked}")
         name = getattr(error, "sqlite_errorname", "") or ""
+        trouble = error.errno if isinstance(error, OSError) else None
         if name.startswith("SQLITE_FULL"):
+            trouble = errno.ENOSPC
+        elif name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR")):
+            trouble = _trouble_of_disk(self._path.parent)
+        if trouble == errno.EROFS:
+            return FrontierError(
+                f"the disk is read-only: {self._path}",
+                hint="nothing is lost: make it writable, or copy the file elsewhere and name the copy with --frontier",
+            )
+        if trouble in (errno.ENOSPC, errno.EDQUOT):
             return FrontierError(
                 f"the disk is full: {self._path}",
                 hint="nothing is lost: free some space and run the same command again",
