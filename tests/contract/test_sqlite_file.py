@@ -19,7 +19,7 @@ import pytest
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.ledgered import LedgerFrontier
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.frontier.sqlite.store import FORMAT, SqliteStore
+from skitter.frontier.sqlite.store import FORMAT, LOOK_EVERY, SqliteStore
 from skitter.model.job import Begun, Command, SinkProgress, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
@@ -80,6 +80,21 @@ class TestFormat:
             other.execute(f"PRAGMA user_version={FORMAT + 1}")
         with pytest.raises(FormatError, match=f"newer skitter .format {FORMAT + 1}"):
             sqlite_frontier(path, "job")
+
+    @pytest.mark.parametrize(("number", "age"), [(FORMAT - 1, "an older"), (FORMAT + 1, "a newer")])
+    async def test_a_file_that_gets_another_format_while_it_is_open_is_left_soon(
+        self, path: Path, number: int, age: str
+    ) -> None:
+        async with opened(path) as client:
+            await client.seeded(*NAMES)
+            with contextlib.closing(sqlite3.connect(path)) as other:
+                other.execute(f"PRAGMA user_version={number}")
+            calls = 0
+            with pytest.raises(FormatError, match=f"written by {age} skitter .format {number}"):  # noqa: PT012
+                while calls <= LOOK_EVERY:
+                    calls += 1
+                    await client.frontier.renew("w", [])
+            assert calls <= LOOK_EVERY
 
     async def test_a_file_from_before_workers_told_of_themselves_is_taken_as_it_is(self, path: Path) -> None:
         async with opened(path) as client:

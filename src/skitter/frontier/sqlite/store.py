@@ -41,8 +41,8 @@ LOG_PAGES = range(4_000, 64_000)
 The random pages of the seen index are then written to a large file once, and not many times."""
 _LEAST_BYTES = 64 * 1024
 """Without so much room SQLite cannot open a file: what its processes share takes 32 KB."""
-_LOOK_EVERY = 256
-"""Transactions, between two looks at the size of the file."""
+LOOK_EVERY = 256
+"""Transactions, between two looks at the size of the file and at its format."""
 
 
 def sqlite_frontier(
@@ -143,16 +143,20 @@ class SqliteStore:
             raise FormatError(
                 f"a database, but not a skitter frontier: {self._path}", hint="give another --frontier sqlite:PATH"
             )
-        elif version != FORMAT:
+        else:
+            self._check_version(version)
+        for statement in _schema():
+            if "IF NOT EXISTS" in statement:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+
+    def _check_version(self, version: int) -> None:
+        if version != FORMAT:
             age = "a newer" if version > FORMAT else "an older"
             raise FormatError(
                 f"written by {age} skitter (format {version}, this one reads {FORMAT}): {self._path}",
                 hint="use the skitter that wrote it, or give another --frontier sqlite:PATH",
             )
-        for statement in _schema():
-            if "IF NOT EXISTS" in statement:
-                connection.execute(statement)
-        connection.execute("COMMIT")
 
     @staticmethod
     def _use_wal(connection: sqlite3.Connection) -> None:
@@ -183,8 +187,10 @@ class SqliteStore:
                 raise
 
     def _begin(self, *, write: bool = True) -> None:
-        if self._transactions % _LOOK_EVERY == 0:
+        if self._transactions % LOOK_EVERY == 0:
             self._set_log_length()
+            # A newer skitter may have brought the file into its format while it is open here.
+            self._check_version(self._connection.execute("PRAGMA user_version").fetchone()[0])
         self._transactions += write
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
