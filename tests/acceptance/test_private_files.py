@@ -6,11 +6,15 @@ import os
 import signal
 import sqlite3
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from skitter.errors import SinkError
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.sinks.databases.lock import MachineLock
+from skitter.sinks.rejects import RejectsFile
 from skitter.testing.web import WebSpec, served
 
 STRANGER = 65534
@@ -213,6 +217,25 @@ def test_a_spool_of_another_user_is_refused(skitter, web, name, planted) -> None
     assert "belongs to another user: " in refused.stderr
     assert path.stat().st_uid == STRANGER
     assert not path.is_file() or path.stat().st_size == 0
+
+
+def test_rejects_do_not_follow_a_link_that_was_planted_meanwhile(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    planted_link(tmp_path, ".skitter")
+    with pytest.raises(SinkError, match="a link, where a private file or folder should be"):
+        RejectsFile(".skitter/j.rejects.jsonl").add([])
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@is_root
+def test_locks_are_not_taken_in_a_folder_of_another_user(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"skitter-locks-{os.getuid()}"
+    folder.mkdir()
+    os.chown(folder, STRANGER, STRANGER)
+    with pytest.raises(SinkError, match="belongs to another user"):
+        MachineLock("j", "postgresql://x").take()
+    assert list(folder.iterdir()) == []
 
 
 def test_a_folder_in_the_place_of_the_file_is_not_changed(skitter, web) -> None:

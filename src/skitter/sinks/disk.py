@@ -78,9 +78,8 @@ def made_folder(folder: Path, target: str, *, private: bool = False) -> Path:
 
 def _keep_private(folder: Path) -> None:
     """What lies in .skitter is private, whoever puts it there."""
-    for each in (folder, *folder.parents):
-        if each.name == private_files.FOLDER.name:
-            private_files.make_folder(each)
+    if folder.parts[:1] == private_files.FOLDER.parts:
+        private_files.make_folder(private_files.FOLDER)
 
 
 def _make_folder(folder: Path) -> None:
