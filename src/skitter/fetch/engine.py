@@ -26,13 +26,15 @@ from skitter.fetch.headers import HeaderLines
 from skitter.fetch.memory import settle_memory
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
-from skitter.fetch.transfer import Transfer
+from skitter.fetch.transfer import Call, Transfer
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 SPARE_FILES = 256
 REST_SECONDS = 0.25
+REST_CALLS = 4
+"""Of libcurl, for all that rest, each time; one reads some 100 KB of a connection."""
 UNLIMITED = 2**31
 COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
@@ -61,6 +63,7 @@ class CurlFetcher:
         self._make_poller = poller
         self._poller: Poller | None = None
         self._header_lines = HeaderLines()
+        self._call = Call()
         self._guard = Guard(allow_private=settings.allow_private)
         self._running: dict[pycurl.Curl, Transfer] = {}
         self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
@@ -70,6 +73,7 @@ class CurlFetcher:
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
         self._aside = Aside()
+        self._resting: list[Transfer] = []
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
@@ -196,6 +200,7 @@ class CurlFetcher:
             jar=self._jar,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
+            call=self._call,
             proxy=self._proxy,
         )
 
@@ -258,6 +263,7 @@ class CurlFetcher:
     # -- the bodies
 
     def _act(self, fd: int, events: int) -> None:
+        self._call.number += 1
         self._multi.socket_action(fd, events)
         if self._bodies.grown:
             # At once, before another socket is read from: one step of the loop may have one for every slot.
@@ -299,8 +305,19 @@ class CurlFetcher:
         Not one that sends a file: it would be held up.
         """
         assert self._poller is not None
-        resting = (transfer for transfer in self._running.values() if self._aside.is_silent(transfer))
+        for transfer in self._resting:
+            transfer.rest(False)
+        resting = {transfer for transfer in self._running.values() if self._aside.is_silent(transfer)}
         self._poller.rest({transfer.descriptor() for transfer in resting if transfer.trickles()})
+        if self._resting:
+            # What libcurl has read already, no socket tells of.
+            for _ in range(REST_CALLS):
+                self._act(pycurl.SOCKET_TIMEOUT, 0)
+            self._collect()
+        # Not watching the socket is not enough: of one that always has more, libcurl does not wait to be told.
+        self._resting = [transfer for transfer in self._running.values() if transfer in resting and transfer.trickles()]
+        for transfer in self._resting:
+            transfer.rest(True)
         again = self._aside.count > 0
         self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest) if again else None
 

@@ -38,6 +38,12 @@ _KINDS = {
     100: "too_large",  # headers beyond libcurl's own caps
 }
 
+_UNTOLD = {
+    16: "HTTP/2 framing error",
+    27: "response headers without an end",
+    100: "response headers without an end",
+}
+
 
 def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
     """The class of a failed transfer; its handle tells how far a timed-out one had come."""
@@ -52,7 +58,7 @@ def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
 
 def told(code: int, message: str) -> str:
     """What libcurl says of a failure; of some it says nothing."""
-    return message or ("response headers without an end" if code in (27, 100) else f"libcurl's error {code}")
+    return message or _UNTOLD.get(code) or f"libcurl's error {code}"
 
 
 def one_line(text: str) -> str:

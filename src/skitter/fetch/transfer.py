@@ -7,6 +7,7 @@ its URL: each ``setopt`` is a cost per page. Any other request resets the handle
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 
@@ -25,6 +26,17 @@ from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 TRICKLE_BYTES_PER_SECOND = 262_144
+MAX_STEPS_PER_CALL = 100
+"""Of one transfer; libcurl takes 1 to 8, also with large, packed and finely cut bodies."""
+
+
+class Call:
+    """The number of the current call of libcurl by the engine."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
 
 
 class _Handed(socket.socket):
@@ -40,6 +52,8 @@ class Transfer:
     __slots__ = (
         "_body",
         "_ca_file",
+        "_call",
+        "_call_number",
         "_guard",
         "_header_lines",
         "_jar",
@@ -53,6 +67,7 @@ class Transfer:
         "_request",
         "_settings",
         "_started",
+        "_steps",
         "_waits",
         "aside",
         "curl",
@@ -69,9 +84,11 @@ class Transfer:
         jar: CookieJar | None,
         ca_file: str | None,
         header_lines: HeaderLines,
+        call: Call,
         proxy: Proxy | None = None,
     ) -> None:
         self._settings = settings
+        self._call = call
         self._guard = guard
         self._jar = jar
         self._header_lines = header_lines
@@ -114,6 +131,7 @@ class Transfer:
         setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
         setopt(pycurl.PREREQFUNCTION, self._check_connection)
         setopt(pycurl.WRITEFUNCTION, self._body.write)
+        setopt(pycurl.XFERINFOFUNCTION, self._count_step)
         # No Python runs per header line. libcurl bounds a line at 100 KB and a response's headers at 300 KB.
         setopt(pycurl.HEADERFUNCTION, self._lines.append)
 
@@ -123,6 +141,7 @@ class Transfer:
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
         self._opened = self._started = self._late = False
+        self._call_number = self._steps = 0
         self._problem: tuple[str, str] | None = None
         self._plain = True
         self._body.begin(self._settings.max_body_bytes)
@@ -134,6 +153,8 @@ class Transfer:
                 # where libcurl would wait for the first connection's whole answer before it opens a second.
                 self._waits = not self._waits
                 self.curl.setopt(pycurl.PIPEWAIT, self._waits)
+                # HTTP/2 only: 8 callbacks of a small page, which HTTP/1 does not need.
+                self.curl.setopt(pycurl.NOPROGRESS, not self._waits)
             if (
                 request.method != "GET"
                 or request.headers
@@ -226,6 +247,8 @@ class Transfer:
 
     def _error(self, code: int, message: str) -> FetchError:
         url = self._request.url
+        if code == pycurl.E_ABORTED_BY_CALLBACK and self._steps > MAX_STEPS_PER_CALL:
+            return FetchError("protocol", f"an HTTP/2 server that floods its connection: {url}")
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
@@ -277,6 +300,13 @@ class Transfer:
         """Whether little comes for its time."""
         return not self._body.paused and self.curl.getinfo(pycurl.SPEED_DOWNLOAD_T) < TRICKLE_BYTES_PER_SECOND
 
+    def rest(self, yes: bool) -> None:
+        """Read nothing more, or go on. One that waits for other bodies is left alone."""
+        if not self._body.paused:
+            # Refused for what has come to its end in this very step.
+            with contextlib.suppress(pycurl.error):
+                self.curl.pause(pycurl.PAUSE_RECV if yes else pycurl.PAUSE_CONT)
+
     def descriptor(self) -> int:
         """Of the socket that it reads from; -1 if that is not settled."""
         return int(self.curl.getinfo(pycurl.ACTIVESOCKET))
@@ -306,6 +336,20 @@ class Transfer:
             self._opened = False
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
+
+    def _count_step(self, _total: int, _now: int, _upload_total: int, _upload_now: int) -> int | None:
+        """XFERINFOFUNCTION: ends a transfer that libcurl does not return from; other than 0 and None aborts it.
+
+        libcurl takes another step with a transfer, without returning, each time its HTTP/2 server has announced that
+        the connection changes (GOAWAY, SETTINGS). One that never stops would hold the event loop until the timeout.
+        """
+        number = self._call.number
+        if self._call_number != number:
+            self._call_number = number
+            self._steps = 0
+            return None
+        self._steps += 1
+        return 1 if self._steps > MAX_STEPS_PER_CALL else None
 
     def _in_time(self) -> bool:
         """Asked at the last instant before the server can notice. Once it has, the request goes on."""

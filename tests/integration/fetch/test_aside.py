@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from rig.hostile_servers import Connection, HostileServer, tls_context
 
 from skitter.errors import FetchError
 from skitter.fetch.poller import SystemPoller
@@ -174,3 +176,62 @@ async def test_a_file_that_takes_its_time_is_not_held_up(serve: Any, make_client
         client.fetcher.stand_aside(100)
     assert len((await fetching).body) == 256 * len(piece)
     assert acts.count > 100
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+async def test_a_silent_host_that_floods_is_read_four_times_a_second(
+    tls: bool, serve: Any, make_client: Any, certificate: str
+) -> None:
+    """libcurl does not wait for the socket of one that always has more."""
+
+    async def flood(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;")
+        while True:
+            writer.write(b"x" * 65_536)  # of an extension that has no end
+            await writer.drain()
+
+    def calls() -> int:
+        number: int = client.fetcher._call.number
+        return number
+
+    quick = await serve(serve.answer())
+    site, client = await serve(flood, tls=tls), make_client(ca_file=certificate)
+    fetching = asyncio.create_task(client.get(site.url(), timeout_seconds=60))
+    async with asyncio.timeout(20):
+        while not client.fetcher._resting:
+            client.fetcher.stand_aside(100)
+            await client.get(quick.url())
+    before, ticks = calls(), 4
+    for _ in range(ticks):
+        rested = client.fetcher._rest_timer
+        while client.fetcher._rest_timer is rested:
+            await asyncio.sleep(0.01)
+    # Hundreds without a rest: one for every 100 KB.
+    assert calls() - before <= ticks * 12
+    fetching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await fetching
+
+
+async def test_a_silent_host_whose_handshake_takes_its_time_is_served(
+    serve: Any, make_client: Any, certificate: str
+) -> None:
+    """A transfer that rests before it has a connection loses nothing."""
+    body = b"at last" * 10_000
+
+    def slowly(connection: Connection) -> None:
+        time.sleep(0.7)
+        connection.use_tls(tls_context())
+        connection.read_head()
+        time.sleep(0.7)
+        connection.send(serve.answer(body))
+
+    quick, client = await serve(serve.answer()), make_client(ca_file=certificate)
+    with HostileServer(slowly, scheme="https") as site:
+        client.fetcher._aside.silent[f"127.0.0.1:{site.port}"] = None
+        fetching = asyncio.create_task(client.get(site.url()))
+        while not fetching.done():
+            client.fetcher.stand_aside(100)
+            await client.get(quick.url())
+            await asyncio.sleep(0.01)
+        assert (await fetching).body == body
