@@ -149,10 +149,8 @@ def _http1(connection: Connection) -> None:
 
 def _split_headers(connection: Connection) -> None:
     for stream in requests(connection):
-        lines = (literal(b"x", b"y" * 60) for _ in range(200))
-        connection.send(
-            frame(HEADERS, 0, stream, OK) + b"".join(frame(CONTINUATION, 0, stream, line) for line in lines)
-        )
+        connection.send(frame(HEADERS, 0, stream, OK))
+        connection.send(frame(CONTINUATION, 0, stream, literal(b"x", b"y" * 60)) * 200)
         connection.send(frame(CONTINUATION, END_HEADERS, stream) + frame(DATA, END_STREAM, stream, b"fine"))
 
 

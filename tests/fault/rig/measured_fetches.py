@@ -1,14 +1,13 @@
 """Fetches from hostile servers in a process of their own, and what they cost it: ``measure`` runs this file.
 
-Standard input: a JSON object, see ``Task``. Standard output: a JSON object, see ``Outcome``. Neither the servers nor other
-tests are in the figures.
+Standard input: a JSON object, see ``Task``. Standard output: a JSON object, see ``Outcome``. Neither the servers nor
+other tests are in the figures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import resource
 import selectors
 import subprocess
@@ -60,7 +59,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     grown_bytes: int
     """Of memory, at the largest."""
     files_left: int
-    """Descriptors that are open afterwards, beyond those before; the fetcher is still there, with its idle connections."""
+    """Descriptors that are open afterwards, beyond those before; the fetcher still has its idle connections."""
     threads: int
 
 
@@ -100,6 +99,10 @@ def _memory_bytes(name: str) -> int:
     return 0
 
 
+def _count(folder: str) -> int:
+    return sum(1 for _ in Path(folder).iterdir())
+
+
 async def run(task: Task, selector: TimedSelector) -> Outcome:
     fetcher = CurlFetcher(msgspec.convert(task.settings, Fetch), ca_file=task.ca_file, proxy=task.proxy)
 
@@ -122,16 +125,16 @@ async def run(task: Task, selector: TimedSelector) -> Outcome:
 
     async def files_left() -> int:
         # libcurl says goodbye to a connection for up to two seconds.
-        left, deadline = len(os.listdir("/proc/self/fd")) - files, time.monotonic() + 10
+        left, deadline = _count("/proc/self/fd") - files, time.monotonic() + 10
         while left > task.files_at_most and time.monotonic() < deadline:
             await fetch(task.good_url)  # a fetch is also what drives libcurl's goodbyes
             await asyncio.sleep(0.1)
-            left = len(os.listdir("/proc/self/fd")) - files
+            left = _count("/proc/self/fd") - files
         return left
 
     if task.good_url:
         await fetch(task.good_url)
-    files = len(os.listdir("/proc/self/fd"))
+    files = _count("/proc/self/fd")
     usage = resource.getrusage(resource.RUSAGE_SELF)
     memory, selector.longest = _memory_bytes("VmRSS"), 0.0
     beside = asyncio.create_task(keep_fetching()) if task.good_url else None
@@ -149,7 +152,7 @@ async def run(task: Task, selector: TimedSelector) -> Outcome:
         cpu_seconds=spent.ru_utime + spent.ru_stime - usage.ru_utime - usage.ru_stime,
         grown_bytes=_memory_bytes("VmHWM") - memory,
         files_left=await files_left(),
-        threads=len(os.listdir("/proc/self/task")),
+        threads=_count("/proc/self/task"),
     )
     assert fetcher.in_flight == 0
     await fetcher.close()

@@ -1,6 +1,7 @@
 """HTTP/2 servers that attack their client: each page ends in time, the event loop goes on, and so do other hosts.
 
-The servers are ``rig/http2_attacks.py``. All attacks run at once against one process, which is measured (``rig/measured_fetches.py``).
+The servers are ``rig/http2_attacks.py``. All attacks run at once against one process, which is measured
+(``rig/measured_fetches.py``).
 """
 
 from __future__ import annotations
