@@ -13,6 +13,7 @@ import resource
 import socket
 import time
 
+import msgspec
 import pycurl
 
 from skitter.errors import FetchError
@@ -23,6 +24,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines
+from skitter.fetch.lookups import Lookup, Lookups
 from skitter.fetch.memory import settle_memory
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
@@ -35,6 +37,8 @@ SPARE_FILES = 256
 REST_SECONDS = 0.25
 REST_CALLS = 4
 """Of libcurl, for all that rest, each time; one reads some 100 KB of a connection."""
+SHORT_SECONDS = 0.05
+"""A wait that is not taken off a fetch's time."""
 UNLIMITED = 2**31
 COMPLAINT_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
@@ -73,6 +77,7 @@ class CurlFetcher:
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
         self._aside = Aside()
+        self._lookups = Lookups()
         self._resting: list[Transfer] = []
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -99,11 +104,15 @@ class CurlFetcher:
             self._bind(asyncio.get_running_loop())
         if self._sweep is None and self._settings.min_bytes_per_second:
             self._start_sweep()
-        address = "" if self._proxy is None else await self._through_proxy(request)
+        address, lookup = "", None
+        if self._proxy is not None:
+            address = await self._through_proxy(request)
+        elif not self._lookups.is_known(request.url):
+            request, lookup = await self._look_up(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-            transfer.prepare(request, future, address)
+            transfer.prepare(request, future, address, lookup)
             if self._aside.silent:
                 self._aside.begun(transfer)
             self._running[transfer.curl] = transfer
@@ -128,12 +137,16 @@ class CurlFetcher:
     def stand_aside(self, most: int) -> int:
         """See ``Fetcher.stand_aside``."""
         count, surplus = self._aside.look(self._running.values(), min(most, self._max_aside))
+        waiting = self._lookups.waiting if most else 0
+        if count + waiting > most:
+            error = FetchError("slow", "too many name servers do not answer")
+            self._lookups.drop_waiting(count + waiting - most, error)
         for transfer in surplus:
             self._fail(transfer, FetchError("slow", transfer.surplus_message()))
             self._aside.ended(transfer)
         if count and self._rest_timer is None:
             self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest)
-        return count
+        return min(count + waiting, most)
 
     async def close(self) -> None:
         """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""
@@ -143,6 +156,7 @@ class CurlFetcher:
         for timer in (self._timer, self._sweep, self._rest_timer):
             if timer is not None:
                 timer.cancel()
+        self._lookups.close(FetchError("protocol", _CLOSED))
         for transfer in list(self._running.values()):
             self._fail(transfer, FetchError("protocol", _CLOSED))
         self._multi.close()
@@ -150,6 +164,20 @@ class CurlFetcher:
             self._poller.close()
         for transfer in self._idle:
             transfer.curl.close()
+
+    async def _look_up(self, request: FetchRequest) -> tuple[FetchRequest, Lookup | None]:
+        """A place to look its name up, and the request with the time that is left."""
+        began = time.monotonic()
+        total = request.timeout_seconds or self._settings.timeout_seconds
+        connecting = min(total, request.connect_timeout_seconds or self._settings.connect_timeout_seconds)
+        lookup = await self._lookups.begin(request.url, connecting)
+        if self._closed:  # while it waited
+            raise FetchError("protocol", _CLOSED)
+        waited = time.monotonic() - began
+        if waited > SHORT_SECONDS:
+            left = {"timeout_seconds": total - waited, "connect_timeout_seconds": connecting - waited}
+            request = msgspec.structs.replace(request, **left)
+        return request, lookup
 
     async def _through_proxy(self, request: FetchRequest) -> str:
         """What can be checked before a proxy is asked; the address to ask it for, where names are resolved here."""

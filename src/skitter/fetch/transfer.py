@@ -20,6 +20,7 @@ from skitter.fetch.cookies import CookieJar
 from skitter.fetch.failures import kind_of, one_line, told
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.lookups import Lookup
 from skitter.fetch.proxy import Proxy, is_proxys_fault
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
@@ -59,6 +60,7 @@ class Transfer:
         "_jar",
         "_late",
         "_lines",
+        "_lookup",
         "_opened",
         "_plain",
         "_problem",
@@ -135,8 +137,15 @@ class Transfer:
         # No Python runs per header line. libcurl bounds a line at 100 KB and a response's headers at 300 KB.
         setopt(pycurl.HEADERFUNCTION, self._lines.append)
 
-    def prepare(self, request: FetchRequest, future: asyncio.Future[tuple[int, str]], address: str = "") -> None:
+    def prepare(
+        self,
+        request: FetchRequest,
+        future: asyncio.Future[tuple[int, str]],
+        address: str = "",
+        lookup: Lookup | None = None,
+    ) -> None:
         """Make the handle ready to be added. ``address``: where the name of the URL leads, if that is settled."""
+        self._lookup = lookup
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
@@ -204,6 +213,8 @@ class Transfer:
 
     def release(self) -> None:
         """Forget the request, once the handle is out of the multi handle."""
+        if self._lookup is not None:
+            self._lookup.end(answered=False)
         self._lines.clear()
         self._body.clear()
         if not self._plain:
@@ -218,6 +229,8 @@ class Transfer:
 
     def finish(self, code: int, message: str) -> Page:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
+        if self._lookup is not None:
+            self._lookup.end(answered=code != pycurl.E_OPERATION_TIMEDOUT)
         if code and self._body.flaw != "cut":
             if self._late:
                 raise LateError(f"not at the socket in time: {self._request.url}")
@@ -320,6 +333,8 @@ class Transfer:
         return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
+        if self._lookup is not None:
+            self._lookup.end(answered=True)
         if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
@@ -331,6 +346,8 @@ class Transfer:
         return opened
 
     def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
+        if self._lookup is not None:
+            self._lookup.end(answered=True)
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
         if not self._request.trusted and self._proxy is None and self._refused(self._guard.objection(address, port)):
             self._opened = False

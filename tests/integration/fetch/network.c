@@ -2,7 +2,9 @@
 
    getaddrinfo: the name says what it resolves to, and changes its answer with every lookup. In
    `any.08080808-7f000001.answers.test` the first lookup gives 8.8.8.8, the second 127.0.0.1, the third 8.8.8.8 again.
-   `08080808_7f000001` is one answer with both. Eight hex digits are IPv4, thirty-two IPv6.
+   `08080808_7f000001` is one answer with both. Eight hex digits are IPv4, thirty-two IPv6;
+   `7f000001x1000` is the same address a thousand times. Names that end in `.silent` get no answer for NETWORK_SILENCE
+   seconds, and then that there is none.
 
    connect: every address that a socket is to be connected to is appended to the file NETWORK_LOG. What is outside (the
    IPv4 networks 8.8.8.0/24 and 93.184.0.0/16) is led to NETWORK_PORT on loopback, where a test plays the Internet. */
@@ -45,6 +47,10 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     static int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
     if (!real) real = dlsym(RTLD_NEXT, "getaddrinfo");
     size_t length = node ? strlen(node) : 0, tail = sizeof zone - 1;
+    if (length > 7 && !strcmp(node + length - 7, ".silent")) {
+        sleep(atoi(getenv("NETWORK_SILENCE")));
+        return EAI_AGAIN;
+    }
     if (length <= tail || strcmp(node + length - tail, zone)) return real(node, service, hints, found);
 
     char name[256];
@@ -64,8 +70,10 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     *found = NULL;
     for (char *inner, *hex = strtok_r(answer, "_", &inner); hex; hex = strtok_r(NULL, "_", &inner)) {
         char literal[INET6_ADDRSTRLEN];
-        as_literal(hex, strlen(hex), literal, sizeof literal);
-        if (real(literal, service, &wish, last) == 0) last = &(*last)->ai_next;
+        char *times = strchr(hex, 'x');
+        as_literal(hex, times ? (size_t)(times - hex) : strlen(hex), literal, sizeof literal);
+        for (int count = times ? atoi(times + 1) : 1; count > 0; count--)
+            if (real(literal, service, &wish, last) == 0) last = &(*last)->ai_next;
     }
     return *found ? 0 : EAI_NONAME;
 }

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig.measured_fetches import measure
 
 HERE = Path(__file__).parent
 ZONE = "answers.test"
@@ -201,6 +202,45 @@ def test_a_typed_name_that_was_outside_does_not_lead_inside_later(network: Any) 
     net = network()
     assert net.fetch(*[(net.url(PUBLIC, LOOPBACK), True)] * 10) == ["200", "guard"] * 5
     net.assert_safe()
+
+
+def test_an_answer_of_a_thousand_addresses_is_looked_at_to_its_end(network: Any) -> None:
+    net = network()
+    thousand = [f"{_hex(address)}x1000" for address in ("127.0.0.1", "10.0.0.1", "::1", "fd00:ec2::254")]
+    assert net.fetch(*[(net.url(name), False) for name in thousand]) == ["guard"] * len(thousand)
+    assert net.fetch(*[(net.url(f"{name}_{PUBLIC}"), False) for name in thousand]) == ["200"] * len(thousand)
+    net.assert_safe()
+
+
+def _measure_lookups(net: Network, names: list[str], silence_seconds: int) -> dict[str, Any]:
+    return measure(
+        urls=[f"http://{name}:{net.port}/" for name in names],
+        settings={"connect_timeout_seconds": silence_seconds - 1, "timeout_seconds": 20},
+        trusted=False,
+        environment=net.environment | {"NETWORK_SILENCE": str(silence_seconds)},
+    )
+
+
+def test_silent_name_servers_hold_up_names_of_their_own_zone_only(network: Any) -> None:
+    """libcurl has threads for ten names; a page can name thousands in a zone that never answers."""
+    net = network()
+    silent = [f"n{number}.zone{number % 2}.silent" for number in range(60)]
+    good = [f"n{number}.{PUBLIC}.{ZONE}" for number in range(10)]
+    found = _measure_lookups(net, silent + good, 5)
+    kinds = [ending["kind"] for ending in found["endings"]]
+    assert set(kinds[:60]) == {"dns"}
+    assert kinds[60:] == ["200"] * 10
+    assert found["threads"] <= 20
+    net.assert_safe()
+
+
+def test_many_silent_zones_cost_others_no_attempt(network: Any) -> None:
+    """Nobody can tell a new zone from a silent one; where they have every place, a fetch waits and is put off."""
+    net = network()
+    names = [f"name.zone{number}.silent" for number in range(30)] + [f"n.{PUBLIC}.{ZONE}"]
+    found = _measure_lookups(net, names, 4)
+    assert {ending["kind"] for ending in found["endings"][:30]} <= {"dns", "slow"}
+    assert found["endings"][30]["kind"] in {"slow", "200"}
 
 
 def test_a_crawl_is_not_led_inside(network: Any, tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""How many name lookups a zone may have under way, and who waits for a place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skitter.errors import FetchError
+from skitter.fetch import lookups as module
+from skitter.fetch.lookups import (
+    PLACES_OF_NEW_ZONE,
+    PLACES_OF_NEW_ZONES,
+    PLACES_OF_SILENT_ZONES,
+    PLACES_OF_ZONE,
+    Lookup,
+    Lookups,
+    zone_of,
+)
+
+
+async def begin(lookups: Lookups, name: str, seconds: float = 0.05) -> Lookup:
+    lookup = await lookups.begin(f"http://{name}/", seconds)
+    assert lookup is not None
+    return lookup
+
+
+async def fill(lookups: Lookups, zone: str) -> list[Lookup]:
+    """As many as there are places for it."""
+    taken = []
+    try:
+        while True:
+            taken.append(await begin(lookups, f"n{len(taken)}.{zone}"))
+    except FetchError:
+        return taken
+
+
+async def test_a_new_zone_has_few_places_and_more_once_it_answers() -> None:
+    lookups = Lookups()
+    taken = await fill(lookups, "new.test")
+    assert len(taken) == PLACES_OF_NEW_ZONE
+    for lookup in taken:
+        lookup.end(answered=True)
+        lookup.end(answered=False)  # again: that changes nothing
+    assert len(await fill(lookups, "new.test")) == PLACES_OF_ZONE
+
+
+async def test_new_zones_leave_places_to_those_that_answer() -> None:
+    lookups = Lookups()
+    (await begin(lookups, "a.known.test")).end(answered=True)
+    zones = [f"new{number}.test" for number in range(PLACES_OF_NEW_ZONES)]
+    assert sum([len(await fill(lookups, zone)) for zone in zones]) == PLACES_OF_NEW_ZONES
+    assert len(await fill(lookups, "known.test")) == PLACES_OF_ZONE
+
+
+async def test_silent_zones_share_few_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.0)
+    lookups = Lookups()
+    for number in range(10):
+        (await begin(lookups, f"a.zone{number}.test")).end(answered=True)  # too late to be an answer
+    taken = [await fill(lookups, f"zone{number}.test") for number in range(10)]
+    assert sum(map(len, taken)) == PLACES_OF_SILENT_ZONES
+    with pytest.raises(FetchError, match=r"the name servers of zone3\.test do not answer") as caught:
+        await begin(lookups, "b.zone3.test")
+    assert caught.value.kind == "dns"
+
+
+async def test_an_unanswered_lookup_keeps_its_place_until_the_resolver_has_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookups = Lookups()
+    for lookup in await fill(lookups, "new.test"):
+        lookup.end(answered=False)
+    assert await fill(lookups, "new.test") == []
+    monkeypatch.setattr(module, "GIVEN_UP_SECONDS", 0.0)
+    await begin(lookups, "a.new.test")
+
+
+async def test_who_waits_has_the_next_place() -> None:
+    lookups = Lookups()
+    taken = await fill(lookups, "new.test")
+    waiting = [asyncio.create_task(begin(lookups, f"w{number}.new.test", 10)) for number in range(3)]
+    await asyncio.sleep(0)
+    assert lookups.waiting == 3
+    taken[0].end(answered=True)
+    taken[1].end(answered=True)
+    await asyncio.gather(*waiting)
+    assert lookups.waiting == 0
+
+
+async def test_those_that_wait_can_be_ended_and_cancelled() -> None:
+    lookups = Lookups()
+    await fill(lookups, "new.test")
+    waiting = [asyncio.create_task(begin(lookups, f"w{number}.new.test", 10)) for number in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    lookups.drop_waiting(1, FetchError("slow", "too many"))
+    lookups.close(FetchError("protocol", "closed"))
+    endings = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [getattr(ending, "kind", "cancelled") for ending in endings] == ["cancelled", "protocol", "slow"]
+    assert lookups.waiting == 0
+
+
+async def test_addresses_and_known_names_need_no_place() -> None:
+    lookups = Lookups()
+    for url in ("http://127.0.0.1:80/", "http://[::1]/x"):
+        assert await lookups.begin(url, 1) is None
+        assert lookups.is_known(url)
+    url = "http://a.test:8080/x"
+    assert not lookups.is_known(url)
+    (await begin(lookups, "a.test:8080")).end(answered=True)
+    assert lookups.is_known(url)
+
+
+@pytest.mark.parametrize(
+    ("host", "zone"),
+    [
+        *(("a.b.example.com", "example.com"), ("example.com.", "example.com"), ("localhost", "localhost")),
+        *(("A.B.Example.co.uk", "example.co.uk"), ("x.example.de", "example.de"), ("co.uk", "co.uk")),
+    ],
+)
+def test_the_zone_of_a_name(host: str, zone: str) -> None:
+    assert zone_of(host) == zone
