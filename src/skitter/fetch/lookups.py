@@ -57,8 +57,8 @@ class Lookup:
         self._began = began
         self.is_over = False
 
-    def end(self, *, answered: bool) -> None:
-        """There is an answer, if only that there is no such name; or nobody waits for it any more."""
+    def end(self, *, answered: bool | None) -> None:
+        """There is an answer, if only that there is no such name; or nobody waits for it; None: nobody has asked."""
         if not self.is_over:
             self.is_over = True
             self._lookups.ended(self._authority, self._zone, self._began, answered=answered)
@@ -102,13 +102,14 @@ class Lookups:
         began = self._take(zone) if is_free else await self._wait(zone, url, seconds)
         return Lookup(self, authority, zone, began)
 
-    def ended(self, authority: str, zone: Zone, began: float, *, answered: bool) -> None:
+    def ended(self, authority: str, zone: Zone, began: float, *, answered: bool | None) -> None:
         """See ``Lookup.end``. One that is not answered keeps its place until the resolver has given up."""
         took_long = time.monotonic() - began > SILENT_SECONDS
-        if answered or took_long:
+        if answered is not None and (answered or took_long):
             zone.answers, zone.silent = not took_long, took_long
         if answered:
             self._remember(authority)
+        if answered is not False:
             if began in zone.began:
                 zone.began.remove(began)
             self._wake()

@@ -178,7 +178,11 @@ class Transfer:
             if address:
                 self._plain = False
                 self.curl.setopt(pycurl.RESOLVE, [f"+{host_name(request.url)}:{port(request.url)}:{address}"])
-        except (ValueError, TypeError, pycurl.error) as error:
+        except (ValueError, TypeError, pycurl.error, FetchError) as error:
+            if lookup is not None:
+                lookup.end(answered=None)
+            if isinstance(error, FetchError):
+                raise
             raise FetchError("protocol", f"a request that cannot be sent: {one_line(str(error))}") from error
 
     def _prepare_special(self, request: FetchRequest) -> None:

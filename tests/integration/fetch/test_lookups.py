@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,14 @@ async def test_an_unanswered_lookup_keeps_its_place_until_the_resolver_has_given
     assert await fill(lookups, "new.test") == []
     monkeypatch.setattr(module, "GIVEN_UP_SECONDS", 0.0)
     await begin(lookups, "a.new.test")
+
+
+async def test_a_request_that_cannot_be_sent_has_no_place(make_client: Any) -> None:
+    client = make_client()
+    for number in range(2 * PLACES_OF_NEW_ZONES):
+        assert await client.kind(f"http://zone{number}.test/", method="GE T") == "protocol"
+        assert await client.kind(f"http://zone{number}.test/\u00fc") == "protocol"
+    assert len(await fill(client.fetcher._lookups, "new.test")) == PLACES_OF_NEW_ZONE
 
 
 async def test_who_waits_has_the_next_place() -> None:
