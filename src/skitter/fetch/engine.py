@@ -1,4 +1,4 @@
-"""The HTTP engine: libcurl's multi interface on the running asyncio loop, without threads.
+"""The HTTP engine: libcurl's multi interface on the running asyncio loop.
 
 The loop tells libcurl which sockets are ready and when its timer is due; libcurl calls back with bytes.
 One multi handle holds all transfers of a worker, so they share its connections, names and TLS sessions.
@@ -28,7 +28,8 @@ from skitter.fetch.lookups import Lookup, Lookups
 from skitter.fetch.memory import settle_memory
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
-from skitter.fetch.transfer import Call, Transfer
+from skitter.fetch.transfer import Transfer
+from skitter.fetch.watchdog import Call, Watchdog
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
@@ -79,6 +80,7 @@ class CurlFetcher:
         self._aside = Aside()
         self._lookups = Lookups()
         self._resting: list[Transfer] = []
+        self._rested: set[int] = set()
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
@@ -161,6 +163,7 @@ class CurlFetcher:
             self._fail(transfer, FetchError("protocol", _CLOSED))
         self._multi.close()
         if self._poller is not None:
+            self._watchdog.stop()
             self._poller.close()
         for transfer in self._idle:
             transfer.curl.close()
@@ -234,9 +237,11 @@ class CurlFetcher:
 
     def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._poller = self._make_poller(loop, self._act, self._collect)
+        poller = self._poller = self._make_poller(loop, self._act, self._collect)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._watchdog = Watchdog(self._call, lambda: {*poller.sockets(), *self._rested})
+        self._watchdog.start()
 
     # -- libcurl's timer
 
@@ -291,8 +296,11 @@ class CurlFetcher:
     # -- the bodies
 
     def _act(self, fd: int, events: int) -> None:
-        self._call.number += 1
+        call = self._call
+        call.number += 1
+        call.is_running = True
         self._multi.socket_action(fd, events)
+        call.is_running = False
         if self._bodies.grown:
             # At once, before another socket is read from: one step of the loop may have one for every slot.
             self._look_at_bodies()
@@ -336,7 +344,8 @@ class CurlFetcher:
         for transfer in self._resting:
             transfer.rest(False)
         resting = {transfer for transfer in self._running.values() if self._aside.is_silent(transfer)}
-        self._poller.rest({transfer.descriptor() for transfer in resting if transfer.trickles()})
+        self._rested = {transfer.descriptor() for transfer in resting if transfer.trickles()}
+        self._poller.rest(self._rested)
         if self._resting:
             # What libcurl has read already, no socket tells of.
             for _ in range(REST_CALLS):

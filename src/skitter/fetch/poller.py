@@ -32,6 +32,10 @@ class Poller(Protocol):
         """Look at those that were to rest, and let these rest until the next call. A poller may do without."""
         ...
 
+    def sockets(self) -> list[int]:
+        """The descriptors that libcurl wants to have watched. Asked by another thread."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -67,6 +71,9 @@ class LoopPoller:
 
     def rest(self, fds: AbstractSet[int]) -> None:
         pass
+
+    def sockets(self) -> list[int]:
+        return list(self._watched)
 
     def close(self) -> None:
         for fd in list(self._watched):
@@ -136,6 +143,9 @@ if sys.platform == "linux":
                     self._move(fd, self._epoll, self._resting_epoll)
             self._resting &= fds
             self._resting |= fds & self._watched.keys()
+
+        def sockets(self) -> list[int]:
+            return list(self._watched)
 
         def _move(self, fd: int, old: select.epoll, new: select.epoll) -> None:
             # Closed unannounced: the kernel has forgotten it, and libcurl will say so.

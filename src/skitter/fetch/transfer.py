@@ -22,6 +22,7 @@ from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.fetch.lookups import Lookup
 from skitter.fetch.proxy import Proxy, is_proxys_fault
+from skitter.fetch.watchdog import Call
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
@@ -29,15 +30,6 @@ from skitter.settings import Fetch
 TRICKLE_BYTES_PER_SECOND = 262_144
 MAX_STEPS_PER_CALL = 100
 """Of one transfer; libcurl takes 1 to 8, also with large, packed and finely cut bodies."""
-
-
-class Call:
-    """The number of the current call of libcurl by the engine."""
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = 0
 
 
 class _Handed(socket.socket):

@@ -28,8 +28,10 @@ FLOOD_BYTES = 262_144
 class Connection:
     """One accepted connection. Reading past its end raises ConnectionError."""
 
-    def __init__(self, raw: socket.socket) -> None:
+    def __init__(self, raw: socket.socket, stopping: threading.Event) -> None:
         self.socket = raw
+        self.stopping = stopping
+        """Set when the server is to end: for an attack that does not notice the end of its socket."""
         self._buffer = b""
 
     def send(self, data: bytes) -> None:
@@ -105,6 +107,7 @@ class HostileServer:
         self.open = 0
         """Of those, not over yet on this side."""
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -119,6 +122,7 @@ class HostileServer:
         return self
 
     def stop(self) -> None:
+        self._stopping.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listener.close()
@@ -149,7 +153,7 @@ class HostileServer:
     def _serve(self, raw: socket.socket) -> None:
         # A second descriptor: wrapping a socket in TLS detaches the first, and stop() needs one to shut down.
         handle = raw.dup()
-        connection = Connection(raw)
+        connection = Connection(raw, self._stopping)
         with self._lock:
             self.connections += 1
             self.open += 1
