@@ -47,6 +47,7 @@ class Transfer:
         "_ca_file",
         "_call",
         "_call_number",
+        "_connected",
         "_guard",
         "_header_lines",
         "_jar",
@@ -141,7 +142,7 @@ class Transfer:
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
-        self._opened = self._started = self._late = False
+        self._opened = self._connected = self._started = self._late = False
         self._call_number = self._steps = 0
         self._problem: tuple[str, str] | None = None
         self._plain = True
@@ -342,6 +343,8 @@ class Transfer:
         return opened
 
     def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
+        self._connected = True
+        self._steps = 0
         if self._lookup is not None:
             self._lookup.end(answered=True)
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
@@ -362,7 +365,8 @@ class Transfer:
             self._steps = 0
             return None
         self._steps += 1
-        return 1 if self._steps > MAX_STEPS_PER_CALL else None
+        # A proxy's answer to CONNECT is read byte by byte.
+        return 1 if self._steps > MAX_STEPS_PER_CALL and self._connected else None
 
     def _in_time(self) -> bool:
         """Asked at the last instant before the server can notice. Once it has, the request goes on."""
