@@ -240,12 +240,15 @@ class Transfer:
             if not lines:
                 raise FetchError("protocol", f"an answer without headers: {self._request.url}")
         getinfo = self.curl.getinfo
+        status = getinfo(pycurl.RESPONSE_CODE)
+        if status < 200:
+            raise FetchError("protocol", f"an upgrade that nobody has asked for ({status}): {self._request.url}")
         headers, set_cookies, cookie_bytes = self._header_lines.read(lines[1:-1])
         if set_cookies and self._jar is not None:
             self._jar.received(host_name(self._request.url), set_cookies, cookie_bytes)
         return Page(
             url=self._request.url,
-            status=getinfo(pycurl.RESPONSE_CODE),
+            status=status,
             headers=headers,
             body=self._body.whole(),
             address=getinfo(pycurl.PRIMARY_IP) if self._proxy is None else "",

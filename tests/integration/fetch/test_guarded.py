@@ -7,6 +7,8 @@ import socket
 from typing import Any
 
 import pytest
+from rig.hostile_servers import HostileServer
+from rig.http2_attacks import good, http2_context
 
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
@@ -99,3 +101,27 @@ async def test_the_environment_cannot_bring_in_a_proxy(
         monkeypatch.setenv(name, proxy.url())
     assert await client.kind("http://10.0.0.1/", trusted=False) == "guard"
     assert proxy.connections == 0
+
+
+async def test_another_service_that_a_server_names_is_not_used(serve: Any, client: Any) -> None:
+    """Alt-Svc and HSTS would lead the next request elsewhere: nothing is remembered of them."""
+    canary = await serve(serve.answer(b"secret"), tls=True)
+    elsewhere = [f'Alt-Svc: h2="127.0.0.1:{canary.port}", h3=":{canary.port}"; ma=9999', "Upgrade: h2c"]
+    site = await serve(serve.answer(b"fine", *elsewhere, "Strict-Transport-Security: max-age=9999; includeSubDomains"))
+    for host in ("localhost", "127.0.0.1", "localhost"):
+        assert (await client.get(site.url(host=host))).body == b"fine"
+    assert len(site.seen) == 3
+    assert canary.connections == 0
+
+
+async def test_a_connection_of_http2_is_not_lent_to_another_name(make_client: Any, certificate: str) -> None:
+    """The certificate is good for both names, and both lead to the same address."""
+    with HostileServer(good, tls=http2_context()) as site:
+        client = make_client(ca_file=certificate)
+        assert (await client.get(site.url(host="localhost"))).http_version == "2"
+        assert await client.kind(site.url(host="127.0.0.1"), trusted=False) == "guard"
+        assert await client.kind(site.url(host="localhost"), trusted=False) == "guard"
+        assert site.connections == 1
+        assert (await client.get(site.url(host="127.0.0.1"))).http_version == "2"
+        assert site.connections == 2
+        await client.fetcher.close()
