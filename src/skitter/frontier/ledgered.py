@@ -12,6 +12,7 @@ import msgspec
 from skitter.errors import JobError
 from skitter.frontier import reading
 from skitter.frontier.books import as_job
+from skitter.frontier.damage import settings_of
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import JobRow, Row, SinkRow, Tables
 from skitter.model.job import (
@@ -313,7 +314,7 @@ class LedgerFrontier:
                 as_job(job, self._name)
                 raise AssertionError("as_job raises for a job that does not exist")
             if job.spec.settings != self._settings[0]:
-                self._settings = (job.spec.settings, Settings.from_layers([("the job", job.spec.settings)]))
+                self._settings = (job.spec.settings, settings_of(job.spec))
             ledger = Ledger(tables, job, self._settings[1])
             yield ledger
             if write:

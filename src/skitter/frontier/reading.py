@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skitter.frontier.books import as_job, pages_per_second
+from skitter.frontier.damage import checked_time
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
@@ -80,8 +81,8 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        added_at=row.added_at,
-        ended_at=row.ended_at,
+        added_at=checked_time(row.added_at),
+        ended_at=checked_time(row.ended_at),
         status=row.status,
         error_class=row.error_class,
         error=row.error,
@@ -102,7 +103,7 @@ def dead(row: Row) -> Dead:
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
     )
 
 

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from skitter.errors import FormatError
 from skitter.model.request import Request, decode
 
 
@@ -45,7 +46,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def request(self) -> Request:
         """Decoded anew at each call: keep it."""
-        return decode(self.payload)
+        try:
+            return decode(self.payload)
+        except FormatError as error:
+            raise FormatError(f"{error}: request {self.id} of {self.host_key}", hint=error.hint) from error
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -173,4 +173,10 @@ def decode(payload: bytes) -> Request:
             f"a stored request has an unknown version: {payload[:1].hex()}",
             hint=f"this skitter reads version {STORED_VERSION}; upgrade it or start the job with --fresh",
         )
-    return _DECODER.decode(payload[1:])
+    try:
+        return _DECODER.decode(payload[1:])
+    except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError) as error:
+        # Not of msgspec alone: what meta carries is read by a function of ours.
+        raise FormatError(
+            f"a stored request cannot be read: {error}", hint="was it written by another program?"
+        ) from error

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.books import as_job, pages_per_second
+from skitter.frontier.damage import checked_time
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place
@@ -119,7 +120,7 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         losses=row.losses,
         referrer=request.referrer,
         added_at=0.0,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
         status=row.status,
         error_class=row.error_class,
         error=row.error,
@@ -161,7 +162,7 @@ def dead(fields: Sequence[Any]) -> Dead:
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
     )
 
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.clock import StoreClock
+from skitter.frontier.damage import UNREADABLE, damaged
 from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.sqlite.damage import find_damage
 from skitter.frontier.sqlite.tables import SqliteTables
 from skitter.frontier.tables import Tables
 
@@ -36,6 +36,9 @@ _PRAGMAS = (
 LOG_PAGES = range(4_000, 64_000)
 """How long the log may grow before it is worked into the file: as long as the file, within these bounds (16 to 256 MB).
 The random pages of the seen index are then written to a large file once, and not many times."""
+_BY_CONTENT = ("", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+"""Errors, besides those of constraints, that statements as ours meet only where tables or values are not as we leave
+them. Without a name: a text that is no UTF-8."""
 _LOOK_EVERY = 256
 """Transactions, between two looks at the size of the file."""
 
@@ -68,10 +71,13 @@ class SqliteStore:
 
     def __init__(self, path: Path, job_name: str, clock: StoreClock) -> None:
         self._path = path
+        self._name = job_name
         self._closed = False
+        self._is_open = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-sqlite")
         with self._errors():
             self._connection = self._open()
+        self._is_open = True
         self._tables = SqliteTables(self._connection, job_name, clock)
         self._transactions = 0
         self._turn = asyncio.Lock()
@@ -145,8 +151,10 @@ class SqliteStore:
                 yield self._tables
                 if not has_begun:
                     self._connection.execute("COMMIT" if write else "ROLLBACK")
-            except BaseException:
+            except BaseException as error:
                 self._abandon()
+                if isinstance(error, UNREADABLE):
+                    raise self._damaged(error) from error
                 raise
 
     def _begin(self, *, write: bool = True) -> None:
@@ -218,17 +226,21 @@ class SqliteStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, msgspec.DecodeError) as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._mapped(error) from error
 
-    def _mapped(self, error: sqlite3.Error | OSError | msgspec.DecodeError) -> FrontierError:
+    def _damaged(self, error: Exception) -> FrontierError:
+        """After the transaction: the search is a reader like any other."""
+        return damaged(self._name, find_damage(self._connection, self._name), error, str(self._path))
+
+    def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith("SQLITE_FULL"):
             return FrontierError(
                 f"the disk is full: {self._path}",
                 hint="nothing is lost: free some space and run the same command again",
             )
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, msgspec.DecodeError):
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             return FormatError(
                 f"not a database, or a damaged one: {self._path}",
                 hint="restore it from a copy, or move it away to start anew",
@@ -242,4 +254,6 @@ class SqliteStore:
             error, OSError
         ):
             return FrontierError(f"cannot use the file: {self._path}: {error}", hint="check its folder, owner and disk")
+        if (self._is_open and name in _BY_CONTENT) or name.startswith("SQLITE_CONSTRAINT"):
+            return self._damaged(error)
         return FrontierError(f"SQLite says: {error}: {self._path}", hint="run with -v for the details")

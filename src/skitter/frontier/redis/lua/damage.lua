@@ -1,0 +1,46 @@
+-- damage: looks for a record of a hash that cannot be unpacked, a piece of the hash at a time.
+--
+--   hosts, RUN:requests, RUN:holds (read)
+--
+-- ARGV: time, the key, which of them it is, where to go on.
+-- Answers where to go on, and of a record that cannot be unpacked its field and the reason.
+
+local function check_numbers(record, texts)
+  for place, value in pairs(record) do
+    if not texts[place] and (type(value) ~= 'number' or value ~= value) then
+      error('no number at place ' .. place .. ': ' .. tostring(value))
+    end
+  end
+end
+
+local function check_row(row)
+  check_numbers(row, {[HOST] = true, [ERROR_CLASS] = true, [ERROR] = true, [PAYLOAD] = true})
+  if not COUNTER[row[PLACE]] then error('no place of a request: ' .. row[PLACE]) end
+  if type(row[ERROR_CLASS]) ~= 'string' or type(row[ERROR]) ~= 'string' then error('no text of an error') end
+end
+
+local check = {
+  hosts = function(_, stored)
+    local h = unpack_host(stored)
+    for place = 1, SIGNS do
+      if h[place] == nil then error('nothing at place ' .. place) end
+    end
+    check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true})
+    if h[LEVELS] and type(h[LEVELS]) ~= 'table' then error('no levels: ' .. tostring(h[LEVELS])) end
+    if h[LEVELS] then check_numbers(h[LEVELS], {}) end
+    if type(h[HOST_ERROR]) ~= 'string' then error('no text of an error') end
+  end,
+  requests = function(_, stored) check_row(unpack_row(stored, 1)) end,
+  holds = function(key, stored)
+    local hold = unpack_hold(stored)
+    if work_of(key) == PAGE then check_row(row_of(hold)) end
+  end,
+}
+
+local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', BATCH)
+local found = scanned[2]
+for place = 1, #found, 2 do
+  local is_good, reason = pcall(check[ARGV[3]], found[place], found[place + 1])
+  if not is_good then return {scanned[1], found[place], tostring(reason)} end
+end
+return {scanned[1]}
