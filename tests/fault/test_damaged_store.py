@@ -208,9 +208,8 @@ async def _redis_faults(server: RedisServer, snapshot: dict[bytes, bytes], case:
     await damage()
     for words in [*harm.commands(url, PORT), ("drop", "--frontier", url, "--job", harm.JOB)]:
         said = await asyncio.to_thread(harm.run, words)
-        faults += [f"{name}: {' '.join(words[:2])}: {fault}" for fault in harm.faults(said, name.rpartition(": ")[0])]
-    left = await server.command("KEYS", prefix_of(harm.JOB) + "*")
-    if left and not name.endswith("}:job: deleted"):
+        faults += [f"{name}: {' '.join(words[:2])}: {fault}" for fault in harm.faults(said, name.split(": ")[0])]
+    if not said.code and (left := await server.command("KEYS", prefix_of(harm.JOB) + "*")):
         faults.append(f"{name}: not dropped: {left}")
     await damage()
     faults += [f"{name}: {fault}" for fault in await harm.work(redis_frontier(url, harm.JOB))]

@@ -74,7 +74,8 @@ def problem_of(check: Callable[[], object]) -> str:
     try:
         check()
     except UNREADABLE as error:
-        return f"{type(error).__name__}: {error}" if not isinstance(error, msgspec.DecodeError) else str(error)
+        reason = error.__cause__ or error
+        return str(reason) if isinstance(reason, msgspec.DecodeError) else f"{type(reason).__name__}: {reason}"
     return ""
 
 

@@ -177,6 +177,5 @@ def decode(payload: bytes) -> Request:
         return _DECODER.decode(payload[1:])
     except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError) as error:
         # Not of msgspec alone: what meta carries is read by a function of ours.
-        raise FormatError(
-            f"a stored request cannot be read: {error}", hint="was it written by another program?"
-        ) from error
+        hint = "was it written by another program?"
+        raise FormatError(f"a stored request cannot be read: {error}", hint=hint) from error

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Awaitable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -61,7 +61,7 @@ class Site:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
@@ -108,6 +108,12 @@ async def fill(frontier: Frontier, port: int) -> None:
         for lease in await _leased(frontier, first):
             if lease.work is Work.SEED:
                 outcome = Outcome(lease=lease, ending=Ending.DONE, links=[entry(Request(seed, seed=True))])
+            elif lease.work is Work.ROBOTS and "127.0.0.2" in lease.host_key:
+                # A host that waits.
+                trouble = HostNews(unreachable=True)
+                outcome = Outcome(
+                    lease=lease, ending=Ending.RETRY, error_class="connect", error="refused", news=trouble
+                )
             elif lease.work is Work.ROBOTS:
                 news = HostNews(robots=ROBOTS, answered=True, address="127.0.0.1")
                 outcome = Outcome(lease=lease, ending=Ending.DONE, news=news)
@@ -122,6 +128,8 @@ async def fill(frontier: Frontier, port: int) -> None:
     for _ in range(2):
         await _page(frontier, third)
         await frontier.release_worker(third)
+    # One that was leased, and handed back.
+    await frontier.release([await _page(frontier, first)])
     part = [encode_item({"part": 1})]
     staged = Outcome(lease=await _page(frontier, second), ending=Ending.DONE, more=True, items=part, after=0)
     await frontier.commit(second, [staged])
@@ -181,7 +189,7 @@ def bad_fields(packed: bytes) -> Iterator[tuple[str, bytes]]:
     """Each field of a msgpack map or array, replaced in turn."""
     try:
         whole = msgspec.msgpack.decode(packed)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError):
         return
     if isinstance(whole, dict):
         for name in whole:
@@ -308,9 +316,10 @@ def faults(said: Said, place: str) -> list[str]:
         found.append(f"the name of a class: {said.err}")
     if said.code and not said.err.strip():
         found.append(f"exit code {said.code} without a word")
-    if said.code == 3 and JOB not in said.err:
-        found.append(f"the job is not named: {said.err}")
-    if said.code == 3 and said.words[0] in READING and place not in said.err:
+    if said.code == 3 and JOB not in said.err and TARGET not in said.err:
+        found.append(f"neither the job nor its target is named: {said.err}")
+    is_other_version = "written by a" in said.err
+    if said.code == 3 and said.words[0] in READING and place not in said.err and not is_other_version:
         found.append(f"{place} is not named: {said.err}")
     return found
 

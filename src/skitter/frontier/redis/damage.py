@@ -30,6 +30,12 @@ _TYPES = {
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _PACKED_BY_SCRIPTS = ("hosts", "requests", "holds")
+_NAMED = {
+    # Whose members are fields of another hash.
+    **dict.fromkeys(("dead", "delayed", "suspects", "away"), "requests"),
+    **dict.fromkeys(("ready", "waiting", "given_up", "notable"), "hosts"),
+    "held": "holds",
+}
 _MOST = 1000
 """Elements of one key that are looked at, but for those that scripts pack."""
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
@@ -50,7 +56,7 @@ async def find_damage(server: RedisServer, prefix: str) -> str:
             if patience.is_over():
                 return ""
             if problem := await _problem(server, prefix, key):
-                return f"{key.decode(errors='backslashreplace')}{problem}"
+                return f"{_shown(key)}{problem}"
     return ""
 
 
@@ -72,13 +78,22 @@ async def _problem(server: RedisServer, prefix: str, key: bytes) -> str:
         return f": a {kind}, and not a {expected}"
     if name in _PACKED_BY_SCRIPTS:
         return await _unpacked(server, prefix, key, name)
-    check = _CHECKS.get(name)
-    if check is None:
-        return ""
-    for field, value in await _elements(server, key, kind):
+    check, named = _CHECKS.get(name, _anything), _NAMED.get(name)
+    found = await _elements(server, key, kind) if name in _CHECKS or named else []
+    for field, value in found:
         if problem := problem_of(lambda: check(field, value)):  # noqa: B023  called at once
-            return f" at {field.decode(errors='backslashreplace')}: {problem}"
+            return f" at {_shown(field)}: {problem}"
+    if named and found:
+        hash_key = prefix + (f"{words[0]}:{named}" if named != "hosts" else named)
+        members = [field or value for field, value in found]
+        for member, record in zip(members, await server.command("HMGET", hash_key, *members), strict=True):
+            if record is None:
+                return f": it names {_shown(member)}, and there is no such field in {hash_key}"
     return ""
+
+
+def _shown(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")
 
 
 async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str) -> str:
@@ -86,7 +101,7 @@ async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str) -> 
     while not patience.is_over():
         cursor, *found = await server.run("damage", prefix + "job", "", key, name, cursor)
         if found:
-            return f" at {found[0].decode(errors='backslashreplace')}: {found[1].decode(errors='replace')}"
+            return f" at {_shown(found[0])}: {found[1].decode(errors='replace')}"
         if cursor == b"0":
             break
     return ""
@@ -102,6 +117,10 @@ async def _elements(server: RedisServer, key: bytes, kind: str) -> Sequence[tupl
         return [(b"", value) for value in (await server.command("SSCAN", key, 0, "COUNT", _MOST))[1]]
     flat = (await server.command("HSCAN" if kind == "hash" else "ZSCAN", key, 0, "COUNT", _MOST))[1]
     return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _anything(_: bytes, element: bytes) -> object:
+    return element
 
 
 def _request(_: bytes, element: bytes) -> object:

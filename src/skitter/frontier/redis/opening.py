@@ -63,7 +63,7 @@ def _told(
     """A method of the contract, with what damaged values and a job that is gone make it raise told in words."""
 
     @functools.wraps(method)
-    async def call(self: _Opening, *arguments: P.args, **options: P.kwargs) -> T:
+    async def call(self: _Opening, /, *arguments: P.args, **options: P.kwargs) -> T:
         try:
             return await method(self, *arguments, **options)
         except OtherFormatError:
@@ -73,7 +73,7 @@ def _told(
         except JobError as error:
             if await self._has_vanished():
                 raise VanishedError(
-                    f"the job vanished from Redis while it was in use (FLUSHALL, an eviction, or dropped): {self._name}",
+                    f"the job vanished from Redis while it was in use (FLUSHALL, eviction or drop): {self._name}",
                     hint="items that waited in its outbox are gone with it; the same crawl command begins anew",
                 ) from error
             raise

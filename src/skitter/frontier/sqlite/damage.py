@@ -46,7 +46,7 @@ def _blob(value: Any, _: Row) -> bool:
 
 
 def _packed(kind: type) -> Check:
-    decoder = msgspec.msgpack.Decoder(kind)
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
     return lambda value, _: type(value) is bytes and decoder.decode(value)
 
 
@@ -158,7 +158,7 @@ def _problems(connection: sqlite3.Connection, job_name: str) -> Iterator[str]:
         return
     job = found[0]
     for table, (key, checks) in _TABLES.items():
-        for row in _rows(connection, f"SELECT * FROM {table} WHERE job = ?", job):
+        for row in _rows(connection, f"SELECT * FROM {table} WHERE job = ?", job):  # noqa: S608  our own names
             if patience.is_over():
                 return
             for column, check in checks.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skitter.errors import FormatError, FrontierError
+from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage import UNREADABLE, damaged
 from skitter.frontier.ledgered import LedgerFrontier
@@ -36,6 +37,9 @@ _PRAGMAS = (
 LOG_PAGES = range(4_000, 64_000)
 """How long the log may grow before it is worked into the file: as long as the file, within these bounds (16 to 256 MB).
 The random pages of the seen index are then written to a large file once, and not many times."""
+LOOK_SECONDS = 1.0
+"""Between two looks of a process that writes at whether the file is still there. Whoever reads looks each time."""
+_SUFFIXES = ("", "-wal", "-shm")
 _BY_CONTENT = ("", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
 """Errors, besides those of constraints, that statements as ours meet only where tables or values are not as we leave
 them. Without a name: a text that is no UTF-8."""
@@ -54,6 +58,14 @@ def sqlite_frontier(
 
 def missing_file(path: Path) -> FrontierError:
     return FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _schema() -> list[str]:
@@ -83,6 +95,10 @@ class SqliteStore:
         self._turn = asyncio.Lock()
         self._in_work: asyncio.Future[Any] | None = None
         """What the thread was given last: whoever waited for it may be gone."""
+        self._looked_at = 0.0
+        self._files: list[tuple[int, int] | None] = []
+        """Device and inode of the file and of its log, as this connection has them open."""
+        self._salvages = False
         self._has_begun = False
         """The next transaction has: it is one that ``run`` ends."""
 
@@ -148,6 +164,7 @@ class SqliteStore:
             if not has_begun:
                 self._begin(write=write)
             try:
+                self._look(at_once=not write)
                 yield self._tables
                 if not has_begun:
                     self._connection.execute("COMMIT" if write else "ROLLBACK")
@@ -162,6 +179,29 @@ class SqliteStore:
             self._set_log_length()
         self._transactions += write
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _look(self, *, at_once: bool) -> None:
+        """VanishedError when the path leads to another file, or to none: what is written here is lost to all others.
+
+        SQLite itself goes on with the files that it has open. The transaction has begun, so they are all there.
+        """
+        now = time.monotonic()
+        if self._salvages or (not at_once and now - self._looked_at < LOOK_SECONDS):
+            return
+        self._looked_at = now
+        paths = [f"{self._path}{suffix}" for suffix in _SUFFIXES]
+        found = [_identity(path) for path in paths]
+        self._files = self._files or found
+        for path, known, there in zip(paths, self._files, found, strict=True):
+            if there != known or there is None:
+                raise VanishedError(
+                    f"the database of the job was deleted or replaced while it was open: {path}",
+                    hint="the job was in that file alone; the same crawl command begins anew",
+                )
+
+    def salvage(self) -> bool:
+        self._salvages = True
+        return True
 
     def _begins_at_once(self) -> bool:
         """Begin, unless another process has a transaction."""
