@@ -1,6 +1,8 @@
 """Every column of a job's tables and every key of a job in Redis, damaged in turn, and every command run on it.
 
-No command may answer with a traceback or a raw error of Python, SQLite or Redis; the error says which job it is.
+No command answers with a traceback or with a raw error of Python, SQLite or Redis; errors name the job and the place of
+the damage; ``crawl`` and ``worker`` do not replace workers for ever. Commands run in this process, and for a share of
+the cases ``crawl`` and ``worker`` in processes of their own.
 """
 
 from __future__ import annotations
@@ -24,10 +26,19 @@ from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 
 PORT = 9
-"""No command but crawl fetches anything."""
+"""Where nothing is fetched, the job's pages may be anywhere."""
 SLICE = 40
-"""Of so many cases `make test` takes one."""
+"""Of so many cases `make test` takes one, of each table and of the keys."""
+CRAWLS = 5
+"""Cases for which `make test` starts a crawl and a worker, of each store."""
+CRAWL_SHARE = 12
+"""Of so many cases `make soak` starts them for one."""
 TABLES = "jobs requests hosts addresses parked robots permits holds workers cards staged outbox sinks".split()
+PARTS = 8
+"""Of the cases of Redis, for a report that says which failed."""
+
+
+# ---- SQLite
 
 
 class Case(NamedTuple):
@@ -35,24 +46,14 @@ class Case(NamedTuple):
     change: Callable[[sqlite3.Connection], object]
 
 
-def _update(table: str, column: str, value: object, *, one: bool) -> Callable[[sqlite3.Connection], object]:
-    where = f"rowid = (SELECT min(rowid) FROM {table})" if one else "1"
-    return lambda connection: connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {where}", (value,))
+def _set(table: str, column: str, value: object, expression: str = "?") -> Callable[[sqlite3.Connection], object]:
+    return lambda connection: connection.execute(f"UPDATE OR IGNORE {table} SET {column} = {expression}", (value,))
 
 
-def _text(value: bytes) -> Callable[[str, str], Callable[[sqlite3.Connection], object]]:
-    return lambda table, column: (
-        lambda connection: connection.execute(f"UPDATE OR IGNORE {table} SET {column} = CAST(? AS TEXT)", (value,))
-    )
-
-
-def cases_of(table: str, file: Path) -> Iterator[Case]:
+def table_cases(table: str, file: Path) -> Iterator[Case]:
+    """Every column with everything that may be in it and should not."""
     with closing(sqlite3.connect(file)) as connection:
-        connection.text_factory = bytes
-        columns = [
-            (name.decode(), kind.decode()) for _, name, kind, *_ in connection.execute(f"PRAGMA table_info({table})")
-        ]
-        for column, kind in columns:
+        for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
             found = connection.execute(f"SELECT {column} FROM {table}").fetchone()
             assert found is not None, f"the job has no row in {table}"
             values: list[tuple[str, Any]] = [
@@ -65,180 +66,237 @@ def cases_of(table: str, file: Path) -> Iterator[Case]:
                 ("an empty text", ""),
             ]
             if kind == "BLOB":
-                values += [(how, value) for how, value in harm.bad_bytes(found[0])]
-                values += [(how, value) for how, value in harm.bad_fields(found[0])]
+                values += [*harm.bad_bytes(found[0]), *harm.bad_fields(found[0])]
             for how, value in values:
-                yield Case(f"{table}.{column}: {how}", _update(table, column, value, one=False))
-            yield Case(f"{table}.{column}: no UTF-8", _text(b"\xff\xfe")(table, column))
-        yield Case(f"{table}: no rows", lambda connection: connection.execute(f"DELETE FROM {table}"))
-        yield Case(f"{table}: no table", lambda connection: connection.execute(f"DROP TABLE {table}"))
+                yield Case(f"{table}.{column}: {how}", _set(table, column, value))
+            yield Case(f"{table}.{column}: no UTF-8", _set(table, column, b"\xff\xfe", "CAST(? AS TEXT)"))
+    yield Case(f"{table}: no rows", lambda connection: connection.execute(f"DELETE FROM {table}"))
+    yield Case(f"{table}: no table", lambda connection: connection.execute(f"DROP TABLE {table}"))
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The file of a job that is not damaged."""
-    path = tmp_path_factory.mktemp("whole") / "whole.db"
+class DamagedFile:
+    """The file of a job, as it was and damaged."""
 
-    async def make() -> None:
-        frontier = sqlite_frontier(path, harm.JOB)
-        try:
-            await harm.fill(frontier, PORT)
-        finally:
-            await frontier.close()
+    def __init__(self, folder: Path, port: int = PORT) -> None:
+        self.path = folder / "harmed.db"
+        self.url = f"sqlite:{self.path}"
 
-    asyncio.run(make())
-    return path.read_bytes()
+        async def make() -> None:
+            frontier = sqlite_frontier(self.path, harm.JOB)
+            try:
+                await harm.fill(frontier, port)
+            finally:
+                await frontier.close()
 
+        asyncio.run(make())
+        self._whole = self.path.read_bytes()
 
-def _look(whole: bytes, table: str, folder: Path, share: int) -> list[str]:
-    file = folder / "harmed.db"
-    file.write_bytes(whole)
-    cases = list(cases_of(table, file))
-    chosen = random.Random(table).sample(cases, -(-len(cases) // share))
-    return [f"{case.name}: {fault}" for case in chosen for fault in _faults(whole, case, file)]
-
-
-def _faults(whole: bytes, case: Case, file: Path) -> Iterator[str]:
-    def damage() -> None:
-        for suffix in ("", "-wal", "-shm"):
-            file.with_name(file.name + suffix).unlink(missing_ok=True)
-        file.write_bytes(whole)
-        with closing(sqlite3.connect(file)) as connection, contextlib.suppress(sqlite3.IntegrityError), connection:
-            # What SQLite itself refuses, such as a text for a row's number, cannot lie there.
+    def damage(self, case: Case) -> None:
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+        self.path.write_bytes(self._whole)
+        # What SQLite itself refuses, such as a text for the number of a row, cannot lie there.
+        with closing(sqlite3.connect(self.path)) as connection, contextlib.suppress(sqlite3.IntegrityError), connection:
             case.change(connection)
 
-    damage()
-    url = f"sqlite:{file}"
-    for words in [*harm.commands(url, PORT), ("drop", "--frontier", url, "--job", harm.JOB)]:
-        for fault in harm.faults(harm.run(words), case.name.partition(":")[0]):
-            yield f"{' '.join(words[:2])}: {fault}"
-    damage()
-    try:
-        frontier = sqlite_frontier(file, harm.JOB)
-    except harm.SkitterError:
-        return
-    yield from asyncio.run(harm.work(frontier))
+    def faults(self, case: Case) -> Iterator[str]:
+        self.damage(case)
+        for words in [*harm.commands(self.url, PORT), ("drop", "--frontier", self.url, "--job", harm.JOB)]:
+            for fault in harm.faults(harm.run(words), case.name.partition(":")[0]):
+                yield f"{case.name}: {' '.join(words[:2])}: {fault}"
+        self.damage(case)
+        try:
+            frontier = sqlite_frontier(self.path, harm.JOB)
+        except harm.SkitterError:
+            return
+        for fault in asyncio.run(harm.work(frontier)):
+            yield f"{case.name}: {fault}"
+
+
+def look_into_table(table: str, folder: Path, share: int) -> list[str]:
+    with harm.in_folder(folder):
+        file = DamagedFile(folder)
+        cases = list(table_cases(table, file.path))
+        chosen = random.Random(table).sample(cases, -(-len(cases) // share))
+        return [fault for case in chosen for fault in file.faults(case)]
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_damaged_table_is_told_in_words(table: str, whole: bytes, tmp_path: Path) -> None:
-    with harm.in_folder(tmp_path):
-        assert _look(whole, table, tmp_path, SLICE) == []
+def test_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) -> None:
+    assert look_into_table(table, tmp_path, SLICE) == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("table", TABLES)
-def test_every_damage_to_a_table_is_told_in_words(table: str, whole: bytes, tmp_path: Path) -> None:
-    with harm.in_folder(tmp_path):
-        assert _look(whole, table, tmp_path, 1) == []
+def test_every_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) -> None:
+    assert look_into_table(table, tmp_path, 1) == []
+
+
+def crawl_damaged_files(skitter: Any, folder: Path, share: int, most: int | None = None) -> list[str]:
+    found = []
+    with harm.Site() as site:
+        file = DamagedFile(folder, site.port)
+        cases = [case for table in TABLES for case in table_cases(table, file.path)]
+        for case in random.Random(5).sample(cases, most or len(cases) // share):
+            for command in ("crawl", "worker"):
+                file.damage(case)
+                found += [f"{case.name}: {fault}" for fault in harm.crawl_faults(skitter, file.url, site.port, command)]
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_a_crawl_of_a_damaged_file_ends(skitter: Any, tmp_path: Path) -> None:
+    assert crawl_damaged_files(skitter, tmp_path, 1, CRAWLS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_crawls_of_damaged_files_end(skitter: Any, tmp_path: Path) -> None:
+    assert crawl_damaged_files(skitter, tmp_path, CRAWL_SHARE) == []
 
 
 # ---- Redis
 
-
-async def _snapshot(server: RedisServer) -> dict[bytes, bytes]:
-    keys = await server.command("KEYS", prefix_of(harm.JOB) + "*")
-    return {key: await server.command("DUMP", key) for key in sorted(keys)}
+Words = tuple[Any, ...]
 
 
-async def _restore(server: RedisServer, snapshot: dict[bytes, bytes]) -> None:
-    await server.command("FLUSHALL")
-    for key, dump in snapshot.items():
-        await server.command("RESTORE", key, 0, dump)
-    await server.command("SADD", JOBS_KEY, harm.JOB)
+class KeyCase(NamedTuple):
+    name: str
+    """Begins with the key."""
+    change: list[Words]
+    """Commands that damage it."""
 
 
-Change = list[tuple[Any, ...]]
-"""Commands that damage the store."""
+class DamagedRedis:
+    """A Redis with one job, as it was and damaged."""
+
+    def __init__(self, url: str) -> None:
+        self.server = RedisServer(parse_address(url))
+        self.url = url
+        self._whole: dict[bytes, bytes] = {}
+
+    async def fill(self, port: int = PORT) -> None:
+        frontier = redis_frontier(self.url, harm.JOB)
+        try:
+            await harm.fill(frontier, port)
+        finally:
+            await frontier.close()
+        for key in await self.server.command("KEYS", prefix_of(harm.JOB) + "*"):
+            self._whole[key] = await self.server.command("DUMP", key)
+
+    async def damage(self, case: KeyCase) -> None:
+        ask = self.server.command
+        await ask("FLUSHALL")
+        for key, dump in self._whole.items():
+            await ask("RESTORE", key, 0, dump)
+        await ask("SADD", JOBS_KEY, harm.JOB)
+        for words in case.change:
+            await ask(*words)
+
+    async def cases(self) -> list[KeyCase]:
+        found: list[KeyCase] = []
+        for key in sorted(self._whole):
+            kind = (await self.server.command("TYPE", key)).decode()
+            other: Words = ("SET", key, b"\xff") if kind == "list" else ("RPUSH", key, b"\xff")
+            changes: list[tuple[str, list[Words]]] = [("deleted", [("DEL", key)])]
+            changes.append(("of another type", [("DEL", key), other]))
+            changes += await getattr(self, f"_damage_to_{kind}")(key)
+            found += [KeyCase(f"{key.decode()}: {how}", words) for how, words in changes]
+        return found
+
+    async def _damage_to_string(self, key: bytes) -> list[tuple[str, list[Words]]]:
+        good = await self.server.command("GET", key)
+        return [(how, [("SET", key, value)]) for how, value in (*harm.bad_bytes(good), *harm.bad_fields(good))]
+
+    async def _damage_to_hash(self, key: bytes) -> list[tuple[str, list[Words]]]:
+        found = await self.server.command("HGETALL", key)
+        fields, (first, good) = found[::2], found[:2]
+        numbers = [(f"the number {number.decode()}", number) for number in (b"-1", b"abc", b"1e300", b"9" * 30)]
+        values = [*harm.bad_bytes(good), *harm.bad_fields(good), *numbers]
+        return [
+            ("a field of bad UTF-8", [("HDEL", key, first), ("HSET", key, b"\xff\xfe", good)]),
+            ("a field left out", [("HDEL", key, first)]),
+            *((how, [("HSET", key, field, value) for field in fields]) for how, value in values),
+        ]
+
+    async def _damage_to_list(self, key: bytes) -> list[tuple[str, list[Words]]]:
+        good, size = await self.server.command("LINDEX", key, 0), await self.server.command("LLEN", key)
+        return [(how, [("LSET", key, n, value) for n in range(size)]) for how, value in harm.bad_bytes(good)]
+
+    async def _damage_to_set(self, key: bytes) -> list[tuple[str, list[Words]]]:
+        members = await self.server.command("SMEMBERS", key)
+        values = harm.bad_bytes(members[0])
+        return [(how, [("SREM", key, *members), ("SADD", key, value)]) for how, value in values]
+
+    async def _damage_to_zset(self, key: bytes) -> list[tuple[str, list[Words]]]:
+        members = await self.server.command("ZRANGE", key, 0, -1)
+        values, scores = harm.bad_bytes(members[0]), ("-1", "1e300", "inf", "-inf", "0.5")
+        return [
+            *((how, [("ZREM", key, *members), ("ZADD", key, 1, value)]) for how, value in values),
+            *((f"score {score}", [("ZADD", key, score, member) for member in members]) for score in scores),
+        ]
+
+    async def faults(self, case: KeyCase) -> list[str]:
+        faults: list[str] = []
+        await self.damage(case)
+        for words in [*harm.commands(self.url, PORT), ("drop", "--frontier", self.url, "--job", harm.JOB)]:
+            said = await asyncio.to_thread(harm.run, words)
+            told = harm.faults(said, case.name.split(": ")[0])
+            faults += [f"{case.name}: {' '.join(words[:2])}: {fault}" for fault in told]
+        if not said.code and (left := await self.server.command("KEYS", prefix_of(harm.JOB) + "*")):
+            faults.append(f"{case.name}: not dropped: {left}")
+        await self.damage(case)
+        return faults + [f"{case.name}: {fault}" for fault in await harm.work(redis_frontier(self.url, harm.JOB))]
 
 
-async def redis_cases(server: RedisServer, snapshot: dict[bytes, bytes]) -> list[tuple[str, Change]]:
-    cases: list[tuple[str, Change]] = []
-    for key in snapshot:
-        name = key.decode(errors="replace")
-        kind = (await server.command("TYPE", key)).decode()
-        cases.append((f"{name}: deleted", [("DEL", key)]))
-        other = ("RPUSH", key, b"\xff") if kind != "list" else ("SET", key, b"\xff")
-        cases.append((f"{name}: of another type", [("DEL", key), other]))
-        if kind == "string":
-            good = await server.command("GET", key)
-            values = [*harm.bad_bytes(good), *harm.bad_fields(good)]
-            cases += [(f"{name}: {how}", [("SET", key, value)]) for how, value in values]
-        elif kind == "hash":
-            fields = await server.command("HGETALL", key)
-            field, good = fields[0], fields[1]
-            every = fields[::2]
-            values = [*harm.bad_bytes(good), *harm.bad_fields(good), *_bad_numbers()]
-            cases += [(f"{name}: {how}", [("HSET", key, one, value) for one in every]) for how, value in values]
-            cases.append((f"{name}: a field of bad UTF-8", [("HDEL", key, field), ("HSET", key, b"\xff\xfe", good)]))
-            cases.append((f"{name}: a field left out", [("HDEL", key, field)]))
-        elif kind == "list":
-            good, size = await server.command("LINDEX", key, 0), await server.command("LLEN", key)
-            values = harm.bad_bytes(good)
-            cases += [(f"{name}: {how}", [("LSET", key, n, value) for n in range(size)]) for how, value in values]
-        elif kind == "set":
-            members = await server.command("SMEMBERS", key)
-            cases += [
-                (f"{name}: {how}", [("SREM", key, *members), ("SADD", key, value)])
-                for how, value in harm.bad_bytes(members[0])
-            ]
-        else:
-            members = await server.command("ZRANGE", key, 0, -1)
-            for how, value in harm.bad_bytes(members[0]):
-                cases.append((f"{name}: {how}", [("ZREM", key, *members), ("ZADD", key, 1, value)]))
-            for score in ("-1", "1e300", "inf", "-inf", "0.5"):
-                cases.append((f"{name}: score {score}", [("ZADD", key, score, member) for member in members]))
-    return cases
-
-
-def _bad_numbers() -> list[tuple[str, bytes]]:
-    return [(f"the number {number.decode()}", number) for number in (b"-1", b"abc", b"1e300", b"9" * 30)]
-
-
-async def _redis_faults(server: RedisServer, snapshot: dict[bytes, bytes], case: tuple[str, Change]) -> list[str]:
-    name, change = case
-    url, faults = str(server.address), []
-
-    async def damage() -> None:
-        await _restore(server, snapshot)
-        for words in change:
-            await server.command(*words)
-
-    await damage()
-    for words in [*harm.commands(url, PORT), ("drop", "--frontier", url, "--job", harm.JOB)]:
-        said = await asyncio.to_thread(harm.run, words)
-        faults += [f"{name}: {' '.join(words[:2])}: {fault}" for fault in harm.faults(said, name.split(": ")[0])]
-    if not said.code and (left := await server.command("KEYS", prefix_of(harm.JOB) + "*")):
-        faults.append(f"{name}: not dropped: {left}")
-    await damage()
-    faults += [f"{name}: {fault}" for fault in await harm.work(redis_frontier(url, harm.JOB))]
-    return faults
-
-
-async def _look_into_redis(own_redis: Callable[..., Any], folder: Path, share: int, part: int, parts: int) -> list[str]:
-    server = RedisServer(parse_address(own_redis().url))
-    faults: list[str] = []
+async def look_into_keys(url: str, folder: Path, share: int, part: int = 0, parts: int = 1) -> list[str]:
+    redis, faults = DamagedRedis(url), []
     with harm.in_folder(folder):
         try:
-            frontier = redis_frontier(str(server.address), harm.JOB)
-            await harm.fill(frontier, PORT)
-            await frontier.close()
-            snapshot = await _snapshot(server)
-            cases = await redis_cases(server, snapshot)
-            for case in random.Random(part).sample(cases[part::parts], -(-len(cases) // share // parts)):
-                faults += await _redis_faults(server, snapshot, case)
+            await redis.fill()
+            cases = (await redis.cases())[part::parts]
+            for case in random.Random(part).sample(cases, -(-len(cases) // share)):
+                faults += await redis.faults(case)
         finally:
-            await server.close()
+            await redis.server.close()
     return faults
 
 
-async def test_a_damaged_key_is_told_in_words(own_redis: Callable[..., Any], tmp_path: Path) -> None:
-    assert await _look_into_redis(own_redis, tmp_path, SLICE, 0, 1) == []
+async def test_damage_to_a_key_is_told_in_words(own_redis: Callable[..., Any], tmp_path: Path) -> None:
+    assert await look_into_keys(own_redis().url, tmp_path, SLICE) == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_every_damage_to_a_key_is_told_in_words(own_redis: Callable[..., Any], tmp_path: Path, part: int) -> None:
-    assert await _look_into_redis(own_redis, tmp_path, 1, part, 8) == []
+    assert await look_into_keys(own_redis().url, tmp_path, 1, part, PARTS) == []
+
+
+async def crawl_damaged_keys(skitter: Any, url: str, share: int, most: int | None = None) -> list[str]:
+    redis, found = DamagedRedis(url), []
+    try:
+        with harm.Site() as site:
+            await redis.fill(site.port)
+            cases = await redis.cases()
+            for case in random.Random(6).sample(cases, most or len(cases) // share):
+                for command in ("crawl", "worker"):
+                    await redis.damage(case)
+                    told = await asyncio.to_thread(harm.crawl_faults, skitter, url, site.port, command)
+                    found += [f"{case.name}: {fault}" for fault in told]
+    finally:
+        await redis.server.close()
+    return found
+
+
+@pytest.mark.timeout(300)
+async def test_a_crawl_of_a_damaged_redis_ends(skitter: Any, own_redis: Callable[..., Any]) -> None:
+    assert await crawl_damaged_keys(skitter, own_redis().url, 1, CRAWLS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+async def test_crawls_of_a_damaged_redis_end(skitter: Any, own_redis: Callable[..., Any]) -> None:
+    assert await crawl_damaged_keys(skitter, own_redis().url, CRAWL_SHARE) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from skitter.app.backends import salvage
+from skitter.errors import VanishedError
+from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
 from skitter.testing.web import ServedWeb, WebSpec, served
 
 SLOW = WebSpec.plain(hosts=2, pages_per_host=400, latency_seconds=0.02)
@@ -67,16 +72,20 @@ def test_a_file_that_vanishes_is_said_and_what_is_committed_is_delivered(
     assert "Traceback" not in told
 
 
-def test_a_file_that_vanishes_at_the_end_is_no_success(skitter: Any, web: ServedWeb) -> None:
-    """All pages end within the second in which no worker looks again."""
-    process = skitter.start("crawl", web.urls[0], "--max-pages", 5, "--job", "j", "--delay", 0.3)
-    file = skitter.folder / ".skitter" / "j.db"
-    while not file.exists():
-        assert process.poll() is None, process.communicate()
-    time.sleep(0.2)
-    delete_all(file)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 3, told
+async def test_whoever_reads_notices_at_once_that_the_file_is_gone(tmp_path: Path) -> None:
+    """The last thing that a crawl does is to read how the job stands: a job that is gone is not finished."""
+    frontier = sqlite_frontier(tmp_path / "j.db", "j")
+    try:
+        await frontier.begin(JobSpec(name="j", spider=""))
+        await frontier.report()
+        delete_all(tmp_path / "j.db")
+        for call in (frontier.report, frontier.counts, frontier.job):
+            with pytest.raises(VanishedError, match="deleted or replaced"):
+                await call()
+        assert salvage(frontier)
+        assert (await frontier.report()).job.spec.name == "j"
+    finally:
+        await frontier.close()
 
 
 def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., Any], web: ServedWeb) -> None:
@@ -95,8 +104,6 @@ def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., 
 
 
 def test_a_job_that_is_removed_from_its_file_is_said(skitter: Any, web: ServedWeb) -> None:
-    import sqlite3
-
     process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--job", "j")
     wait_for_lines(skitter.folder / "out.jsonl", process)
     connection = sqlite3.connect(skitter.folder / ".skitter" / "j.db", timeout=30)

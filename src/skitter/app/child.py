@@ -145,6 +145,7 @@ async def _work(config: ChildConfig, voice: Voice) -> bool:
             with renewal:
                 await worker.run()
         finally:
+            voice.say(committed=worker.committed)
             await fetcher.close()
             if archive is not None:
                 archive.close()
@@ -177,6 +178,7 @@ class _Heart:
         blocked_seconds, lease = self._worker.watch.look(BEAT_SECONDS)
         culprit = [lease.work, lease.id, lease.epoch] if lease else None
         self._voice.say(beat=blocked_seconds, lease=culprit)
+        self._voice.say(committed=self._worker.committed)
         if self._voice.is_broken:
             self._end()
 
@@ -210,6 +212,7 @@ def main() -> int:
         return error.exit_code
     except Exception as error:
         log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
+        voice.say_at_last(failed=f"{type(error).__name__}: {error}")
         return 1
     voice.say_at_last(end=again)
     return 0

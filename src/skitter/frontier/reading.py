@@ -59,7 +59,7 @@ def _hosts_seen(ledger: Ledger, keys: Sequence[str]) -> list[HostSeen]:
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:
     return [
-        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at), card)
+        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - checked_time(heard_at)), card)
         for worker, heard_at, card in ledger.tables.workers()
     ]
 

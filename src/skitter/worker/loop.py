@@ -130,6 +130,11 @@ class Worker:
         self._stopping = False
         self._failure: Exception | None = None
 
+    @property
+    def committed(self) -> int:
+        """Outcomes that were accepted."""
+        return self._handover.committed
+
     # ---- from outside; each may be called again, and before run()
 
     def stop(self) -> None:

@@ -26,6 +26,9 @@ SILENT_MARGIN_SECONDS = 10.0
 STOP_MARGIN_SECONDS = 5.0
 """A process that was asked to stop has its shutdown time, and this."""
 FALSE_STARTS = 3
+FAILURES = 20
+"""Workers that may fail one after the other, by errors that nobody expected, while no worker of this node commits
+anything. Three pages that make their workers fail until they are dead, class ``lost``, take fewer (six losses each)."""
 _CHECK_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 1.0
 
@@ -61,6 +64,10 @@ class Supervisor:
         self._stopping = False
         self._stopping_seconds = 0.0
         self._false_starts = 0
+        self._failures = 0
+        self._committed = 0
+        """By workers that have ended."""
+        self._committed_at_failure = 0
 
     async def run(self) -> None:
         """Until all workers have ended. Raises what keeps them from working, after the others have stopped."""
@@ -115,6 +122,7 @@ class Supervisor:
             code = await child.ended()
         finally:
             self._children.discard(child)
+            self._committed += child.committed
         if child.error is not None:
             with contextlib.suppress(FrontierError):
                 await self._hand_back(child)
@@ -126,6 +134,7 @@ class Supervisor:
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
+                self._judge_failure(child)
         return child.has_finished
 
     def _judge_start(self, child: Child, code: int) -> None:
@@ -138,6 +147,23 @@ class Supervisor:
             raise BackendError(
                 f"workers die before they have started: {child.how_it_ended()}",
                 hint="run with -v; the messages above may tell",
+            )
+
+    def _judge_failure(self, child: Child) -> None:
+        """A worker that dies of an error of its own is replaced, but not for ever.
+
+        Not counted: workers that were killed or that a page took down with it, whose leases are lost until that page is
+        dead; and errors of the store, which end the node at once.
+        """
+        if not child.failure:
+            return
+        committed = self._committed + sum(other.committed for other in self._children)
+        self._failures = self._failures + 1 if committed == self._committed_at_failure else 1
+        self._committed_at_failure = committed
+        if self._failures >= FAILURES:
+            raise BackendError(
+                f"{self._failures} workers have failed without committing anything: {child.failure}",
+                hint="nothing is lost; run with -v for the traceback, and report it",
             )
 
     async def _hand_back(self, child: Child) -> int:

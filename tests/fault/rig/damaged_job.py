@@ -7,6 +7,8 @@ import contextlib
 import io
 import os
 import re
+import signal
+import subprocess
 import threading
 import traceback
 from collections.abc import Awaitable, Iterator, Sequence
@@ -296,6 +298,40 @@ async def work(frontier: Frontier) -> list[str]:
     return found
 
 
+def crawl_faults(skitter: Any, frontier: str, port: int, command: str) -> list[str]:
+    """Of ``crawl`` or ``worker`` in processes of their own: as of the others, and that they end.
+
+    A job whose damage makes it wait, for a time that never comes for instance, ends when it is interrupted.
+    """
+    words: tuple[object, ...] = (command, "--frontier", frontier, "--job", JOB)
+    if command == "crawl":
+        settings = (word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}"))
+        words = (command, seed_of(port), "-o", TARGET, *words[1:], *settings)
+    process = skitter.start(*words, "--workers", 1)
+    allowed = {0, 1, 2, 3}
+    try:
+        _, err = process.communicate(timeout=WAIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        allowed = {128 + signal.SIGINT}
+        process.send_signal(signal.SIGINT)
+        try:
+            _, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return [f"{command} does not end: {process.communicate()[1]}"]
+    found = []
+    if process.returncode not in allowed:
+        found.append(f"{command}: exit code {process.returncode}: {err}")
+    if "Traceback" in err or _CLASS_NAME.search(err):
+        found.append(f"{command}: a raw error: {err}")
+    if err.count("another one takes its place") > 3:
+        found.append(f"{command}: workers are replaced again and again: {err}")
+    if process.returncode == 3 and JOB not in err and TARGET not in err:
+        found.append(f"{command}: neither the job nor its target is named: {err}")
+    return found
+
+
+WAIT_SECONDS = 12.0
 READING = ("jobs", "status", "failed", "why", "items")
 _CLASS_NAME = re.compile(r"^error: \w*(Error|Exception|Interrupt)\b", re.MULTILINE)
 

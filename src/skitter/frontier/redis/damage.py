@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.books import as_job
-from skitter.frontier.damage import Patience, check_job, problem_of
+from skitter.frontier.damage import Patience, check_job, checked_time, problem_of
 from skitter.frontier.redis import wire
 from skitter.frontier.redis.jobs import scan_keys
 from skitter.frontier.redis.payload import whole
@@ -45,37 +45,51 @@ _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 async def find_damage(server: RedisServer, prefix: str) -> str:
     """The first value that cannot be read, as ``KEY of the hash or list: why``; empty: none was found."""
     patience = Patience()
-    record, spec = await server.command("GET", prefix + "job"), await server.command("GET", prefix + "spec")
-    if spec is None:
-        return f"{prefix}spec is missing"
-    if problem := problem_of(lambda: _check_job(record, spec)):
-        which = "spec" if problem_of(lambda: msgspec.msgpack.decode(spec, type=JobSpec)) else "job"
-        return f"{prefix}{which}: {problem}"
-    async for keys in scan_keys(server, prefix):
-        for key in sorted(keys):
-            if patience.is_over():
-                return ""
-            if problem := await _problem(server, prefix, key):
-                return f"{_shown(key)}{problem}"
+    # The types of all first: what is of another one cannot be asked for what it holds.
+    for question in (_wrong_type, _wrong_job, _wrong_value):
+        async for keys in scan_keys(server, prefix):
+            for key in sorted(keys):
+                if patience.is_over():
+                    return ""
+                if problem := await question(server, prefix, key):
+                    return f"{_shown(key)}{problem}"
     return ""
 
 
+def _name_of(prefix: str, key: bytes) -> tuple[str, str]:
+    """RUN: if it stands before the name, and the name, without :HOST or :CLASS behind it."""
+    words = key.removeprefix(prefix.encode()).decode(errors="replace").split(":")
+    return (f"{words[0]}:", words[1]) if words[0].isdigit() and len(words) > 1 else ("", words[0])
+
+
+async def _wrong_type(server: RedisServer, prefix: str, key: bytes) -> str:
+    expected = _TYPE_OF.get(_name_of(prefix, key)[1])
+    kind = (await server.command("TYPE", key)).decode()
+    return "" if expected is None or kind in (expected, "none") else f": a {kind}, and not a {expected}"
+
+
+async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
+    if key != f"{prefix}job".encode():
+        return ""
+    record, spec = await server.command("MGET", key, prefix + "spec")
+    if spec is None:
+        return f": there is no {prefix}spec"
+    if problem := problem_of(lambda: msgspec.msgpack.decode(spec, type=JobSpec)):
+        return f" is whole, but {prefix}spec: {problem}"
+    if problem := problem_of(lambda: _check_job(record, spec)):
+        return f": {problem}"
+    return await _unpacked(server, prefix, key, "job")
+
+
 def _check_job(record: bytes, spec: bytes) -> None:
-    job = wire.job_row(record, spec)
-    check_job(as_job(job, ""))
+    wire.shards_of(record)
+    check_job(as_job(wire.job_row(record, spec), ""))
     msgspec.msgpack.decode(record, type=wire.ScriptsRecord)
 
 
-async def _problem(server: RedisServer, prefix: str, key: bytes) -> str:
-    """What is wrong with a key, to be put behind its name."""
-    # RUN: may stand before the name, and :HOST or :CLASS behind it.
-    words = key.removeprefix(prefix.encode()).decode(errors="replace").split(":")
-    name = words[1] if words[0].isdigit() and len(words) > 1 else words[0]
-    expected, kind = _TYPE_OF.get(name), (await server.command("TYPE", key)).decode()
-    if expected is None or kind == "none":
-        return ""
-    if kind != expected:
-        return f": a {kind}, and not a {expected}"
+async def _wrong_value(server: RedisServer, prefix: str, key: bytes) -> str:
+    run, name = _name_of(prefix, key)
+    kind = _TYPE_OF.get(name, "")
     if name in _PACKED_BY_SCRIPTS:
         return await _unpacked(server, prefix, key, name)
     check, named = _CHECKS.get(name, _anything), _NAMED.get(name)
@@ -84,7 +98,7 @@ async def _problem(server: RedisServer, prefix: str, key: bytes) -> str:
         if problem := problem_of(lambda: check(field, value)):  # noqa: B023  called at once
             return f" at {_shown(field)}: {problem}"
     if named and found:
-        hash_key = prefix + (f"{words[0]}:{named}" if named != "hosts" else named)
+        hash_key = prefix + (named if named == "hosts" else run + named)
         members = [field or value for field, value in found]
         for member, record in zip(members, await server.command("HMGET", hash_key, *members), strict=True):
             if record is None:
@@ -139,7 +153,7 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "tally": lambda name, value: (name.decode(), int(value)),
     "errors": lambda name, value: (name.decode(), int(value)),
     "addresses": lambda name, value: (name.decode(), int(value)),
-    "workers": lambda worker, _: worker.decode(),
+    "workers": lambda worker, heard_at: (worker.decode(), checked_time(float(heard_at))),
     "waiting": lambda host, _: host.decode(),
     "given_up": lambda host, _: host.decode(),
     "ready": lambda host, _: host.decode(),

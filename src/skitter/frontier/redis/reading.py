@@ -50,7 +50,9 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
         sinks=seen,
         workers=sorted(
             (
-                WorkerSeen(name.decode(), leased, max(0.0, now - float(at)), _decode_card(card) if card else None)
+                WorkerSeen(
+                    name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None
+                )
                 for name, at, leased, card in _tuples(workers, 4)
             ),
             key=lambda worker: worker.id,

@@ -124,7 +124,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
             "record": _hold,
         },
     ),
-    "workers": ("worker", {"worker": _text, "heard_at": _number}),
+    "workers": ("worker", {"worker": _text, "heard_at": _time}),
     "cards": ("worker", {"worker": _text, "card": _packed(WorkerCard)}),
     "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "record": _blob}),
     "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "record": _blob}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +38,6 @@ LOG_PAGES = range(4_000, 64_000)
 The random pages of the seen index are then written to a large file once, and not many times."""
 LOOK_SECONDS = 1.0
 """Between two looks of a process that writes at whether the file is still there. Whoever reads looks each time."""
-_SUFFIXES = ("", "-wal", "-shm")
 _BY_CONTENT = ("", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
 """Errors, besides those of constraints, that statements as ours meet only where tables or values are not as we leave
 them. Without a name: a text that is no UTF-8."""
@@ -60,9 +58,9 @@ def missing_file(path: Path) -> FrontierError:
     return FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        found = path.stat()
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
@@ -96,6 +94,7 @@ class SqliteStore:
         self._in_work: asyncio.Future[Any] | None = None
         """What the thread was given last: whoever waited for it may be gone."""
         self._looked_at = 0.0
+        self._paths = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
         self._files: list[tuple[int, int] | None] = []
         """Device and inode of the file and of its log, as this connection has them open."""
         self._salvages = False
@@ -189,10 +188,9 @@ class SqliteStore:
         if self._salvages or (not at_once and now - self._looked_at < LOOK_SECONDS):
             return
         self._looked_at = now
-        paths = [f"{self._path}{suffix}" for suffix in _SUFFIXES]
-        found = [_identity(path) for path in paths]
+        found = [_identity(path) for path in self._paths]
         self._files = self._files or found
-        for path, known, there in zip(paths, self._files, found, strict=True):
+        for path, known, there in zip(self._paths, self._files, found, strict=True):
             if there != known or there is None:
                 raise VanishedError(
                     f"the database of the job was deleted or replaced while it was open: {path}",

@@ -1,6 +1,6 @@
--- damage: looks for a record of a hash that cannot be unpacked, a piece of the hash at a time.
+-- damage: looks for a record that cannot be unpacked: the job's own, or those of a hash, a piece of it at a time.
 --
---   hosts, RUN:requests, RUN:holds (read)
+--   job, hosts, RUN:requests, RUN:holds (read)
 --
 -- ARGV: time, the key, which of them it is, where to go on.
 -- Answers where to go on, and of a record that cannot be unpacked its field and the reason.
@@ -17,6 +17,16 @@ local function check_row(row)
   check_numbers(row, {[HOST] = true, [ERROR_CLASS] = true, [ERROR] = true, [PAYLOAD] = true})
   if not COUNTER[row[PLACE]] then error('no place of a request: ' .. row[PLACE]) end
   if type(row[ERROR_CLASS]) ~= 'string' or type(row[ERROR]) ~= 'string' then error('no text of an error') end
+end
+
+-- Of the job's record: what cannot be unpacked here, though a client can, and numbers that are none.
+local function check_job(stored)
+  local job = unpacked(stored)
+  for name, value in pairs(job) do
+    if value ~= value then error('no number: ' .. name) end
+  end
+  check_numbers(job.crowded or {}, {})
+  check_numbers(job.pace or {}, {})
 end
 
 local check = {
@@ -37,6 +47,11 @@ local check = {
   end,
 }
 
+if ARGV[3] == 'job' then
+  local is_good, reason = pcall(check_job, call('GET', ARGV[2]))
+  if not is_good then return {'0', 'its record', tostring(reason)} end
+  return {'0'}
+end
 local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', BATCH)
 local found = scanned[2]
 for place = 1, #found, 2 do
