@@ -24,6 +24,7 @@ from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of
 from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.job import JobSpec
 
 PORT = 9
 """Where nothing is fetched, the job's pages may be anywhere."""
@@ -300,3 +301,49 @@ async def test_a_crawl_of_a_damaged_redis_ends(skitter: Any, own_redis: Callable
 @pytest.mark.timeout(7200)
 async def test_crawls_of_a_damaged_redis_end(skitter: Any, own_redis: Callable[..., Any]) -> None:
     assert await crawl_damaged_keys(skitter, own_redis().url, CRAWL_SHARE) == []
+
+
+# ---- samples, by name
+
+
+def test_a_request_without_its_host_ends_the_crawl_and_is_named(skitter: Any, tmp_path: Path) -> None:
+    with harm.Site() as site:
+        file = DamagedFile(tmp_path, site.port)
+        file.damage(Case("requests.host", _set("requests", "host", -1)))
+        place = ("--frontier", file.url, "--job", harm.JOB)
+        told = skitter.run("crawl", harm.seed_of(site.port), "-o", harm.TARGET, *place, code=3).stderr
+    assert "error: job harmed is damaged: requests.host of number " in told
+    assert "takes its place" not in told
+
+
+async def test_a_permit_that_is_no_text_ends_the_crawl_and_is_named(
+    skitter: Any, own_redis: Callable[..., Any]
+) -> None:
+    redis = DamagedRedis(own_redis().url)
+    with harm.Site() as site:
+        await redis.fill(site.port)
+        key = prefix_of(harm.JOB) + "1:permits"
+        await redis.damage(KeyCase(key, [("LSET", key, 0, b"\xff\xfe")]))
+        await redis.server.close()
+        words = ("crawl", harm.seed_of(site.port), "-o", harm.TARGET, "--frontier", redis.url, "--job", harm.JOB)
+        told = (await asyncio.to_thread(skitter.run, *words, code=3)).stderr
+    assert f"error: job harmed is damaged: {key} at 0: " in told
+    assert "takes its place" not in told
+
+
+def test_one_damaged_job_of_a_file_does_not_hide_the_others(skitter: Any, tmp_path: Path) -> None:
+    file = DamagedFile(tmp_path)
+
+    async def add() -> None:
+        frontier = sqlite_frontier(file.path, "whole")
+        await frontier.begin(JobSpec(name="whole", spider=""))
+        await frontier.close()
+
+    asyncio.run(add())
+    with closing(sqlite3.connect(file.path)) as connection, connection:
+        connection.execute("UPDATE jobs SET record = x'c1' WHERE name = ?", (harm.JOB,))
+    told = {one["job"]: one for one in skitter.records("jobs", "--frontier", file.url)}
+    assert {job: one["state"] for job, one in told.items()} == {harm.JOB: "unreadable", "whole": "running"}
+    assert "jobs.record of name harmed" in told[harm.JOB]["problem"]
+    skitter.run("drop", "--frontier", file.url, "--job", harm.JOB)
+    assert [one["job"] for one in skitter.records("jobs", "--frontier", file.url)] == ["whole"]

@@ -173,12 +173,15 @@ class _Heart:
         self._patience_seconds = shutdown_seconds + _ORPHAN_SECONDS
         self._loop = asyncio.get_running_loop()
         self._alone_since: float | None = None
+        self._committed = 0
 
     def beat(self) -> None:
         blocked_seconds, lease = self._worker.watch.look(BEAT_SECONDS)
         culprit = [lease.work, lease.id, lease.epoch] if lease else None
         self._voice.say(beat=blocked_seconds, lease=culprit)
-        self._voice.say(committed=self._worker.committed)
+        if self._worker.committed != self._committed:
+            self._committed = self._worker.committed
+            self._voice.say(committed=self._committed)
         if self._voice.is_broken:
             self._end()
 

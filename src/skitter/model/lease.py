@@ -6,7 +6,6 @@ import enum
 
 import msgspec
 
-from skitter.errors import FormatError
 from skitter.model.request import Request, decode
 
 
@@ -46,10 +45,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def request(self) -> Request:
         """Decoded anew at each call: keep it."""
-        try:
-            return decode(self.payload)
-        except FormatError as error:
-            raise FormatError(f"{error}: request {self.id} of {self.host_key}", hint=error.hint) from error
+        return decode(self.payload)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,6 +138,7 @@ class Stand:
 
     def __init__(self) -> None:
         self.stopped = 0
+        self.committed = 0
         self.seen: tuple[float, Lease | None] = (0.0, None)
         self.watch = SimpleNamespace(look=lambda seconds: self.seen)
 
@@ -152,6 +153,10 @@ async def test_the_heart_tells_what_holds_the_loop(pipe: Pipe) -> None:
     worker.seen = (3.0, Lease(work=Work.PAGE, id=-5, epoch=7))
     heart.beat()
     assert pipe.lines() == [{"beat": 0.0, "lease": None}, {"beat": 3.0, "lease": [0, -5, 7]}]
+    worker.committed = 4
+    heart.beat()
+    heart.beat()
+    assert [line for line in pipe.lines() if "committed" in line] == [{"committed": 4}]
     assert worker.stopped == 0
 
 
