@@ -63,9 +63,16 @@ def is_time(value: float) -> bool:
 
 
 def checked_time(value: float) -> float:
-    """ValueError for what is no time of a store's clock."""
+    """ValueError for what is no time of a store's clock, nor a duration."""
     if not is_time(value):
         raise ValueError(f"not a time: {value}")
+    return value
+
+
+def checked_text(value: str) -> str:
+    """TypeError for what a column of any type may hold instead."""
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
     return value
 
 

@@ -182,6 +182,7 @@ BAD_FIELDS: tuple[tuple[str, Any], ...] = (
     ("huge", 2**63 - 1),
     ("a fraction", 1e300),
     ("no number", float("nan")),
+    ("endless", float("inf")),
     ("nothing", None),
     ("a list", [[]]),
 )

@@ -126,7 +126,7 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         status=row.status,
         error_class=row.error_class,
         error=row.error,
-        ready_in_seconds=max(row.not_before - now, host.due_seconds) if waits else 0.0,
+        ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
         worker=worker.decode(),
         host=host,
     )
@@ -172,14 +172,14 @@ def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
     queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
         told
     )
-    blocked_seconds = max(0.0, float(blocked_until) - now)
+    blocked_seconds = max(0.0, checked_time(float(blocked_until)) - now)
     return HostSeen(
         key=key,
         queued=queued,
         in_flight=in_flight,
-        due_seconds=max(blocked_seconds, float(due) - now),
+        due_seconds=max(blocked_seconds, checked_time(float(due)) - now),
         blocked_seconds=blocked_seconds,
-        latency_seconds=float(latency),
+        latency_seconds=checked_time(float(latency)),
         strikes=strikes,
         error_class=error_class.decode(),
         address=address.decode(),

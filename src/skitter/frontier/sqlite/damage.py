@@ -51,7 +51,11 @@ def _packed(kind: type) -> Check:
 
 
 def _host(value: Any, row: Row) -> bool:
-    return type(value) is bytes and msgspec.msgpack.decode(value, type=Host).key == row["key"].decode()
+    if type(value) is not bytes:
+        return False
+    host = msgspec.msgpack.decode(value, type=Host)
+    times = (host.due, host.blocked_until, host.struck_at, host.latency_seconds, host.robots_until)
+    return host.key == row["key"].decode() and all(map(is_time, times))
 
 
 def _history(value: Any, _: Row) -> object:
@@ -102,7 +106,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
             "id": _ID,
             "priority": _integer(),
             "place": _integer(0, len(Place) - 1),
-            "not_before": _number,
+            "not_before": _time,
             "error_class": _text,
             "history": _history,
             "payload": _payload,

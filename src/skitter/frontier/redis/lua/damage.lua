@@ -13,8 +13,17 @@ local function check_numbers(record, texts)
   end
 end
 
+-- As frontier/damage.py has it.
+local LATEST = 100000000000
+
+local function check_time(value)
+  if value < 0 or value >= LATEST then error('no time: ' .. value) end
+end
+
 local function check_row(row)
   check_numbers(row, {[HOST] = true, [ERROR_CLASS] = true, [ERROR] = true, [PAYLOAD] = true})
+  check_time(row[NOT_BEFORE])
+  check_time(row[ENDED_AT])
   if not COUNTER[row[PLACE]] then error('no place of a request: ' .. row[PLACE]) end
   if type(row[ERROR_CLASS]) ~= 'string' or type(row[ERROR]) ~= 'string' then error('no text of an error') end
 end
@@ -36,6 +45,7 @@ local check = {
       if h[place] == nil then error('nothing at place ' .. place) end
     end
     check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true})
+    for _, place in ipairs({DUE, BLOCKED_UNTIL, LATENCY}) do check_time(h[place]) end
     if h[LEVELS] and type(h[LEVELS]) ~= 'table' then error('no levels: ' .. tostring(h[LEVELS])) end
     if h[LEVELS] then check_numbers(h[LEVELS], {}) end
     if type(h[HOST_ERROR]) ~= 'string' then error('no text of an error') end
