@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError, LateError, SinkError
+from skitter.errors import FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model import secrets
@@ -342,7 +342,14 @@ class Worker:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, start_by), []
-        request = lease.request
+        try:
+            request = lease.request
+        except FormatError:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a damaged request raises, it costs that page alone
+            reason = f"the stored request {lease.id} cannot be read: {type(error).__name__}: {error}"
+            log.error("%s: %s", name_of(lease), reason)
+            return Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=reason, touched=False), []
         if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
