@@ -21,10 +21,11 @@ from rig import damaged_job as harm
 
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import parse_address
-from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of
+from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of, prefixes_of
 from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
+from skitter.settings import Settings
 
 PORT = 9
 """Where nothing is fetched, the job's pages may be anywhere."""
@@ -347,3 +348,24 @@ def test_one_damaged_job_of_a_file_does_not_hide_the_others(skitter: Any, tmp_pa
     assert "jobs.record of name harmed" in told[harm.JOB]["problem"]
     skitter.run("drop", "--frontier", file.url, "--job", harm.JOB)
     assert [one["job"] for one in skitter.records("jobs", "--frontier", file.url)] == ["whole"]
+
+
+@pytest.mark.parametrize("number", range(3))
+async def test_a_damaged_shard_is_named_and_all_shards_are_dropped(
+    skitter: Any, own_redis: Callable[..., Any], number: int
+) -> None:
+    url = own_redis().url
+    server = RedisServer(parse_address(url))
+    frontier = redis_frontier(f"{url}?shards=3", harm.JOB)
+    await frontier.begin(JobSpec(name=harm.JOB, spider="", settings=Settings().job_wide()))
+    await frontier.report()
+    await frontier.close()
+    key = prefixes_of(harm.JOB, 3)[number] + "job"
+    assert await server.command("EXISTS", key)
+    await server.command("SET", key, b"\xc1")
+    place = ("--frontier", url, "--job", harm.JOB)
+    told = (await asyncio.to_thread(skitter.run, "status", *place, code=3)).stderr
+    assert f"error: job {harm.JOB} is damaged: {key}: " in told
+    await asyncio.to_thread(skitter.run, "drop", *place)
+    assert await server.command("KEYS", "skitter:{*") == []
+    await server.close()

@@ -38,6 +38,7 @@ _NAMED = {
 }
 _MOST = 1000
 """Elements of one key that are looked at, but for those that scripts pack."""
+_NO_SPEC = msgspec.msgpack.encode(JobSpec(name="", spider=""))
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
@@ -72,8 +73,10 @@ async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
     if key != f"{prefix}job".encode():
         return ""
     record, spec = await server.command("MGET", key, prefix + "spec")
-    if spec is None:
+    if spec is None and prefix.endswith(":0}:"):
         return f": there is no {prefix}spec"
+    # Of the shards of a job only the lead has one.
+    spec = spec or _NO_SPEC
     if problem := problem_of(lambda: msgspec.msgpack.decode(spec, type=JobSpec)):
         return f" is whole, but {prefix}spec: {problem}"
     if problem := problem_of(lambda: _check_job(record, spec)):
