@@ -7,7 +7,9 @@ SkitterError                 what happened; ``hint`` says what to do
  │    └── JobError           the job is not what the command expects
  ├── BackendError            exit 3: a frontier or a sink cannot be reached or used
  │    ├── FrontierError      the store failed: away, corrupt, full
- │    │    └── FormatError   the store was written by another program or another version
+ │    │    ├── FormatError   the store was written by another program or another version
+ │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
+ │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
  │    └── SinkError          a target cannot be written
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
@@ -66,6 +68,14 @@ class FrontierError(BackendError):
 
 
 class FormatError(FrontierError):
+    pass
+
+
+class DamageError(FormatError):
+    pass
+
+
+class VanishedError(FrontierError):
     pass
 
 

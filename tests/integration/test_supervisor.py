@@ -242,6 +242,38 @@ async def test_workers_that_die_before_they_have_started_are_given_up(house: Hou
         await house.run(house.supervisor("os._exit(7)"))
 
 
+async def test_workers_that_fail_again_and_again_are_given_up_with_their_last_words(house: House) -> None:
+    await house.leased("a")
+    with pytest.raises(BackendError, match=r"20 workers have failed .*: KeyError: 'host'") as caught:
+        await house.run(house.supervisor(HELLO + "say(failed='KeyError: \\'host\\'')\nos._exit(1)"))
+    assert caught.value.exit_code == 3
+    assert len(house.events) == module.FAILURES
+
+
+@pytest.mark.parametrize(
+    "death",
+    ["say(committed=1)\nsay(failed='KeyError')\nos._exit(1)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"],
+)
+async def test_workers_that_get_on_or_are_taken_down_are_replaced_however_often(house: House, death: str) -> None:
+    await house.leased("a")
+    deaths = module.FAILURES + 5
+    await house.run(house.supervisor(*[HELLO + death] * deaths, HELLO + END))
+    assert len(house.events) == deaths
+
+
+async def test_a_worker_that_fails_beside_one_that_gets_on_is_replaced(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one commits something between any two failures."""
+    monkeypatch.setattr(module, "FAILURES", 5)
+    await house.leased("a")
+    beside = "n = 0\nwhile n < 150:\n    n += 1\n    say(committed=n)\n    time.sleep(0.02)\n"
+    fails = HELLO + "time.sleep(0.1)\nsay(failed='KeyError')\nos._exit(1)"
+    deaths = 9
+    await house.run(house.supervisor(HELLO + beside + END, *[fails] * deaths, HELLO + END, count=2))
+    assert sum("KeyError" in event for event in house.events) == deaths
+
+
 async def test_a_command_that_cannot_be_run_is_an_error_in_words(house: House) -> None:
     await house.leased()
     with pytest.raises(BackendError, match="cannot be started"):

@@ -35,6 +35,13 @@ def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) ->
     raise _no_frontier(url)
 
 
+def salvage(frontier: Frontier) -> bool:
+    """Whether a frontier that has vanished can still be read, by what this process has open; from now on it can."""
+    from skitter.frontier.ledgered import LedgerFrontier
+
+    return isinstance(frontier, LedgerFrontier) and frontier.salvage()
+
+
 def is_redis(url: str) -> bool:
     """Whether a Redis is meant, of whichever kind; asked without its driver."""
     return url.partition("://")[0].lower() in REDIS_SCHEMES and "://" in url

@@ -151,6 +151,7 @@ async def _work(config: ChildConfig, voice: Voice, loop_status: LoopStatus) -> b
             with renewal:
                 await worker.run()
         finally:
+            voice.say(committed=worker.committed)
             await fetcher.close()
             if archive is not None:
                 archive.close()
@@ -178,9 +179,13 @@ class _Heart:
         self._patience_seconds = shutdown_seconds + _ORPHAN_SECONDS
         self._loop = asyncio.get_running_loop()
         self._alone_since: float | None = None
+        self._committed = 0
 
     def beat(self) -> None:
         self._voice.say(beat=True)
+        if self._worker.committed != self._committed:
+            self._committed = self._worker.committed
+            self._voice.say(committed=self._committed)
         if self._voice.is_broken:
             self._end()
 
@@ -214,6 +219,7 @@ def main() -> int:
         return error.exit_code
     except Exception as error:
         log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
+        voice.say_at_last(failed=f"{type(error).__name__}: {error}")
         return 1
     voice.say_at_last(end=again)
     return 0

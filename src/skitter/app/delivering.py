@@ -11,7 +11,7 @@ import msgspec
 
 from skitter.app.archiving import archives_here, is_elsewhere, only_one_archive
 from skitter.app.stop import Stop
-from skitter.errors import JobError, SinkError
+from skitter.errors import FrontierError, JobError, SinkError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import SinkProgress, State
 from skitter.observe import events
@@ -119,7 +119,9 @@ async def work_and_deliver(
     try:
         await asyncio.wait([work, deliver, failing], return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            on_event(events.SINK_FAILED(reason=str(delivery.failure or deliver.exception())))
+            failure = delivery.failure or deliver.exception()
+            if not isinstance(failure, FrontierError):
+                on_event(events.SINK_FAILED(reason=str(failure)))
             stop.now()
             await asyncio.wait([work])
         over.set()

@@ -39,12 +39,13 @@ def run(options: argparse.Namespace) -> int:
 async def _drop(place: Place) -> bool:
     from skitter.app import drop_job
     from skitter.cli.jobs import live_workers, opened
-    from skitter.errors import JobError, UsageError
+    from skitter.errors import DamageError, JobError, UsageError
 
     async with opened(place) as frontier:
         try:
             workers = live_workers(await frontier.report(0))
-        except JobError:
+        except (JobError, DamageError):
+            # Nobody can work on a job that is damaged, and to drop it is what is left.
             workers = 0
     if workers:
         raise UsageError(f"workers are at the job: {place.job}", hint=f"stop them first: {place.command('stop')}")

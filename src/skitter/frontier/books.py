@@ -338,10 +338,14 @@ def pages_per_second(row: JobRow, now: float) -> float:
     return max(0, row.done - done) / (now - at) if now > at else 0.0
 
 
+def no_such_job(name: str) -> JobError:
+    return JobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
+
+
 def as_job(row: JobRow | None, name: str) -> Job:
     """The public view of a job's record."""
     if row is None:
-        raise JobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
+        raise no_such_job(name)
     return Job(
         spec=row.spec,
         state=row.state,

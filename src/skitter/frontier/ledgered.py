@@ -9,9 +9,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from skitter.errors import JobError
+from skitter.errors import JobError, VanishedError
 from skitter.frontier import reading
-from skitter.frontier.books import as_job
+from skitter.frontier.books import as_job, no_such_job
+from skitter.frontier.damage import settings_of
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import JobRow, Row, SinkRow, Tables
 from skitter.model.job import (
@@ -51,6 +52,10 @@ class Store(Protocol):
         """Run a call that may block. ``brief``: it is one transaction that writes, of a batch or less."""
         ...
 
+    def salvage(self) -> bool:
+        """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -61,6 +66,8 @@ class LedgerFrontier:
         self._store = store
         self._name = job_name
         self._permits_known = (0, 0)
+        self._exists = False
+        """The job was there."""
         self._settings: tuple[dict[str, object], Settings] = ({}, Settings())
 
     # ---- the job
@@ -75,7 +82,9 @@ class LedgerFrontier:
                     tables.save_sink(SinkRow(target, SinkProgress(position=job.position)))
                 return begun
 
-        return await self._store.run(begin)
+        begun = await self._store.run(begin)
+        self._exists = True
+        return begun
 
     @staticmethod
     def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
@@ -110,7 +119,7 @@ class LedgerFrontier:
     async def job(self) -> Job:
         def read() -> Job:
             with self._store.transaction(write=False) as tables:
-                return as_job(tables.load_job(), self._name)
+                return as_job(self._found(tables.load_job()), self._name)
 
         return await self._store.run(read)
 
@@ -299,7 +308,22 @@ class LedgerFrontier:
     async def close(self) -> None:
         await self._store.close()
 
+    def salvage(self) -> bool:
+        """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        return self._store.salvage()
+
     # ---- how a call is made
+
+    def _found(self, job: JobRow | None) -> JobRow:
+        if job is not None:
+            self._exists = True
+            return job
+        if self._exists:
+            raise VanishedError(
+                f"the job was removed from its store while it was in use: {self._name}",
+                hint="the same crawl command begins anew",
+            )
+        raise no_such_job(self._name)
 
     async def _in_ledger(self, call: Callable[[Ledger], T], *, write: bool = True, brief: bool = False) -> T:
         def run() -> T:
@@ -311,12 +335,9 @@ class LedgerFrontier:
     @contextmanager
     def _ledger(self, write: bool) -> Iterator[Ledger]:
         with self._store.transaction(write=write) as tables:
-            job = tables.load_job()
-            if job is None:
-                as_job(job, self._name)
-                raise AssertionError("as_job raises for a job that does not exist")
+            job = self._found(tables.load_job())
             if job.spec.settings != self._settings[0]:
-                self._settings = (job.spec.settings, Settings.from_layers([("the job", job.spec.settings)]))
+                self._settings = (job.spec.settings, settings_of(job.spec))
             ledger = Ledger(tables, job, self._settings[1])
             yield ledger
             if write:

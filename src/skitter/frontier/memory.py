@@ -43,6 +43,9 @@ class MemoryStore:
     async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:  # noqa: ARG002
         return call()
 
+    def salvage(self) -> bool:
+        return False
+
     async def close(self) -> None:
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skitter.frontier.books import as_job, pages_per_second
+from skitter.frontier.damage import checked_text, checked_time
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import Place, Row
 from skitter.model.host import Host
@@ -58,7 +59,7 @@ def _hosts_seen(ledger: Ledger, keys: Sequence[str]) -> list[HostSeen]:
 
 def workers(ledger: Ledger) -> list[WorkerSeen]:
     return [
-        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - heard_at), card)
+        WorkerSeen(worker, ledger.tables.load_of(worker)[0], max(0.0, ledger.now - checked_time(heard_at)), card)
         for worker, heard_at, card in ledger.tables.workers()
     ]
 
@@ -80,12 +81,12 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        added_at=row.added_at,
-        ended_at=row.ended_at,
+        added_at=checked_time(row.added_at),
+        ended_at=checked_time(row.ended_at),
         status=row.status,
-        error_class=row.error_class,
+        error_class=checked_text(row.error_class),
         error=row.error,
-        ready_in_seconds=max(0.0, ready_at - ledger.now),
+        ready_in_seconds=max(0.0, checked_time(ready_at) - ledger.now),
         worker=hold.worker if hold else "",
         host=_host_seen(ledger, host) if host else None,
     )
@@ -96,13 +97,13 @@ def dead(row: Row) -> Dead:
     return Dead(
         id=row.id,
         url=request.url,
-        error_class=row.error_class,
+        error_class=checked_text(row.error_class),
         error=row.error,
         status=row.status,
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
     )
 
 
@@ -112,9 +113,9 @@ def _host_seen(ledger: Ledger, host: Host) -> HostSeen:
         key=host.key,
         queued=ledger.tables.queue_length(host.key, MOST_COUNTED),
         in_flight=host.in_flight,
-        due_seconds=max(0.0, politeness.due_at(host) - now),
-        blocked_seconds=max(0.0, host.blocked_until - now),
-        latency_seconds=host.latency_seconds,
+        due_seconds=max(0.0, checked_time(politeness.due_at(host)) - now),
+        blocked_seconds=max(0.0, checked_time(host.blocked_until) - now),
+        latency_seconds=checked_time(host.latency_seconds),
         strikes=host.strikes + host.blocks,
         error_class=host.error_class,
         address=host.address,

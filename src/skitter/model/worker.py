@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Annotated
 
 import msgspec
 
@@ -35,7 +36,7 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """Of its skitter."""
     spider: str = ""
     """As the job has it; empty is the built-in one."""
-    started_at: float = 0.0
+    started_at: Annotated[float, msgspec.Meta(ge=0, lt=1e11)] = 0.0
     """By the clock of its own machine."""
     doing: str = ""
     """One of ``Doing``; a newer worker may be at something else."""

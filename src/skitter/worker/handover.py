@@ -29,6 +29,8 @@ class Handover:
     def __init__(self, worker_id: str, source: WorkSource, known: KnownUrls, archive: Archive | None = None) -> None:
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
+        self.committed = 0
+        """Outcomes that were accepted."""
         self.outcomes: list[Ended] = []
         self.late: list[Lease] = []
         """Granted too late to be started."""
@@ -79,6 +81,7 @@ class Handover:
             if not accepted:
                 log.warning("a commit came too late and was refused: %s", name_of(outcome.lease))
                 continue
+            self.committed += 1
             if self._archive is not None:
                 self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FrontierError, LateError, SinkError
+from skitter.errors import FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkSource
 from skitter.model import secrets
@@ -140,6 +140,11 @@ class Worker:
         self._blocked_by = ""
         self._stopping = False
         self._failure: Exception | None = None
+
+    @property
+    def committed(self) -> int:
+        """Outcomes that were accepted."""
+        return self._handover.committed
 
     # ---- from outside; each may be called again, and before run()
 
@@ -348,7 +353,14 @@ class Worker:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
             return await self._gatekeeper.read(lease, start_by), []
-        request = lease.request
+        try:
+            request = lease.request
+        except FormatError:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever a damaged request raises, it costs that page alone
+            reason = f"the stored request {lease.id} cannot be read: {type(error).__name__}: {error}"
+            log.error("%s: %s", name_of(lease), reason)  # noqa: TRY400  the traceback is of our own code
+            return Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=reason, touched=False), []
         if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False

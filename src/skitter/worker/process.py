@@ -1,8 +1,9 @@
 """One worker process, as its supervisor knows it: started, listened to, and ended.
 
-Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``event`` (see
-``observe.events``), ``log``, and at last ``end`` (whether to be started again) or ``error`` (why they cannot go on).
-What their loops are doing is read from shared memory (``loop_status``).
+Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``committed`` (how
+many outcomes), ``event`` (see ``observe.events``), ``log``, and at last ``end`` (whether to be started again),
+``error`` (why they cannot go on) or ``failed`` (an error that nobody expected). What their loops are doing is read from
+shared memory (``loop_status``).
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class Child:
         """A page holds its loop: another worker is to take its place."""
         self.error: SkitterError | None = None
         """Why it could not go on."""
+        self.failure = ""
+        """The error that nobody expected, of which it died. Not a page's: what a callback raises is caught."""
+        self.committed = 0
+        """Outcomes, by its last word on them."""
         self.has_finished = False
         """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
         self.starts_over = False
@@ -154,7 +159,7 @@ class Child:
         """In words."""
         code = self._process.returncode or 0
         if self.verdict or code >= 0:
-            return self.verdict or f"exit code {code}"
+            return self.verdict or self.failure or f"exit code {code}"
         try:
             return signal.Signals(-code).name
         except ValueError:
@@ -195,6 +200,10 @@ class Child:
                 said = log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
                 said.fields["worker"] = self.worker
                 self._on_event(said)
+            case {"committed": committed}:
+                self.committed = committed
+            case {"failed": text}:
+                self.failure = text
             case {"end": again}:
                 self.has_finished, self.starts_over = not again, again
             case {"error": text, "hint": hint, "code": code}:

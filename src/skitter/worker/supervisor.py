@@ -41,6 +41,9 @@ LOCKED_SECONDS = 2.0
 """A thread of a held process may be in the middle of a transaction, which locks a SQLite file for everybody. If the
 store does not answer for so long, held processes are ended at once, as stopped ones are, and their pages are lost."""
 FALSE_STARTS = 3
+FAILURES = 20
+"""Workers that may fail one after the other, by errors that nobody expected, while no worker of this node commits
+anything. Three pages that make their workers fail until they are dead, class ``lost``, take fewer (six losses each)."""
 _CHECK_SECONDS = 0.25
 _MAX_PAUSE_SECONDS = 1.0
 
@@ -77,10 +80,14 @@ class Supervisor:
         self._children: set[Child] = set()
         self._relieved: set[asyncio.Task[bool]] = set()
         self._longest_hold_seconds = 0.0
-        self._failures: list[BaseException] = []
+        self._errors: list[BaseException] = []
         self._stopping = False
         self._stopping_seconds = 0.0
         self._false_starts = 0
+        self._failures = 0
+        self._committed = 0
+        """By workers that have ended."""
+        self._committed_at_failure = 0
 
     async def run(self) -> None:
         """Until all workers have ended. Raises what keeps them from working, after the others have stopped."""
@@ -94,9 +101,9 @@ class Supervisor:
             raise
         finally:
             watching.cancel()
-            self._failures += [error for slot in slots if slot.done() and (error := slot.exception())]
-        if self._failures:
-            raise self._failures[0]
+            self._errors += [error for slot in slots if slot.done() and (error := slot.exception())]
+        if self._errors:
+            raise self._errors[0]
 
     def stop(self) -> None:
         """Ask every worker to finish what it has in flight."""
@@ -166,7 +173,7 @@ class Supervisor:
     def _relieved_ended(self, ending: asyncio.Task[bool]) -> None:
         self._relieved.discard(ending)
         if not ending.cancelled() and (error := ending.exception()) is not None:
-            self._failures.append(error)
+            self._errors.append(error)
             self.stop()
 
     async def _see_out(self, child: Child) -> bool:
@@ -179,6 +186,7 @@ class Supervisor:
             self._children.discard(child)
             self._look(child, 0.0)
             child.close()
+            self._committed += child.committed
         if child.error is not None:
             with contextlib.suppress(FrontierError):
                 await self._hand_back(child)
@@ -190,6 +198,7 @@ class Supervisor:
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
+                self._judge_failure(child)
         return child.has_finished
 
     def _judge_start(self, child: Child, code: int) -> None:
@@ -202,6 +211,23 @@ class Supervisor:
             raise BackendError(
                 f"workers die before they have started: {child.how_it_ended()}",
                 hint="run with -v; the messages above may tell",
+            )
+
+    def _judge_failure(self, child: Child) -> None:
+        """A worker that dies of an error of its own is replaced, but not for ever.
+
+        Not counted: workers that were killed or that a page took down with it, whose leases are lost until that page is
+        dead; and errors of the store, which end the node at once.
+        """
+        if not child.failure:
+            return
+        committed = self._committed + sum(other.committed for other in self._children)
+        self._failures = self._failures + 1 if committed == self._committed_at_failure else 1
+        self._committed_at_failure = committed
+        if self._failures >= FAILURES:
+            raise BackendError(
+                f"{self._failures} workers have failed without committing anything: {child.failure}",
+                hint="nothing is lost; run with -v for the traceback, and report it",
             )
 
     async def _hand_back(self, child: Child) -> int:

@@ -138,6 +138,7 @@ class Stand:
 
     def __init__(self) -> None:
         self.stopped = 0
+        self.committed = 0
 
     def stop(self) -> None:
         self.stopped += 1
@@ -147,7 +148,12 @@ async def test_the_heart_says_that_the_process_lives(pipe: Pipe) -> None:
     worker = Stand()
     heart = child_module._Heart(worker, Voice(pipe.writing), 10.0)  # type: ignore[arg-type]
     heart.beat()
-    assert pipe.lines() == [{"beat": True}]
+    worker.committed = 4
+    heart.beat()
+    heart.beat()
+    lines = pipe.lines()
+    assert [line for line in lines if "beat" in line] == [{"beat": True}] * 3
+    assert [line for line in lines if "committed" in line] == [{"committed": 4}]
     assert worker.stopped == 0
 
 

@@ -404,11 +404,13 @@ async def test_a_request_of_a_newer_skitter_ends_the_worker_and_is_not_lost(craw
     assert await crawl.places() == {"leased": 1}
 
 
-async def test_a_request_that_cannot_be_read_is_dead(crawl: Any) -> None:
+async def test_a_request_that_cannot_be_read_is_dead(crawl: Any, caplog: pytest.LogCaptureFixture) -> None:
     await seeded(crawl, "/1")
     await crawl.frontier.add([Entry(1, BASE, 0, b"\x01" + msgspec.msgpack.encode({"url": 7}))])
     assert await crawl.run() is State.FINISHED
     assert await crawl.places() == {"done": 1, "dead": 1}
+    assert f"{BASE}: the stored request 1 cannot be read: " in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_defect_of_our_own_costs_one_page(crawl: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 from redis import exceptions
 
-from skitter.errors import FormatError, FrontierError
+from skitter.errors import DamageError, FormatError, FrontierError
+
+
+class OtherFormatError(FormatError):
+    """The job was written by another version: whole, but not for this one to read."""
 
 
 class Failure(NamedTuple):
@@ -98,9 +102,10 @@ def _reply(error: Exception, where: str) -> Failure:
             False,
         )
     if word == "WRONGTYPE" or "user_script" in text or "Error running script" in text:
+        # Words of 1_job.lua. Any other failure of a script is due to what it has read.
+        kind = OtherFormatError if "the job has another format" in text else DamageError
         return Failure(
-            FormatError(f"what lies there was not written by this skitter: {where}: {text}", hint="use another /DB"),
-            False,
+            kind(f"what lies there was not written by this skitter: {where}: {text}", hint="use another /DB"), False
         )
     return Failure(FrontierError(f"Redis says: {text}: {where}", hint="run with -v for the details"), False)
 

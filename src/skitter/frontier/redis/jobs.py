@@ -7,7 +7,8 @@ import itertools
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
-from skitter.frontier.redis.address import Address, parse_address
+from skitter.errors import DamageError
+from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
 from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.redis.wire import run_of, shards_of
 
@@ -32,13 +33,16 @@ def prefixes_of(job_name: str, shards: int) -> list[str]:
     A Redis Cluster keeps the keys of a hash tag together, in one of its slots. The names are chosen so that one slot
     lies in each of as many equal parts of all: nodes that share the slots evenly share the shards evenly.
     """
+    return [_prefix_of_shard(job_name, number, shards) for number in range(shards)]
+
+
+def _prefix_of_shard(job_name: str, number: int, shards: int) -> str:
     lead = prefix_of(job_name)
-    prefixes = [lead]
-    for number in range(1, shards):
-        part = (slot_of(lead) * shards // SLOTS + number) % shards
-        names = (prefix_of(job_name, f"{number}.{attempt}") for attempt in itertools.count())
-        prefixes.append(next(name for name in names if slot_of(name) * shards // SLOTS == part))
-    return prefixes
+    if number == 0:
+        return lead
+    part = (slot_of(lead) * shards // SLOTS + number) % shards
+    names = (prefix_of(job_name, f"{number}.{attempt}") for attempt in itertools.count())
+    return next(name for name in names if slot_of(name) * shards // SLOTS == part)
 
 
 def slot_of(key: str) -> int:
@@ -51,7 +55,8 @@ async def list_jobs(url: str) -> list[str]:
     """The names of the jobs in a Redis."""
     server = RedisServer(parse_address(url))
     try:
-        return sorted(name.decode() for name in await server.command("SMEMBERS", JOBS_KEY))
+        # A name that is no text must not hide the other jobs.
+        return sorted(name.decode(errors="backslashreplace") for name in await server.command("SMEMBERS", JOBS_KEY))
     finally:
         await server.close()
 
@@ -77,12 +82,20 @@ async def drop_job(url: str, job_name: str) -> bool:
 
 
 async def _mark_dropped(server: RedisServer, prefix: str) -> bool:
-    """The job is gone, and what it may leave behind is known to be old; whether there was anything."""
-    record = await server.command("GET", prefix + "job")
-    if record is None:
+    """The job is gone, and what it may leave behind is known to be old; whether there was anything.
+
+    Of a record that cannot be read the number of shards is 0: not known.
+    """
+    if not await server.command("EXISTS", prefix + "job"):
         half_dropped: int = await server.command("EXISTS", prefix + DROPPED)
         return half_dropped == 1
-    await server.command("SET", prefix + DROPPED, f"{run_of(record)} {shards_of(record)}")
+    try:
+        # Not GET, which fails for what is no string.
+        (record,) = await server.command("MGET", prefix + "job")
+        run, shards = run_of(record or b""), shards_of(record or b"")
+    except DamageError:
+        run, shards = await _last_run(server, prefix), 0
+    await server.command("SET", prefix + DROPPED, f"{run} {shards}")
     await server.command("UNLINK", prefix + "job")
     return True
 
@@ -92,11 +105,31 @@ async def _prefixes(address: Address, job_name: str) -> list[str]:
     server, lead = RedisServer(address), prefix_of(job_name)
     try:
         record, dropped = await server.command("MGET", lead + "job", lead + DROPPED)
+        try:
+            shards = shards_of(record) if record is not None else int(dropped.split()[1]) if dropped else 0
+        except (DamageError, ValueError, LookupError):
+            shards = 0
+        return prefixes_of(job_name, shards) if 0 < shards <= MAX_SHARDS else await _prefixes_there(server, job_name)
     finally:
         await server.close()
-    if record is not None:
-        return prefixes_of(job_name, shards_of(record))
-    return prefixes_of(job_name, int(dropped.split()[1]) if dropped else 1)
+
+
+async def _prefixes_there(server: RedisServer, job_name: str) -> list[str]:
+    """Of a job whose record cannot be read: those of every number of shards of which one has a record."""
+    found = {prefix_of(job_name): None}
+    for shards in range(2, MAX_SHARDS + 1):
+        if await server.command("EXISTS", _prefix_of_shard(job_name, 1, shards) + "job"):
+            found |= dict.fromkeys(prefixes_of(job_name, shards))
+    return list(found)
+
+
+async def _last_run(server: RedisServer, prefix: str) -> int:
+    """By the names of its keys, which begin with their run."""
+    runs = [0]
+    async for keys in scan_keys(server, prefix, "[0-9]*:*"):
+        words = (key.removeprefix(prefix.encode()).partition(b":")[0] for key in keys)
+        runs += [int(word) for word in words if word.isdigit()]
+    return max(runs)
 
 
 async def register(address: Address, job_name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.books import as_job, pages_per_second
+from skitter.frontier.damage import checked_time
 from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import wire
 from skitter.frontier.tables import JobRow, Place
@@ -49,7 +50,9 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
         sinks=seen,
         workers=sorted(
             (
-                WorkerSeen(name.decode(), leased, max(0.0, now - float(at)), _decode_card(card) if card else None)
+                WorkerSeen(
+                    name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None
+                )
                 for name, at, leased, card in _tuples(workers, 4)
             ),
             key=lambda worker: worker.id,
@@ -119,11 +122,11 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         losses=row.losses,
         referrer=request.referrer,
         added_at=0.0,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
         status=row.status,
         error_class=row.error_class,
         error=row.error,
-        ready_in_seconds=max(row.not_before - now, host.due_seconds) if waits else 0.0,
+        ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
         worker=worker.decode(),
         host=host,
     )
@@ -161,7 +164,7 @@ def dead(fields: Sequence[Any]) -> Dead:
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,
-        ended_at=row.ended_at,
+        ended_at=checked_time(row.ended_at),
     )
 
 
@@ -169,14 +172,14 @@ def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
     queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
         told
     )
-    blocked_seconds = max(0.0, float(blocked_until) - now)
+    blocked_seconds = max(0.0, checked_time(float(blocked_until)) - now)
     return HostSeen(
         key=key,
         queued=queued,
         in_flight=in_flight,
-        due_seconds=max(blocked_seconds, float(due) - now),
+        due_seconds=max(blocked_seconds, checked_time(float(due)) - now),
         blocked_seconds=blocked_seconds,
-        latency_seconds=float(latency),
+        latency_seconds=checked_time(float(latency)),
         strikes=strikes,
         error_class=error_class.decode(),
         address=address.decode(),

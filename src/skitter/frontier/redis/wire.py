@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from skitter.errors import FormatError
+from skitter.errors import DamageError
 from skitter.frontier import books
 from skitter.frontier.books import storable
+from skitter.frontier.damage import checked_time
 from skitter.frontier.granting import SEED_ID, gate_id
+from skitter.frontier.redis.failures import OtherFormatError
 from skitter.frontier.redis.payload import slim, whole
 from skitter.frontier.tables import JobRow, Place, Row
 from skitter.model.job import Item, JobSpec, State
@@ -57,6 +59,24 @@ class JobRecord(msgspec.Struct):
     """Of a shard: how often a request has changed its place."""
 
 
+class ScriptsRecord(msgspec.Struct):
+    """The same key, as far as only scripts read it: for the search of what is damaged."""
+
+    next_seq: Annotated[int, msgspec.Meta(ge=1)]
+    next_epoch: Annotated[float, msgspec.Meta(ge=0)]
+    first_item: Annotated[int, msgspec.Meta(ge=1)]
+    position: Annotated[int, msgspec.Meta(ge=0)]
+    seed_losses: int
+    buckets: Annotated[int, msgspec.Meta(ge=1)]
+    bucket_round: Annotated[int, msgspec.Meta(ge=1)]
+    bucket_mean: Annotated[int, msgspec.Meta(ge=1)]
+    clock: float
+    wall: float
+    settings: dict[str, float | bool | None]
+    crowded: dict[str, int] | list[Any] = {}
+    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+
+
 class _Outline(msgspec.Struct):
     """What can be read of a job of any format."""
 
@@ -81,8 +101,8 @@ decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 
 
-def _unreadable(what: str) -> FormatError:
-    return FormatError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
+def _unreadable(what: str) -> DamageError:
+    return DamageError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
 
 
 def _outline(record: bytes, what: str = "the record of the job") -> _Outline:
@@ -97,7 +117,7 @@ def check_format(record: bytes, job_name: str) -> None:
     found = _outline(record, f"job {job_name}").format
     if found != FORMAT:
         age = "a newer" if found > FORMAT else "an older"
-        raise FormatError(
+        raise OtherFormatError(
             f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
             hint="use the skitter that wrote it, or another --job",
         )
@@ -125,8 +145,8 @@ def job_row(record: bytes, spec: bytes) -> JobRow:
         state=State(job.state),
         run=job.run,
         seeding=job.seeding,
-        started_at=float(job.started_at),
-        ended_at=float(job.ended_at),
+        started_at=checked_time(job.started_at),
+        ended_at=checked_time(job.ended_at),
         reason=job.reason,
         queued=job.queued,
         delayed=job.delayed,

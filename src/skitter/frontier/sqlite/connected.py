@@ -6,6 +6,14 @@ import sqlite3
 from typing import Any
 
 
+def typed(rows: list[tuple[Any, ...]], *kinds: type) -> list[tuple[Any, ...]]:
+    """The rows; TypeError if a value has not the type of its column. For values that leave the store as they are."""
+    for row in rows:
+        if tuple(map(type, row)) != kinds:
+            raise TypeError(f"not {', '.join(kind.__name__ for kind in kinds)}: {row[0]!r}")
+    return rows
+
+
 class Connected:
     """The rows of one job in an open connection. The caller begins and ends the transactions."""
 

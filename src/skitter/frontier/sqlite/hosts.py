@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.connected import Connected, typed
 from skitter.frontier.sqlite.packing import encode, listed
 from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
@@ -141,4 +141,4 @@ class Hosts(Connected):
         found = self._execute(
             "SELECT host FROM permits WHERE job = ? AND number > ? ORDER BY number", (self._job, after)
         )
-        return [host for (host,) in found]
+        return [host for (host,) in typed(found.fetchall(), str)]

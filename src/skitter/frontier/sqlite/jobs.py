@@ -40,15 +40,20 @@ class _JobsStore(SqliteStore):
 
     def names(self) -> list[str]:
         with self._errors():
-            return [name for (name,) in self._connection.execute("SELECT name FROM jobs ORDER BY name")]
+            # As bytes: a name that is no text must not hide the other jobs.
+            found = self._connection.execute("SELECT CAST(name AS BLOB) FROM jobs ORDER BY name").fetchall()
+        return [name.decode(errors="backslashreplace") for (name,) in found]
 
     def drop(self, job_name: str) -> bool:
         with self.transaction():
             found = self._connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
             if found is None:
                 return False
+            # Those that are there: a damaged job is what people want to drop.
+            known = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
             for table in _TABLES:
-                self._connection.execute(f"DELETE FROM {table} WHERE job = ?", found)
+                if table in known:
+                    self._connection.execute(f"DELETE FROM {table} WHERE job = ?", found)
         return True
 
     def close(self) -> None:  # type: ignore[override]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.connected import Connected, typed
 from skitter.frontier.sqlite.packing import encode, hold_of, hold_record, listed
 from skitter.frontier.tables import Hold
 from skitter.model.lease import Work
@@ -79,8 +79,9 @@ class Leases(Connected):
 
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         found = self._execute(
-            "SELECT worker, heard_at, card FROM workers LEFT JOIN cards USING (job, worker) WHERE job = ?"
-            " ORDER BY worker",
+            "SELECT worker, heard_at, coalesce(card, x'') FROM workers LEFT JOIN cards USING (job, worker)"
+            " WHERE job = ? ORDER BY worker",
             (self._job,),
         )
-        return [(worker, heard_at, _decode_card(card) if card else None) for worker, heard_at, card in found]
+        rows = typed(found.fetchall(), str, float, bytes)
+        return [(worker, heard_at, _decode_card(card) if card else None) for worker, heard_at, card in rows]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected
+from skitter.frontier.sqlite.connected import Connected, typed
 from skitter.frontier.sqlite.packing import encode
 from skitter.frontier.tables import SinkRow
 from skitter.model.job import Item, SinkProgress
@@ -51,7 +51,7 @@ class OutboxTables(Connected):
             "SELECT position, id, place, record FROM outbox WHERE job = ? AND position > ? ORDER BY position LIMIT ?",
             (self._job, after, limit),
         )
-        return [Item(*columns) for columns in found]
+        return [Item(*columns) for columns in typed(found.fetchall(), int, int, int, bytes)]
 
     def drop_items(self, up_to: int) -> None:
         self._execute("DELETE FROM outbox WHERE job = ? AND position <= ?", (self._job, up_to))
@@ -60,7 +60,8 @@ class OutboxTables(Connected):
         found = self._execute(
             "SELECT target, progress, owner, owned_until FROM sinks WHERE job = ? ORDER BY target", (self._job,)
         )
-        return [SinkRow(target, _decode_progress(progress), owner, until) for target, progress, owner, until in found]
+        rows = typed(found.fetchall(), str, bytes, str, float)
+        return [SinkRow(target, _decode_progress(progress), owner, until) for target, progress, owner, until in rows]
 
     def save_sink(self, sink: SinkRow) -> None:
         self._execute(

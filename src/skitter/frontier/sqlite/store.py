@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from skitter import private_files
-from skitter.errors import FormatError, FrontierError
+from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
+from skitter.frontier.damage import UNREADABLE, damaged
 from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.sqlite.damage import find_damage
 from skitter.frontier.sqlite.tables import SqliteTables
 from skitter.frontier.tables import Tables
 
@@ -43,6 +43,11 @@ _LEAST_BYTES = 64 * 1024
 """Without so much room SQLite cannot open a file: what its processes share takes 32 KB."""
 LOOK_EVERY = 256
 """Transactions, between two looks at the size of the file and at its format."""
+LOOK_SECONDS = 1.0
+"""Between two looks of a process that writes at whether the file is still there. Whoever reads looks each time."""
+_BY_CONTENT = ("", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+"""Errors, besides those of constraints, that statements as ours meet only where tables or values are not as we leave
+them. Without a name: a text that is no UTF-8."""
 
 
 def sqlite_frontier(
@@ -73,6 +78,14 @@ def _trouble_of_disk(folder: Path) -> int | None:
     return None
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _schema() -> list[str]:
     """One statement each: ``executescript`` would end the transaction that makes the tables only once."""
     lines = Path(__file__).with_name("schema.sql").read_text().splitlines()
@@ -89,15 +102,23 @@ class SqliteStore:
     def __init__(self, path: Path, job_name: str, clock: StoreClock, *, shared: bool = False) -> None:
         self._path = path
         self._shared = shared
+        self._name = job_name
         self._closed = False
+        self._is_open = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-sqlite")
         with self._errors():
             self._connection = self._open()
+        self._is_open = True
         self._tables = SqliteTables(self._connection, job_name, clock)
         self._transactions = 0
         self._turn = asyncio.Lock()
         self._in_work: asyncio.Future[Any] | None = None
         """What the thread was given last: whoever waited for it may be gone."""
+        self._looked_at = 0.0
+        self._paths = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+        self._files: list[tuple[int, int] | None] = []
+        """Device and inode of the file and of its log, as this connection has them open."""
+        self._salvages = False
         self._has_begun = False
         """The next transaction has: it is one that ``run`` ends."""
 
@@ -179,11 +200,14 @@ class SqliteStore:
             if not has_begun:
                 self._begin(write=write)
             try:
+                self._look(at_once=not write)
                 yield self._tables
                 if not has_begun:
                     self._connection.execute("COMMIT" if write else "ROLLBACK")
-            except BaseException:
+            except BaseException as error:
                 self._abandon()
+                if isinstance(error, UNREADABLE):
+                    raise self._damaged(error) from error
                 raise
 
     def _begin(self, *, write: bool = True) -> None:
@@ -193,6 +217,28 @@ class SqliteStore:
             self._check_version(self._connection.execute("PRAGMA user_version").fetchone()[0])
         self._transactions += write
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _look(self, *, at_once: bool) -> None:
+        """VanishedError when the path leads to another file, or to none: what is written here is lost to all others.
+
+        SQLite itself goes on with the files that it has open. The transaction has begun, so they are all there.
+        """
+        now = time.monotonic()
+        if self._salvages or (not at_once and now - self._looked_at < LOOK_SECONDS):
+            return
+        self._looked_at = now
+        found = [_identity(path) for path in self._paths]
+        self._files = self._files or found
+        for path, known, there in zip(self._paths, self._files, found, strict=True):
+            if there != known or there is None:
+                raise VanishedError(
+                    f"the database of the job was deleted or replaced while it was open: {path}",
+                    hint="the job was in that file alone; the same crawl command begins anew",
+                )
+
+    def salvage(self) -> bool:
+        self._salvages = True
+        return True
 
     def _begins_at_once(self) -> bool:
         """Begin, unless another process has a transaction."""
@@ -257,10 +303,14 @@ class SqliteStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, msgspec.DecodeError) as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._mapped(error) from error
 
-    def _mapped(self, error: sqlite3.Error | OSError | msgspec.DecodeError) -> FrontierError:
+    def _damaged(self, error: Exception) -> FrontierError:
+        """After the transaction: the search is a reader like any other."""
+        return damaged(self._name, find_damage(self._connection, self._name), error, str(self._path))
+
+    def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
         if isinstance(error, private_files.NotPrivateError):
             asked = f"--frontier 'sqlite:{self._path}?shared=yes'"
             return FrontierError(str(error), hint=f"remove it, work in another folder, or take it as it is: {asked}")
@@ -280,7 +330,7 @@ class SqliteStore:
                 f"the disk is full: {self._path}",
                 hint="nothing is lost: free some space and run the same command again",
             )
-        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or isinstance(error, msgspec.DecodeError):
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             return FormatError(
                 f"not a database, or a damaged one: {self._path}",
                 hint="restore it from a copy, or move it away to start anew",
@@ -294,4 +344,6 @@ class SqliteStore:
             error, OSError
         ):
             return FrontierError(f"cannot use the file: {self._path}: {error}", hint="check its folder, owner and disk")
+        if (self._is_open and name in _BY_CONTENT) or name.startswith("SQLITE_CONSTRAINT"):
+            return self._damaged(error)
         return FrontierError(f"SQLite says: {error}: {self._path}", hint="run with -v for the details")

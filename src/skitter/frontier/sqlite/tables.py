@@ -7,6 +7,7 @@ import sqlite3
 import msgspec
 
 from skitter.frontier.clock import StoreClock
+from skitter.frontier.damage import checked_time
 from skitter.frontier.sqlite.leases import Leases
 from skitter.frontier.sqlite.outbox import OutboxTables
 from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, encode
@@ -52,6 +53,8 @@ class SqliteTables(Requests, Leases, OutboxTables):
             spec = self._execute("SELECT spec FROM jobs WHERE job = ?", (self._job,)).fetchone()[0]
             self._spec, self._spec_version = _decode_spec(spec), version
         job = _decode_job(record)
+        for time in (self._time, job.started_at, job.ended_at):
+            checked_time(time)
         job.spec = self._spec
         return job
 

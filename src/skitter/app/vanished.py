@@ -1,0 +1,66 @@
+"""A store that is deleted, replaced or emptied during a crawl: what is said, and what can still be delivered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from skitter.app.backends import salvage
+from skitter.app.delivering import OnEvent, delivery_of, sinks_to_serve
+from skitter.app.plan import CrawlPlan
+from skitter.errors import BackendError, SkitterError, VanishedError
+from skitter.frontier.contract import Frontier
+from skitter.worker.delivery import Delivery
+
+
+class Rescue:
+    """What the end of a crawl whose store has vanished needs to know."""
+
+    def __init__(self) -> None:
+        self.delivery: Delivery | None = None
+        """The one that was at work."""
+
+
+@asynccontextmanager
+async def rescuing(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> AsyncIterator[Rescue]:
+    """Whatever the store's absence made fail inside becomes a VanishedError that says what became of the items."""
+    rescue = Rescue()
+    try:
+        yield rescue
+    except BackendError as error:
+        gone = await _absence(frontier)
+        if gone is None:
+            raise
+        delivered = 0 if rescue.delivery is None else rescue.delivery.delivered
+        told = await _deliver_the_rest(frontier, plan, delivered, on_event)
+        raise VanishedError(f"{gone}: {told}", hint=gone.hint) from error
+
+
+async def _absence(frontier: Frontier) -> VanishedError | None:
+    """Asked of the store, for an error of a worker process comes as words."""
+    try:
+        await frontier.counts()
+    except VanishedError as gone:
+        return gone
+    except SkitterError:
+        pass
+    return None
+
+
+async def _deliver_the_rest(frontier: Frontier, plan: CrawlPlan, delivered: int, on_event: OnEvent) -> str:
+    """From the file that is still open, where there is one; what to say of the items."""
+    if not salvage(frontier):
+        return f"{delivered} items were delivered before, and those that were not are gone"
+    job, password = plan.spec.name, plan.sink_password
+    trusted = plan.settings.run.trusted
+    sinks = await sinks_to_serve(
+        frontier, job, plan.outputs, fresh=False, password=password, trusted=trusted, on_event=on_event
+    )
+    delivery = delivery_of(frontier, sinks, job, on_event)
+    try:
+        await delivery.open()
+        await delivery.finish(complete=False)
+    finally:
+        await delivery.close()
+    left = (await frontier.report()).undelivered
+    return f"{delivered + delivery.delivered} items were delivered, {left} committed ones were not"
