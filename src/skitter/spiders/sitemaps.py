@@ -23,6 +23,8 @@ ROBOTS = "robots"
 """In a list of sitemaps: those that the robots.txt of each seed's host names."""
 MAX_LEVELS = 3
 """An index may list indexes, which the protocol forbids and sites do; not for ever."""
+MAX_NAMED = 1_000
+"""Sitemaps that one robots.txt may name."""
 _LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
 _BATCH = 500
 
@@ -49,10 +51,7 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
     of that site: otherwise anybody could list anybody's pages. Raises SitemapError for what is no sitemap at all.
     """
     if is_robots(response.request):
-        named_by = host_key(response.url)
-        for text in Robots.parse(response.body, "*").sitemaps:
-            if (url := _joined(response, text)) is not None:
-                yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: named_by})
+        yield from _named(response)
         return
     # Most jobs have no sitemap, and a worker starts without what reads one.
     from skitter.extract.sitemaps import listed
@@ -82,6 +81,16 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
             raise
         response.leave_out(f"sitemap_{error.rule}")
     yield pages
+
+
+def _named(response: Response) -> Iterator[Request]:
+    """The sitemaps that a robots.txt names."""
+    named = Robots.parse(response.body, "*").sitemaps
+    if len(named) > MAX_NAMED:
+        response.leave_out("sitemap_too_many")
+    for text in named[:MAX_NAMED]:
+        if (url := _joined(response, text)) is not None:
+            yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: host_key(response.url)})
 
 
 def _joined(response: Response, text: str) -> str | None:
