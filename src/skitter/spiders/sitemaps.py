@@ -26,7 +26,6 @@ MAX_LEVELS = 3
 MAX_NAMED = 1_000
 """Sitemaps that one robots.txt may name."""
 _LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
-_BATCH = 500
 
 
 def sitemap_requests(sitemaps: Iterable[str], seeds: Iterable[str]) -> Iterator[Request]:
@@ -54,33 +53,34 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
         yield from _named(response)
         return
     # Most jobs have no sitemap, and a worker starts without what reads one.
-    from skitter.extract.sitemaps import listed
+    from skitter.extract.sitemaps import listed_in_pieces
 
     level, named_by = response.meta.get(_LEVEL, 0), response.meta.get(_NAMED_BY, "")
     sites = {_site(key) for key in (host_key(response.url), named_by, *_keys(seeds)) if key}
-    pages = Links()
     found = False
     try:
-        for entry in listed(response.body):
-            found = True
-            if (url := _joined(response, entry.url)) is None:
-                continue
-            if _site(host_key(url)) not in sites:
-                response.leave_out("other_site")
-            elif not entry.is_sitemap:
-                pages.append(url)
-                if len(pages) >= _BATCH:
-                    yield pages
-                    pages = Links()
-            elif level + 1 >= MAX_LEVELS:
-                response.leave_out("sitemap_too_deep")
-            else:
-                yield Request(url, SITEMAP_CALLBACK, meta={**response.meta, _LEVEL: level + 1})
+        for entries in listed_in_pieces(response.body):
+            found = found or bool(entries)
+            pages = Links()
+            for entry in entries:
+                if (url := _joined(response, entry.url)) is None:
+                    continue
+                if _site(host_key(url)) not in sites:
+                    response.leave_out("other_site")
+                elif not entry.is_sitemap:
+                    pages.append(url)
+                elif level + 1 >= MAX_LEVELS:
+                    response.leave_out("sitemap_too_deep")
+                else:
+                    yield Request(url, SITEMAP_CALLBACK, meta={**response.meta, _LEVEL: level + 1})
+            if pages:
+                yield pages
+            # For the worker to do something else (``Callbacks``): a file can take a second.
+            yield Links()
     except SitemapError as error:
         if not found:
             raise
         response.leave_out(f"sitemap_{error.rule}")
-    yield pages
 
 
 def _named(response: Response) -> Iterator[Request]:
