@@ -16,6 +16,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from skitter.errors import SitemapError
+from skitter.extract.labels import codec_of
 from skitter.model.url import MAX_URL_CHARS
 
 MAX_SITEMAP_BYTES = 52_428_800
@@ -176,13 +177,15 @@ class _Reader:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._take
         parser.StartDoctypeDeclHandler = self._refuse
+        parser.XmlDeclHandler = self._declare
 
     def feed(self, piece: bytes, *, last: bool = False) -> Iterator[list[Listed]]:
         """What these bytes complete. What stood before a mistake counts, so it is given before the error."""
         problem: SitemapError | None = None
         try:
             self._parser.Parse(piece, last)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:
+            # The latter two for an encoding that expat cannot use.
             problem = SitemapError("broken", f"a sitemap that is no sound XML: {error}")
         except SitemapError as error:
             problem = error
@@ -227,6 +230,12 @@ class _Reader:
             self._text = None
             if url:
                 self._found.append(Listed(url, _LISTED[self._stack[-1][1], local]))
+
+    @staticmethod
+    def _declare(_version: str, encoding: str | None, _standalone: int) -> None:
+        # Otherwise expat asks Python, which also knows codecs that are none for the web.
+        if encoding is not None and codec_of(encoding) is None:
+            raise SitemapError("broken", f"a sitemap in an encoding that nobody knows: {encoding[:40]}")
 
     def _refuse(self, name: str, *_: object) -> None:
         if name.lower() == "html":

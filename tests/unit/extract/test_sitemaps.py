@@ -81,6 +81,13 @@ def test_encodings_of_xml(codec: str) -> None:
     assert urls(text.encode(codec)) == ["https://a.example/\u00fc"]
 
 
+@pytest.mark.parametrize(
+    "name", ["utfT16", "rot13", "idna", "gb18030", "undefined", "unicode_escape", "utf-7", "x" * 500]
+)
+def test_an_encoding_that_nobody_knows_is_a_mistake(name: str) -> None:
+    assert rule(f'<?xml version="1.0" encoding="{name}"?><urlset>&'.encode()) == ([], "broken")
+
+
 def test_blank_lines_before_it_do_no_harm() -> None:
     for body in (b"\xef\xbb\xbf \r\n" + urlset([A]), b"\n" * 10_000_000 + urlset([A]), b"\n\t" + A.encode()):
         assert urls(body) == [A]
