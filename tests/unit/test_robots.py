@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.policy.robots import MAX_ROBOTS_BYTES, Robots, robots_verdict
+from skitter.policy import robots as module
+from skitter.policy.robots import MAX_ROBOTS_BYTES, MAX_RULES, MAX_WORK, Robots, Rule, robots_verdict
 
 AGENT = "skitter/0.1 (web crawler)"
 
@@ -258,6 +261,113 @@ def test_ten_thousand_rules_and_a_hostile_pattern_are_asked_at_once() -> None:
     # With a matcher that goes back and tries again this would not end in the age of the universe.
     assert robots.allows("https://a.example/" + "a" * 4_000)
     assert not robots.allows("https://a.example/9999/x")
+
+
+# ---- what a file and a question may cost
+
+HEAD = "User-agent: skitter\nUser-agent: *\n"
+
+
+def filled(line: Callable[[int], str]) -> bytes:
+    """As many of these lines as are read."""
+    text, number = bytearray(HEAD.encode()), 0
+    while len(text) < MAX_ROBOTS_BYTES:
+        text += line(number).encode()
+        number += 1
+    return bytes(text)
+
+
+HOSTILE = {
+    "short wildcards": filled(lambda number: f"allow:*{number:x}\n"),
+    "wildcards that nearly match": filled(lambda number: f"Disallow: /*{'a' * 49}{number:05d}{'a' * 40}\n"),
+    "wildcards, each allowed": filled(lambda number: f"allow: /*{number:04x}bbbbbbbb\n"),
+    "wildcards with ends": filled(lambda number: f"allow: /*{number:05x}*aaaaaaaaaaaaaaaaa*b$\n"),
+    "many parts": filled(lambda number: f"Disallow: /{'*a' * 4_000}{number}\n"),
+    "many stars": filled(lambda number: f"Disallow: /{'*' * 4_000}{number}\n"),
+    "every length": filled(lambda number: f"Disallow: /{'a' * (number % 1_000)}{number // 1_000 or ''}\n"),
+    "escapes": filled(lambda number: f"Disallow: /{'%41%2f%C3' * 300}{number}\n"),
+    "to be escaped": filled(lambda number: f"Disallow: /?{'[' * 1_000}*{number}\n"),
+    "not ASCII": filled(lambda number: f"Disallow: /{chr(0x100 + number % 3_000) * 900}\n"),
+    "lines of two bytes": filled(lambda _: "a\n"),
+    "names": filled(lambda _: "user-agent:*\n"),
+    "delays": filled(lambda number: f"crawl-delay:{number % 9}\n"),
+    "digits": filled(lambda _: "crawl-delay:" + "9" * 100_000 + "\n"),
+    "blanks": filled(lambda _: "allow" + " " * 5_000 + "\n"),
+    "one line": HEAD.encode() + b"Disallow: /" + b"[*" * 250_000,
+}
+LONG = ("a" * 4_000, "a/" * 2_000, "%41%5B" * 650, "b?" + "[" * 4_000, "aaaaaaaaaaaaaaaaa/" * 220)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_file_makes_a_question_cost_more_than_its_budget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    robots = Robots.parse(HOSTILE[name], AGENT)
+    asked = 0
+    matches = Rule.matches
+
+    def counting(rule: Rule, path: str, start: int) -> bool:
+        nonlocal asked
+        asked += rule.work(len(path) - start)
+        return matches(rule, path, start)
+
+    monkeypatch.setattr(Rule, "matches", counting)
+    for path in LONG:
+        asked = 0
+        robots.deciding("https://a.example/" + path)
+        assert asked <= MAX_WORK
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_read_and_asked_in_time(name: str) -> None:
+    began = time.thread_time()
+    robots = Robots.parse(HOSTILE[name], AGENT)
+    # Usual: 0.15 s at most.
+    assert time.thread_time() - began < 1.0
+    assert robots.size <= MAX_RULES
+    for path in LONG:
+        began = time.thread_time()
+        robots.deciding("https://a.example/" + path)
+        # Usual: 0.02 s at most; 0.4 s before there was a budget.
+        assert time.thread_time() - began < 0.2
+
+
+def test_what_is_not_looked_at_forbids_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "User-agent: *\nDisallow: /b\nAllow: /b*ccc\n" + "".join(f"Allow: /*xyz{n:04d}\n" for n in range(2_000))
+    monkeypatch.setattr(module, "MAX_WORK", 50_000)
+    robots = Robots.parse(text, AGENT)
+    rule = robots.deciding("https://a.example/a")
+    assert rule is not None
+    assert not rule.allow
+    assert "too many rules with *, which are taken for Disallow: /" in str(rule)
+    # What a longer rule decides needs no look at the others, and what is forbidden already keeps its reason.
+    assert robots.allows("https://a.example/b" + "c" * 100) is False
+    monkeypatch.setattr(module, "MAX_WORK", MAX_WORK)
+    assert robots.allows("https://a.example/a")
+
+
+def test_more_rules_than_are_kept_forbid_everything_and_exactly_as_many_do_not() -> None:
+    lines = [f"Disallow: /{number}$" for number in range(MAX_RULES)]
+    text = "\n".join(["User-agent: *", *lines, *lines])
+    robots = Robots.parse(text, AGENT)
+    assert robots.size == MAX_RULES
+    assert robots.allows("https://a.example/x")
+    assert not robots.allows("https://a.example/7")
+    crowded = Robots.parse(text + "\nAllow: /x", AGENT)
+    rule = crowded.deciding("https://a.example/x")
+    assert rule is not None
+    assert str(rule) == (f"robots.txt line 2: more than {MAX_RULES} rules, which are taken for Disallow: / (group: *)")
+    # Rules for others do not count.
+    assert Robots.parse("User-agent: other\n" + text + "\nUser-agent: skitter\nAllow: /", AGENT).allows(
+        "https://a.example/7"
+    )
+
+
+def test_an_honest_file_of_ten_thousand_wildcards_is_asked_in_full() -> None:
+    lines = "".join(f"Disallow: /*?filter={number:05d}&\n" for number in range(10_000))
+    robots = Robots.parse(f"User-agent: *\n{lines}Disallow: /*&sort=price$\n", AGENT)
+    path = "https://a.example/shop/shoes/" + "x" * 140
+    assert robots.allows(path)
+    assert not robots.allows(path + "?filter=09999&")
+    assert not robots.allows(path + "?a=1&sort=price")
 
 
 WORDS = st.text(alphabet="ab/*$?", max_size=8)

@@ -126,3 +126,17 @@ def test_a_request_in_a_traceback_shows_neither_headers_nor_password() -> None:
 def test_arguments_are_secrets_by_their_names() -> None:
     given = {"password": "a", "API_KEY": "b", "github_token": "c", "category": "d", "base": "e"}
     assert secrets.of_arguments(given) == ["a", "b", "c"]
+
+
+def test_of_a_long_text_only_the_ends_are_kept_and_no_part_of_a_secret() -> None:
+    secret = "hunter" * 20
+    text = f"{secret} began " + f"{secret} token=abc123 " * 200_000 + f"ended {secret}"
+    began = time.thread_time()
+    told = concealed(text, [secret, *(f"cookie{number}" for number in range(5_000))])
+    # Of the whole text it takes a minute.
+    assert time.thread_time() - began < 2
+    assert "hunter" not in told
+    assert "abc123" not in told
+    assert told.startswith("*** began")
+    assert told.endswith("ended ***")
+    assert len(told) < 70_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import time
 from itertools import permutations
 
 import pytest
@@ -10,7 +11,17 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError
-from skitter.model.url import MAX_URL_CHARS, Joiner, Joins, absolute, canonical, host_key, host_name, port
+from skitter.model.url import (
+    MAX_HOST_CHARS,
+    MAX_URL_CHARS,
+    Joiner,
+    Joins,
+    absolute,
+    canonical,
+    host_key,
+    host_name,
+    port,
+)
 
 BASE = "http://a.example/b/c?q=1#f"
 
@@ -306,3 +317,59 @@ class TestShortWays:
             reject()
         # An empty query makes it take the long way.
         assert canonical(url) == canonical(url if "?" in url else f"{url}?")
+
+
+# ---- hosts that no name server knows
+
+NAMES = "".join(map(chr, range(0x4E00, 0x9E00)))
+"""All different, which is where the conversion of names (IDNA) takes the square of their number."""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "http://{}/",
+        "HTTPS:{}",
+        "//{}/x",
+        "\\\\{}",
+        " \t h\ntt\rp:/{}?q",
+        "http://user:password@{}:80/",
+        "ftp://{}/",
+    ],
+)
+def test_a_host_longer_than_any_name_is_refused_before_it_is_converted(written: str) -> None:
+    hosts = (
+        NAMES,
+        NAMES.encode().hex(" ").replace(" ", "%")[:60_000],
+        "a\u0301\u0316" * 20_000,
+        "xn--" + "a9" * 100_000,
+    )
+    for host in ("%" + one if one[0] == "e" else one for one in hosts):
+        text = written.format(host)
+        began = time.thread_time()
+        with pytest.raises(UrlError) as caught:
+            absolute(text, BASE)
+        join = Joiner(BASE)
+        assert join(text) is None
+        # What is converted takes seconds.
+        assert time.thread_time() - began < 0.2
+        assert caught.value.rule == "too_long"
+        assert dict(join.flaws) == {"too_long": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("http://" + "\u00fc" * 20 + ".example/" + "x" * 300, "http://xn--tdaaaaaaaaaaaaaaaaaaaa.example/" + "x" * 300),
+        ("/" + "%E4%B8%80" * 100, "http://a.example/" + "%E4%B8%80" * 100),
+        ("//b.example?" + "\u4e00" * 300, "http://b.example/?" + "%E4%B8%80" * 300),
+        ("http://" + "p" * 1_000 + "@b.example/", "http://" + "p" * 1_000 + "@b.example/"),
+        ("http://" + "%61" * 100 + "/", "http://" + "a" * 100 + "/"),
+        ("\u4e00" * 300, "http://a.example/b/" + "%E4%B8%80" * 300),
+        ("http://" + "a." * 126 + "e/", "http://" + "a." * 126 + "e/"),
+    ],
+)
+def test_what_is_long_elsewhere_is_a_link_like_any_other(text: str, url: str) -> None:
+    assert len(text) > MAX_HOST_CHARS - 10
+    assert absolute(text, BASE) == url
+    assert Joiner(BASE)(text) == url

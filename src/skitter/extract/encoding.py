@@ -16,12 +16,17 @@ from skitter.extract.labels import codec_of
 
 PRESCAN_BYTES = 1024
 """How far into a page its own declaration is believed, as in browsers."""
+MAX_CONTENT_TYPE_CHARS = 1024
+"""What follows in the header is not read: real ones have a tenth, and servers may send 100 KB."""
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le"))
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+# Strangers wrote what these are matched with: no repeat may be tried again with less (``*+``), and no search may look
+# at the same text from two places. tests/unit/test_linear_expressions.py attacks all expressions of the package.
+_CHARSET = re.compile(r"""charset\s*+=\s*+["']?+\s*+([^\s"';,]++)""", re.IGNORECASE)
+_META = re.compile(rb"<meta\s([^>]*+)", re.IGNORECASE)
 # Covers <meta charset=x> and <meta http-equiv=... content="...; charset=x">.
-_META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([a-z0-9_:.-]+)""", re.IGNORECASE)
-_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([a-z0-9_:.-]+)""", re.IGNORECASE)
+_CHARSET_IN_META = re.compile(rb"""charset\s*+=\s*+["']?+\s*+([a-z0-9_:.-]++)""", re.IGNORECASE)
+_XML = re.compile(rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']\s*+([a-z0-9_:.-]++)""", re.IGNORECASE)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
@@ -51,7 +56,7 @@ def _mark(body: bytes) -> tuple[str | None, int]:
 
 
 def _labelled(body: bytes, content_type: str) -> str | None:
-    codec = _codec_in(content_type)
+    codec = _codec_in(content_type[:MAX_CONTENT_TYPE_CHARS])
     if codec is not None and codec.startswith("utf-16") and b"\0" not in body[:PRESCAN_BYTES]:
         # Any page, any JSON has ASCII in it, and ASCII in UTF-16 has zeros.
         return None
@@ -70,7 +75,8 @@ def _declared(body: bytes) -> str | None:
     if match is None:
         if b"<!--" in head:
             head = _COMMENT.sub(b"", head)
-        match = _META.search(head)
+        metas = map(_CHARSET_IN_META.search, _META.findall(head))
+        match = next(filter(None, metas), None)
     codec = codec_of(match[1].decode("ascii")) if match else None
     # The declaration was read byte by byte, so it cannot be in UTF-16, whatever it says.
     return "utf-8" if codec is not None and codec.startswith("utf-16") else codec

@@ -28,7 +28,7 @@ from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import Links, Request
 from skitter.model.secrets import shown_url
-from skitter.model.url import Joiner, Joins, absolute
+from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
@@ -230,6 +230,7 @@ class Response:
 
     def urljoin(self, href: str) -> str:
         """The absolute URL that a browser would make of ``href`` on this page, whatever its scheme."""
+        refuse_long_host(href)
         try:
             return str((can_ada.parse(self._base()) + links.in_encoding(href, self.encoding)).href)
         except (ValueError, UnicodeError) as error:

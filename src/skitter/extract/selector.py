@@ -17,7 +17,8 @@ from selectolax.lexbor import LexborCSSSelector, LexborNode, SelectolaxError
 from skitter.extract import xpath
 from skitter.extract.css import SCOPE_MARK, SelectorError, Step, compiled
 
-_ENTITY = re.compile(r"&(?!lt;|amp;)(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
+# No number of a character has so many digits, and int() refuses thousands of them.
+_ENTITY = re.compile(r"&(?!lt;|amp;)(?:#\d{1,32}|#[xX][0-9a-fA-F]{1,32}|\w{1,40});")
 
 
 class _Engine(threading.local):

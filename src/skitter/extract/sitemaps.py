@@ -1,7 +1,8 @@
 """Sitemaps: the URLs that a site lists of itself, in any of the forms that sitemaps.org names.
 
 XML (``urlset`` and ``sitemapindex``), RSS, Atom or plain text, gzipped or not. A file is read in pieces and no
-tree is built, so a reader holds a few URLs at a time, whatever the size. Nothing here joins or judges URLs.
+tree is built, so a reader holds a few URLs at a time, whatever the size, and may do something else between two pieces.
+What a file costs is bounded by its bytes, its elements and how far it was packed. Nothing here joins or judges URLs.
 
 A DTD is refused before anything of it is read: it is where entities come from, and no sitemap needs one.
 """
@@ -15,17 +16,27 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from skitter.errors import SitemapError
+from skitter.extract.labels import codec_of
 from skitter.model.url import MAX_URL_CHARS
 
 MAX_SITEMAP_BYTES = 52_428_800
 """Of one file, not compressed: the protocol's limit, and ours also for what comes over the network."""
 MAX_SITEMAP_URLS = 50_000
 """Of one file: the protocol's limit."""
+MAX_SITEMAP_ELEMENTS = 1_000_000
+"""Or lines of a text: about a second. 50,000 URLs have a quarter of a million, and 50 MB of translations and images
+half a million to a million. Attributes count as well, beyond a few of each element."""
+MAX_SITEMAP_RATIO = 200
+"""A gzip file may become so many times as large, as ``max_ratio`` has it for what servers pack."""
+RATIO_FROM_BYTES = 1_048_576
+"""Below it nobody asks."""
 
-_PIECE_BYTES = 65_536
-_MAX_TOKEN_BYTES = 1_048_576
-"""expat begins a token anew with each piece: one of 50 MB would be read 400 times over."""
+_PIECE_BYTES = 32_768
+"""Reading one takes 10 ms at most: 8,000 elements."""
+_MAX_TOKEN_BYTES = 262_144
+"""expat begins a token anew with each piece: one of 50 MB would be read 800 times over."""
 _MAX_NESTING = 32
+_FEW_ATTRIBUTES = 8
 _GZIP = b"\x1f\x8b"
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _ROOTS = frozenset(("urlset", "sitemapindex", "rss", "RDF", "feed"))
@@ -42,13 +53,20 @@ class Listed(NamedTuple):
 
 def listed(body: bytes) -> Iterator[Listed]:
     """What a sitemap lists, in order. Raises SitemapError where it cannot be read on: what came before is good."""
-    for place, entry in enumerate(_entries(_pieces(body))):
-        if place >= MAX_SITEMAP_URLS:
+    return chain.from_iterable(listed_in_pieces(body))
+
+
+def listed_in_pieces(body: bytes) -> Iterator[list[Listed]]:
+    """As ``listed``: what each piece of the file lists, which may be nothing. A piece takes some milliseconds."""
+    left = MAX_SITEMAP_URLS
+    for entries in _entries(_pieces(body)):
+        yield entries[:left]
+        left -= len(entries)
+        if left < 0:
             raise SitemapError("too_many", f"more than {MAX_SITEMAP_URLS} URLs in one sitemap")
-        yield entry
 
 
-def _entries(pieces: Iterator[bytes]) -> Iterator[Listed]:
+def _entries(pieces: Iterator[bytes]) -> Iterator[list[Listed]]:
     first = b""
     for piece in pieces:
         # Blank lines before an XML declaration are a mistake that many servers make.
@@ -75,27 +93,35 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         size = len(body)
     else:
         size = 0
-        for piece in _gunzipped(body):
+        for piece, read in _gunzipped(body):
             size += len(piece)
             if size > MAX_SITEMAP_BYTES:
                 break
+            if size > max(RATIO_FROM_BYTES, MAX_SITEMAP_RATIO * read):
+                raise SitemapError(
+                    "too_large", f"a sitemap that swells to more than {MAX_SITEMAP_RATIO} times its size"
+                )
             yield piece
     if size > MAX_SITEMAP_BYTES:
         raise SitemapError("too_large", f"a sitemap of more than {MAX_SITEMAP_BYTES} bytes")
 
 
-def _gunzipped(body: bytes) -> Iterator[bytes]:
+def _gunzipped(body: bytes) -> Iterator[tuple[bytes, int]]:
+    """Pieces, and how much of the body was read for them and those before."""
     unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         for start in range(0, len(body), _PIECE_BYTES):
-            yield unzip.decompress(body[start : start + _PIECE_BYTES], _PIECE_BYTES)
+            end = min(start + _PIECE_BYTES, len(body))
+            piece = unzip.decompress(body[start:end], _PIECE_BYTES)
+            yield piece, end - len(unzip.unconsumed_tail)
             while unzip.unconsumed_tail:
-                yield unzip.decompress(unzip.unconsumed_tail, _PIECE_BYTES)
+                piece = unzip.decompress(unzip.unconsumed_tail, _PIECE_BYTES)
+                yield piece, end - len(unzip.unconsumed_tail)
             if unzip.eof:
                 return
         # The input is used up, but a window full of output may be left.
         while piece := unzip.decompress(b"", _PIECE_BYTES):
-            yield piece
+            yield piece, len(body)
         if unzip.eof:
             return
     except zlib.error as error:
@@ -106,16 +132,18 @@ def _gunzipped(body: bytes) -> Iterator[bytes]:
 # ---- plain text
 
 
-def _from_text(first: bytes, pieces: Iterator[bytes]) -> Iterator[Listed]:
+def _from_text(first: bytes, pieces: Iterator[bytes]) -> Iterator[list[Listed]]:
     """One URL a line. What is none is the reader's to find out, but a file without any is no sitemap."""
-    found, rest = False, first
+    found, rest, count = False, first, 0
     for piece in chain(pieces, (b"\n",)):
         *lines, rest = (rest + piece).replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            url = line.decode("utf-8", "replace").strip()
-            if url.startswith(("http://", "https://")):
-                found = True
-                yield Listed(url)
+        urls = (line.decode("utf-8", "replace").strip() for line in lines)
+        entries = [Listed(url) for url in urls if url.startswith(("http://", "https://"))]
+        found = found or bool(entries)
+        yield entries
+        count += len(lines)
+        if count > MAX_SITEMAP_ELEMENTS:
+            raise SitemapError("too_many", f"more than {MAX_SITEMAP_ELEMENTS} lines in one sitemap")
         if len(rest) > _MAX_TOKEN_BYTES:
             raise SitemapError("broken", f"a sitemap with a line of more than {_MAX_TOKEN_BYTES} bytes")
     if not found:
@@ -125,7 +153,7 @@ def _from_text(first: bytes, pieces: Iterator[bytes]) -> Iterator[Listed]:
 # ---- XML
 
 
-def _from_markup(first: bytes, pieces: Iterator[bytes]) -> Iterator[Listed]:
+def _from_markup(first: bytes, pieces: Iterator[bytes]) -> Iterator[list[Listed]]:
     reader = _Reader()
     yield from reader.feed(first)
     for piece in pieces:
@@ -142,24 +170,27 @@ class _Reader:
         self._text: list[str] | None = None
         self._length = 0
         self._fed = 0
+        self._elements = 0
         self._parser = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler = self._begin
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._take
         parser.StartDoctypeDeclHandler = self._refuse
+        parser.XmlDeclHandler = self._declare
 
-    def feed(self, piece: bytes, *, last: bool = False) -> Iterator[Listed]:
+    def feed(self, piece: bytes, *, last: bool = False) -> Iterator[list[Listed]]:
         """What these bytes complete. What stood before a mistake counts, so it is given before the error."""
         problem: SitemapError | None = None
         try:
             self._parser.Parse(piece, last)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:
+            # The latter two for an encoding that expat cannot use.
             problem = SitemapError("broken", f"a sitemap that is no sound XML: {error}")
         except SitemapError as error:
             problem = error
         found, self._found = self._found, []
-        yield from found
+        yield found
         self._fed += len(piece)
         if problem is None and not last and self._fed - self._parser.CurrentByteIndex > _MAX_TOKEN_BYTES:
             problem = SitemapError("broken", f"a sitemap with {_MAX_TOKEN_BYTES} bytes in one piece")
@@ -167,6 +198,9 @@ class _Reader:
             raise problem
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        self._elements += 1 + max(0, len(attributes) - _FEW_ATTRIBUTES)
+        if self._elements > MAX_SITEMAP_ELEMENTS:
+            raise SitemapError("too_many", f"more than {MAX_SITEMAP_ELEMENTS} elements in one sitemap")
         prefix, _, local = name.rpartition(":")
         if not self._stack and local not in _ROOTS:
             raise SitemapError("not_a_sitemap", f"not a sitemap: its root is <{name[:40]}>")
@@ -196,6 +230,12 @@ class _Reader:
             self._text = None
             if url:
                 self._found.append(Listed(url, _LISTED[self._stack[-1][1], local]))
+
+    @staticmethod
+    def _declare(_version: str, encoding: str | None, _standalone: int) -> None:
+        # Otherwise expat asks Python, which also knows codecs that are none for the web.
+        if encoding is not None and codec_of(encoding) is None:
+            raise SitemapError("broken", f"a sitemap in an encoding that nobody knows: {encoding[:40]}")
 
     def _refuse(self, name: str, *_: object) -> None:
         if name.lower() == "html":

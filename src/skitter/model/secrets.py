@@ -14,6 +14,10 @@ MASK = "***"
 MIN_CHARS = 4
 """A secret that is shorter would be found in everything."""
 
+MAX_CONCEALED_CHARS = 65_536
+"""Of a text that known secrets are looked for in: an error may quote a whole page, and a server set 5,000 cookies."""
+_MARGIN_CHARS = 1_000
+
 MIN_USER_CHARS = 8
 """A user name beside a password is a secret only if it may be a token: "admin" would be found in everything."""
 
@@ -72,9 +76,21 @@ def is_credential_header(name: str) -> bool:
 
 
 def concealed(text: str, secrets: Iterable[str]) -> str:
-    """A text without these secrets, however they got into it, and without what looks like one."""
+    """A text without these secrets, however they got into it, and without what looks like one.
+
+    Of a long text its beginning and its end.
+    """
     # The longest first: one may be a part of another.
-    for secret in sorted({one for one in secrets if len(one) >= MIN_CHARS}, key=len, reverse=True):
+    known = sorted({one for one in secrets if len(one) >= MIN_CHARS}, key=len, reverse=True)
+    if len(text) <= MAX_CONCEALED_CHARS:
+        return _without(known, text)
+    # What lies next to a cut goes as well: there may stand a part of a secret, which was not found.
+    half, margin = MAX_CONCEALED_CHARS // 2, max(len(known[0]) if known else 0, _MARGIN_CHARS)
+    return _without(known, text[:half])[:-margin] + "\n…\n" + _without(known, text[-half:])[margin:]
+
+
+def _without(secrets: list[str], text: str) -> str:
+    for secret in secrets:
         text = text.replace(secret, MASK)
     return without_secrets(text)
 

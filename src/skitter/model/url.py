@@ -17,11 +17,17 @@ from skitter.errors import UrlError
 
 MAX_URL_CHARS = 4096
 """Longer URLs are not crawled: no honest page has them and traps do."""
+MAX_HOST_CHARS = 260
+"""Of host and port, escapes undone: DNS has names of up to 253. Names in other scripts are converted (IDNA) in time
+that grows with the square of their length: 100,000 characters of one link took 13 s, in which no other thread runs."""
 
 _PORT = re.compile(r":(\d+)$")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})?")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+# Where a browser looks for the host: after a special scheme, however many slashes follow, or after two slashes.
+_HOST = re.compile(r"[\x00-\x20]*+(?:(?:https?|wss?|ftp|file):[/\\]*+|[/\\]{2,}+)([^/\\?#]*+)", re.IGNORECASE)
+_DROPPED = dict.fromkeys(map(ord, "\t\n\r"))
 # Lines with nothing in them that a browser would escape or resolve, apart from segments of dots.
 _PLAIN_HREFS = re.compile(r"(?:(?!//)[A-Za-z0-9_/][A-Za-z0-9_./~?=&+,;!$()*@-]*+(?:\n|\Z))+")
 
@@ -33,6 +39,7 @@ def absolute(text: str, base: str | None = None) -> str:
     or ``too_long``.
     """
     try:
+        refuse_long_host(text)
         # can_ada raises TypeError for text that UTF-8 cannot hold (a lone surrogate).
         parsed = can_ada.parse(text) if base is None else can_ada.parse(base) + text
     except (ValueError, TypeError) as error:
@@ -48,6 +55,12 @@ def absolute(text: str, base: str | None = None) -> str:
     if rule is not None:
         raise UrlError(rule, f"not a URL to crawl ({rule}): {text[:200]}", hint="http and https only")
     return _without_fragment(href)
+
+
+def refuse_long_host(text: str) -> None:
+    """Raises UrlError (``too_long``) for a link whose host is longer than any name. To be asked before it is parsed."""
+    if len(text) > MAX_HOST_CHARS and _has_long_host(text):
+        raise UrlError("too_long", f"not a URL to crawl (its host is longer than any name): {text[:200]}")
 
 
 class Joins:
@@ -125,6 +138,9 @@ class Joiner:
     def _join(self, href: str) -> str | None:
         if self._base is None:
             self._base = can_ada.parse(self._page)
+        if len(href) > MAX_HOST_CHARS and _has_long_host(href):
+            self.flaws["too_long"] += 1
+            return None
         try:
             url = _without_fragment((self._base + href).href)
         except (ValueError, TypeError):
@@ -192,6 +208,16 @@ def _normal_escape(match: re.Match[str]) -> str:
         return "%25"
     character = chr(int(match[1], 16))
     return character if character in _UNRESERVED else match[0].upper()
+
+
+def _has_long_host(text: str) -> bool:
+    match = _HOST.match(text.translate(_DROPPED))
+    host = match[1].rpartition("@")[2] if match else ""
+    if len(host) <= MAX_HOST_CHARS:
+        return False
+    from urllib.parse import unquote  # as rare as such links are
+
+    return len(unquote(host)) > MAX_HOST_CHARS
 
 
 def _flaw(href: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -19,6 +20,15 @@ MAX_ROBOTS_BYTES = 500 * 1024
 """What lies beyond is not read (RFC 9309 2.5)."""
 MAX_CRAWL_DELAY_SECONDS = 86_400.0
 """A file may slow the crawl to a page a day, not stop it: that is what Disallow is for."""
+MAX_RULES = 25_000
+"""Different ones for this crawler. A file of 500 KB has 20,000 lines of usual length; one with more rules than this is
+not searched for those that count: it forbids everything."""
+MAX_WORK = 5_000_000
+"""For one question to the rules with wildcards: about a character that is compared, or a few nanoseconds. It is enough
+for 10,000 such rules and a URL of 200 characters."""
+_WORK_PER_PART = 64
+_WORK_PER_CHAR = 16
+"""A character of the path is compared with a sixteenth of a part's characters, or fewer."""
 ROBOTS_PATH = "/robots.txt"
 
 _NAME = re.compile(r"[^\s/();,]+")
@@ -83,6 +93,12 @@ class Rule(NamedTuple):
     def __str__(self) -> str:
         return f"robots.txt line {self.line}: {self.text} (group: {self.group})"
 
+    def work(self, path_chars: int) -> int:
+        """What ``matches`` may take for so much of a path, in the unit of MAX_WORK."""
+        if not self.rest:
+            return 1
+        return _WORK_PER_PART * len(self.rest) + path_chars * (1 + self.octets // _WORK_PER_CHAR)
+
     def matches(self, path: str, start: int) -> bool:
         """Whether the path goes on as the rule wants; its literal beginning, ``start`` characters, was found."""
         if not self.rest:
@@ -100,17 +116,19 @@ class Rule(NamedTuple):
 class Robots:
     """The rules of one robots.txt for one crawler."""
 
-    __slots__ = ("_lengths", "_rules", "crawl_delay", "sitemaps", "size")
+    __slots__ = ("_lengths", "_rules", "_work", "_work_per_char", "crawl_delay", "sitemaps", "size")
 
     def __init__(self) -> None:
         self.crawl_delay: float | None = None
         self.sitemaps: list[str] = []
         self.size = 0
         """How many rules there are: each is some hundred bytes."""
-        # By literal beginning. A file may have ten thousand rules, and a path is asked about with one look for
-        # each length that beginnings have.
+        # By literal beginning, those that count more first. A file may have ten thousand rules, and a path is asked
+        # about with one look for each length that beginnings have, which are no longer together than the file.
         self._rules: dict[str, list[Rule]] = {}
         self._lengths: list[int] = []
+        # Of all rules with wildcards: few files have so many that a question need count what it takes.
+        self._work = self._work_per_char = 0
 
     @classmethod
     def parse(cls, text: bytes | str, user_agent: str) -> Robots:
@@ -132,25 +150,37 @@ class Robots:
         return rule is None or rule.allow
 
     def deciding(self, url: str) -> Rule | None:
-        """The rule that speaks of this URL; None: no rule does, so it is allowed."""
+        """The rule that speaks of this URL; None: no rule does, so it is allowed.
+
+        Where that would take more than ``MAX_WORK``, the URL is forbidden, by what was found or by a rule that says so.
+        """
         if not self._rules:
             return None
         path = _path_of(url)
         if path == ROBOTS_PATH:
             return None
         best: Rule | None = None
-        for length in self._lengths:
-            if length > len(path):
-                break
+        counted = self._work + self._work_per_char * len(path) > MAX_WORK
+        work = 0
+        # The longest beginnings first: what is found there leaves less to look at.
+        for place in range(bisect_right(self._lengths, len(path)) - 1, -1, -1):
+            length = self._lengths[place]
             for rule in self._rules.get(path[:length], ()):
                 # Of equally long ones an Allow wins (RFC 9309 2.2.2).
-                if (best is None or rule[:2] > best[:2]) and rule.matches(path, length):
+                if best is not None and rule[:2] <= best[:2]:
+                    break
+                if counted:
+                    work += rule.work(len(path) - length)
+                    if work > MAX_WORK:
+                        return best if best is not None and not best.allow else _unread(rule, "too many rules with *")
+                if rule.matches(path, length):
                     best = rule
+                    break
         return best
 
     def _read(self, text: str, token: str) -> None:
         """All groups of our name are one; those of ``*`` count where there is none."""
-        rules: dict[str, list[tuple[str, Rule]]] = {}
+        rules: dict[str, dict[tuple[str, bool], tuple[int, str, str]]] = {}
         delays: dict[str, float] = {}
         agents: dict[str, str] = {}
         in_rules = False
@@ -161,7 +191,7 @@ class Robots:
                 name = _NAME.match(value)
                 if name and name[0].lower() in (token, "*"):
                     agents[name[0].lower()] = name[0]
-                    rules.setdefault(name[0].lower(), [])
+                    rules.setdefault(name[0].lower(), {})
             elif field == "sitemap":
                 self.sitemaps.append(value)
             elif field == "delay":
@@ -174,13 +204,35 @@ class Robots:
                 if not value:
                     continue
                 for agent, shown in agents.items():
-                    rules[agent].append(_rule(value, field == "allow", number, line, shown))
+                    rules[agent].setdefault((value, field == "allow"), (number, line, shown))
         ours = token if token in rules else "*"
         self.crawl_delay = delays.get(ours)
-        for beginning, rule in rules.get(ours, ()):
+        self._keep(rules.get(ours, {}))
+
+    def _keep(self, rules: dict[tuple[str, bool], tuple[int, str, str]]) -> None:
+        for (pattern, allow), (number, line, group) in rules.items():
+            beginning, rule = _rule(pattern, allow, number, line, group)
+            if len(rules) > MAX_RULES:
+                self._rules = {"": [_unread(rule, f"more than {MAX_RULES} rules")]}
+                break
             self._rules.setdefault(beginning, []).append(rule)
-            self.size += 1
+            if rule.rest:
+                self._work += rule.work(0)
+                self._work_per_char += rule.work(1) - rule.work(0)
+        for found in self._rules.values():
+            if len(found) > 1:
+                found.sort(key=_precedence, reverse=True)
+        self.size = sum(map(len, self._rules.values()))
         self._lengths = sorted({len(beginning) for beginning in self._rules})
+
+
+def _precedence(rule: Rule) -> tuple[int, bool]:
+    return rule[:2]
+
+
+def _unread(rule: Rule, reason: str) -> Rule:
+    """What stands for rules that were not read to their end, from this one on: they may forbid."""
+    return rule._replace(octets=0, allow=False, rest=(), ends=False, text=f"{reason}, which are taken for Disallow: /")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:
@@ -202,6 +254,8 @@ def _rule(pattern: str, allow: bool, number: int, line: str, group: str) -> tupl
         in_query = in_query or "?" in part
     beginning, *rest = parts
     octets = len(beginning) + sum(map(len, rest)) + len(rest) + ends
+    # Two asterisks say what one says.
+    rest = [*filter(None, rest[:-1]), *rest[-1:]]
     shown = line if len(line) <= _MAX_SHOWN else line[:_MAX_SHOWN] + "…"
     return beginning, Rule(octets, allow, tuple(rest), ends, number, shown, group)
 
@@ -225,9 +279,12 @@ def _capped(text: bytes) -> bytes:
 # ---- the one form in which paths and patterns are compared
 
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~/!&'()+,;=:@?]*", re.ASCII)
-_TO_NORMALISE = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/!&'()+,;=:@?]", re.ASCII)
-_UNRESERVED = re.compile(r"[A-Za-z0-9\-._~]", re.ASCII)
-_SAME_IN_QUERY = re.compile(r"%(?:2F|3A|3F|40)")
+_TO_NORMALISE = re.compile(r"(?:%[0-9A-Fa-f]{2})++|[^A-Za-z0-9\-._~/!&'()+,;=:@?%]++|%", re.ASCII)
+_ESCAPES = tuple(f"%{octet:02X}" for octet in range(256))
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_NORMAL = tuple(chr(octet) if octet in _UNRESERVED else escape for octet, escape in enumerate(_ESCAPES))
+"""What an escaped octet becomes."""
+_SAME_IN_QUERY = ("/", ":", "?", "@")
 """Escaped or not, these say the same in a query: RFC 9309 2.2.2 has https:// as an example."""
 
 
@@ -246,12 +303,14 @@ def _normal(text: str, *, in_query: bool = False) -> str:
         return text
     text = _TO_NORMALISE.sub(_normal_octets, text)
     path, mark, query = ("", "", text) if in_query else text.partition("?")
-    return path + mark + _SAME_IN_QUERY.sub(lambda match: chr(int(match[0][1:], 16)), query)
+    if "%" in query:
+        for character in _SAME_IN_QUERY:
+            query = query.replace(_ESCAPES[ord(character)], character)
+    return path + mark + query
 
 
 def _normal_octets(match: re.Match[str]) -> str:
     found = match[0]
-    if len(found) == 3:
-        character = chr(int(found[1:], 16))
-        return character if _UNRESERVED.match(character) else found.upper()
-    return "".join(f"%{octet:02X}" for octet in found.encode("utf-8", "replace"))
+    if found[0] == "%" and len(found) > 1:
+        return "".join([_NORMAL[octet] for octet in bytes.fromhex(found.replace("%", ""))])
+    return "".join([_ESCAPES[octet] for octet in found.encode("utf-8", "replace")])

@@ -38,9 +38,10 @@ MAX_DATED_DEPTH = 60
 """An archive is reached by its overviews; a date that is so far from a seed is reached day by day."""
 
 _PATH_DATE = re.compile(r"/([12]\d{3})[/-](?:0?[1-9]|1[0-2])(?![0-9])")
+# A name ends at the next question mark too, so that no two places of a query begin the same long name.
 _QUERY_DATE = re.compile(
-    r"[?&][^=&]*=([12]\d{3})(?:-(?:0?[1-9]|1[0-2])(?![0-9])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=&|$))"
-    r"|[?&][^=&]*(?:year|jahr|annee|ano)\]?=([12]\d{3})(?=&|$)",
+    r"[?&][^=&?]*+=([12]\d{3})(?:-(?:0?[1-9]|1[0-2])(?![0-9])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=&|$))"
+    r"|[?&][^=&?]*(?:year|jahr|annee|ano)\]?=([12]\d{3})(?=&|$)",
     re.IGNORECASE,
 )
 

@@ -23,8 +23,9 @@ ROBOTS = "robots"
 """In a list of sitemaps: those that the robots.txt of each seed's host names."""
 MAX_LEVELS = 3
 """An index may list indexes, which the protocol forbids and sites do; not for ever."""
+MAX_NAMED = 1_000
+"""Sitemaps that one robots.txt may name."""
 _LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
-_BATCH = 500
 
 
 def sitemap_requests(sitemaps: Iterable[str], seeds: Iterable[str]) -> Iterator[Request]:
@@ -49,39 +50,47 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
     of that site: otherwise anybody could list anybody's pages. Raises SitemapError for what is no sitemap at all.
     """
     if is_robots(response.request):
-        named_by = host_key(response.url)
-        for text in Robots.parse(response.body, "*").sitemaps:
-            if (url := _joined(response, text)) is not None:
-                yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: named_by})
+        yield from _named(response)
         return
     # Most jobs have no sitemap, and a worker starts without what reads one.
-    from skitter.extract.sitemaps import listed
+    from skitter.extract.sitemaps import listed_in_pieces
 
     level, named_by = response.meta.get(_LEVEL, 0), response.meta.get(_NAMED_BY, "")
     sites = {_site(key) for key in (host_key(response.url), named_by, *_keys(seeds)) if key}
-    pages = Links()
     found = False
     try:
-        for entry in listed(response.body):
-            found = True
-            if (url := _joined(response, entry.url)) is None:
-                continue
-            if _site(host_key(url)) not in sites:
-                response.leave_out("other_site")
-            elif not entry.is_sitemap:
-                pages.append(url)
-                if len(pages) >= _BATCH:
-                    yield pages
-                    pages = Links()
-            elif level + 1 >= MAX_LEVELS:
-                response.leave_out("sitemap_too_deep")
-            else:
-                yield Request(url, SITEMAP_CALLBACK, meta={**response.meta, _LEVEL: level + 1})
+        for entries in listed_in_pieces(response.body):
+            found = found or bool(entries)
+            pages = Links()
+            for entry in entries:
+                if (url := _joined(response, entry.url)) is None:
+                    continue
+                if _site(host_key(url)) not in sites:
+                    response.leave_out("other_site")
+                elif not entry.is_sitemap:
+                    pages.append(url)
+                elif level + 1 >= MAX_LEVELS:
+                    response.leave_out("sitemap_too_deep")
+                else:
+                    yield Request(url, SITEMAP_CALLBACK, meta={**response.meta, _LEVEL: level + 1})
+            if pages:
+                yield pages
+            # For the worker to do something else (``Callbacks``): a file can take a second.
+            yield Links()
     except SitemapError as error:
         if not found:
             raise
         response.leave_out(f"sitemap_{error.rule}")
-    yield pages
+
+
+def _named(response: Response) -> Iterator[Request]:
+    """The sitemaps that a robots.txt names."""
+    named = Robots.parse(response.body, "*").sitemaps
+    if len(named) > MAX_NAMED:
+        response.leave_out("sitemap_too_many")
+    for text in named[:MAX_NAMED]:
+        if (url := _joined(response, text)) is not None:
+            yield Request(url, SITEMAP_CALLBACK, meta={_NAMED_BY: host_key(response.url)})
 
 
 def _joined(response: Response, text: str) -> str | None:

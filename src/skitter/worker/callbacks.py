@@ -18,7 +18,7 @@ from skitter.errors import FrontierError, RejectItem, SkitterError
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
-from skitter.model.request import Request
+from skitter.model.request import Links, Request
 from skitter.model.secrets import concealed
 from skitter.worker.harvest import Harvest
 from skitter.worker.item_functions import ItemFunctions, is_drop
@@ -107,6 +107,9 @@ class Callbacks:
                 harvest.take(output)
             if harvest.is_large:
                 await self.send_part(lease, harvest)
+            elif isinstance(output, Links) and not output:
+                # How a callback of ours lets others go on in the middle of long work: what reads sitemaps.
+                await asyncio.sleep(0)
 
     async def _consume_async(
         self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any], argument: Any

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from skitter.spiders import sitemaps
 from skitter.spiders.base import Spider
 from skitter.spiders.site import SiteSpider
 
@@ -217,3 +220,54 @@ async def test_a_spider_names_its_sitemaps_and_may_choose_among_their_pages(site
     await site.begin([], spider)
     await site.crawl("w1")
     assert await fetched(site, host) == ["/keep/1"]
+
+
+@ON_MEMORY
+async def test_a_sitemap_of_a_million_elements_lets_others_go_on_and_says_where_it_ended(site: Any, host: Any) -> None:
+    pages(host, "/1")
+    crowded = urlset([host.base + "/1"])[: -len("</urlset>")] + b"<a/>" * 1_100_000
+    host.page("/sitemap.xml", crowded)
+    gaps: list[float] = []
+
+    async def watching() -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            gaps.append(now - last)
+            last = now
+
+    watcher = asyncio.create_task(watching())
+    try:
+        tally = await crawled(site, host, [host.base + "/sitemap.xml"])
+    finally:
+        watcher.cancel()
+    assert await fetched(site, host) == ["/1"]
+    assert tally["skipped:sitemap_too_many"] == 1
+    # It takes 0.8 s in all; what is read in one go, a fiftieth of that.
+    assert max(gaps) < 0.4
+
+
+@ON_MEMORY
+async def test_a_gzip_bomb_is_left_out_and_counted(site: Any, host: Any) -> None:
+    pages(host, "/1")
+    bomb = urlset([host.base + "/1"])[: -len("</urlset>")] + b"<a/>" * 12_900_000
+    host.page("/sitemap.xml.gz", gzip.compress(bomb), "Content-Type: application/x-gzip")
+    tally = await crawled(site, host, [host.base + "/sitemap.xml.gz"])
+    assert await fetched(site, host) == ["/1"]
+    assert tally["skipped:sitemap_too_large"] == 1
+
+
+@ON_MEMORY
+async def test_a_robots_txt_names_so_many_sitemaps_and_no_more(
+    site: Any, host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sitemaps, "MAX_NAMED", 2)
+    pages(host, "/1", "/2", "/3")
+    lines = [f"Sitemap: {host.base}/{number}.xml\n" for number in (1, 2, 3)]
+    host.page("/robots.txt", "".join(lines))
+    for number in (1, 2, 3):
+        host.page(f"/{number}.xml", urlset([f"{host.base}/{number}"]))
+    tally = await crawled(site, host, [host.base + "/robots.txt"])
+    assert await fetched(site, host) == ["/1", "/2"]
+    assert tally["skipped:sitemap_too_many"] == 1

@@ -185,6 +185,11 @@ def test_regular_expressions_answer_as_in_parsel(respond: Respond, selector: str
     assert ours[0].re_first(pattern) == theirs[0].re_first(pattern)
 
 
+def test_a_number_without_an_end_is_no_entity(respond: Respond) -> None:
+    text = f"&#{'9' * 5_000}; &#x{'f' * 5_000}; &#65; &#x41;"
+    assert respond(f"<script>{text}</script>").css("script::text").re(".+") == [text.replace("&#65; &#x41;", "A A")]
+
+
 def test_entities_in_matches_are_replaced_as_in_parsel(respond: Respond) -> None:
     text = "<script>a &eacute; &lt; &amp; &#65; &#x42; &quot;</script>"
     for replace in (True, False):

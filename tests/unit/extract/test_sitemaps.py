@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import random
 import tracemalloc
 from collections.abc import Iterable
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from skitter.errors import SitemapError
 from skitter.extract import sitemaps
-from skitter.extract.sitemaps import MAX_SITEMAP_URLS, Listed, listed
+from skitter.extract.sitemaps import MAX_SITEMAP_RATIO, MAX_SITEMAP_URLS, Listed, listed, listed_in_pieces
 
 XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
@@ -80,6 +81,13 @@ def test_encodings_of_xml(codec: str) -> None:
     assert urls(text.encode(codec)) == ["https://a.example/\u00fc"]
 
 
+@pytest.mark.parametrize(
+    "name", ["utfT16", "rot13", "idna", "gb18030", "undefined", "unicode_escape", "utf-7", "x" * 500]
+)
+def test_an_encoding_that_nobody_knows_is_a_mistake(name: str) -> None:
+    assert rule(f'<?xml version="1.0" encoding="{name}"?><urlset>&'.encode()) == ([], "broken")
+
+
 def test_blank_lines_before_it_do_no_harm() -> None:
     for body in (b"\xef\xbb\xbf \r\n" + urlset([A]), b"\n" * 10_000_000 + urlset([A]), b"\n\t" + A.encode()):
         assert urls(body) == [A]
@@ -88,7 +96,7 @@ def test_blank_lines_before_it_do_no_harm() -> None:
 def test_what_gzip_makes_small_is_read_to_its_end() -> None:
     for blanks in range(65_400, 65_600, 7):
         assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * blanks + b"<url>"))) == [A]
-    assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * 20_000_000 + b"<url>"))) == [A]
+    assert urls(gzip.compress(urlset([A]).replace(b"<url>", b" " * 1_000_000 + b"<url>"))) == [A]
 
 
 def test_gzip_is_undone_also_of_text() -> None:
@@ -175,6 +183,60 @@ def test_a_gzip_bomb_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "MAX_SITEMAP_BYTES", 2_000_000)
     bomb = gzip.compress(urlset([A])[: -len("</urlset>")] + b" " * 100_000_000, 1)
     assert rule(bomb) == ([A], "too_large")
+
+
+def test_a_gzip_file_swells_no_further_than_what_servers_pack() -> None:
+    elements = gzip.compress(urlset([A])[: -len("</urlset>")] + b"<a/>" * 12_900_000)
+    assert len(elements) < 60_000
+    assert rule(elements) == ([A], "too_large")
+    # Just below the ratio, and as large as a sitemap may be.
+    noise = random.Random(1).randbytes(300_000).hex().encode()
+    body = urlset([A])[: -len("</urlset>")] + b"<!--" + noise[:200_000] + b"-->" + b" " * 20_000_000 + b"</urlset>"
+    packed = gzip.compress(body)
+    assert 100 < len(body) / len(packed) < MAX_SITEMAP_RATIO
+    assert urls(packed) == [A]
+
+
+CROWDED = {
+    "empty elements": b"<a/>" * 1_100_000,
+    "attributes": (b"<a " + b" ".join(b"b%d=''" % number for number in range(10_000)) + b"/>") * 200,
+    "URLs without a URL": b"<url><loc></loc></url>" * 600_000,
+    "links": b"<entry><link/></entry>" * 600_000,
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_elements_are_limited_and_what_stands_before_them_counts(name: str) -> None:
+    body = b"<urlset><url><loc>https://a.example/1</loc></url>" + CROWDED[name]
+    assert rule(body) == ([A], "too_many")
+
+
+def test_lines_are_limited_and_what_stands_before_them_counts() -> None:
+    assert rule(A.encode() + b"\n" * 2_000_000) == ([A], "too_many")
+
+
+def test_a_full_sitemap_with_translations_and_images_is_read_whole() -> None:
+    many = [f"https://a.example/{number}" for number in range(MAX_SITEMAP_URLS)]
+    more = (
+        '<xhtml:link rel="alternate" hreflang="de" href="https://a.example/de"/>' * 5
+        + "<image:image><image:loc>https://a.example/i.png</image:loc></image:image>" * 3
+        + "<changefreq>daily</changefreq><priority>0.5</priority>"
+    ).encode()
+    body = urlset(many).replace(b"<lastmod>", more + b"<lastmod>")
+    assert urls(body) == many
+    # Of one kind only, this packs better than any real one.
+    assert len(body) / len(gzip.compress(body)) < MAX_SITEMAP_RATIO
+    assert urls(gzip.compress(body)) == many
+
+
+def test_whoever_reads_a_sitemap_has_it_in_small_pieces() -> None:
+    for body in (b"<urlset>" + b"<a/>" * 500_000, b"x\n" * 500_000, urlset([A] * 20_000)):
+        for form in (body, gzip.compress(body, 0)):
+            pieces = 0
+            with contextlib.suppress(SitemapError):
+                for _ in listed_in_pieces(form):
+                    pieces += 1
+            assert pieces >= len(body) // 65_536
 
 
 @given(st.binary(max_size=300) | st.text(alphabet="<>/urlsetoc&;!? \n\"'=:", max_size=120).map(str.encode))

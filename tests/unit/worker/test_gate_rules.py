@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import RobotsRecord
+from skitter.policy.robots import Robots
 from skitter.settings import Settings
 from skitter.worker import gate
 from skitter.worker.gate import Gatekeeper
@@ -46,3 +48,29 @@ async def test_rules_are_bounded_and_those_of_the_leases_are_always_there(monkey
             assert rule.line == 2
     assert source.asked == [f"http://h{number}" for number in (5, 6, 7, 30, 40, 5, 6)]
     assert keeper._size == 11
+
+
+async def test_a_few_huge_files_do_not_push_out_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "_MAX_RULES", 100)
+    source = Source()
+    keeper = Gatekeeper(source=source, fetcher=Any, settings=Settings())  # type: ignore[arg-type]
+    for numbers in ([3], [4], [90], [91], [92], [3, 4]):
+        await keeper.load([lease(number) for number in numbers])
+    assert source.asked == [f"http://h{number}" for number in (3, 4, 90, 91, 92)]
+
+
+async def test_a_large_file_is_parsed_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    parse = gate.Robots.parse
+
+    def noting(text: bytes, agent: str) -> Robots:
+        threads.append(threading.current_thread().name)
+        return parse(text, agent)
+
+    monkeypatch.setattr(gate.Robots, "parse", noting)
+    keeper = Gatekeeper(source=Source(), fetcher=Any, settings=Settings())  # type: ignore[arg-type]
+    await keeper.load([lease(3)])
+    await keeper.load([lease(3_000)])
+    here = threading.current_thread().name
+    assert [thread == here for thread in threads] == [True, False]
+    assert keeper.rule_against(lease(3_000), "http://h3000/0") is not None
