@@ -20,7 +20,7 @@ FIRST_CHARS = (24, 34, 48, 68, 96)
 """Exponential work shows at one of these sizes before it takes for ever."""
 SCREENING_CHARS = 600
 SCREENING_SECONDS = 0.05
-"""For so few characters this is cubic work at least."""
+"""For so few characters, and for a few times as many, this is no linear work."""
 SUSPICIOUS_SECONDS = 0.001
 """Linear work on so few characters takes a twentieth of it."""
 SMALL_CHARS, LARGE_CHARS = 2_000, 8_000
@@ -29,7 +29,7 @@ GROWTH = 8.0
 LARGE_SECONDS = 0.01
 """What is quicker at the large size is linear: half of 8,000 squared are 32 million steps."""
 SLOWEST = 4
-MAX_TRIED = 2_000
+MAX_TRIED = 1_500
 
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
 _COMMON = " \t\n\r\f\v\0aZz059_.:;,=\"'`<>/\\?&#%@!$()[]{}*+-|~^\x7f\x85\xa0\xe9\u0130\u2028\u200b\ufeff\uff1d\ud800"
@@ -94,7 +94,11 @@ class Attack:
         return next(filter(None, map(self._confirmed, self._slowest)), None)
 
     def _confirmed(self, pump: Pump) -> Finding | None:
-        small, large = self._seconds(pump, SMALL_CHARS, 2), self._seconds(pump, LARGE_CHARS, 2)
+        small = self._seconds(pump, SMALL_CHARS, 2)
+        if small > SCREENING_SECONDS:
+            # Cubic work would take minutes at the large size.
+            return Finding(pump, self._operation, 0.0, small)
+        large = self._seconds(pump, LARGE_CHARS, 2)
         is_bad = large > LARGE_SECONDS and large > GROWTH * small
         return Finding(pump, self._operation, small, large) if is_bad else None
 
@@ -126,32 +130,33 @@ def _run(pattern: re.Pattern[Any], operation: str) -> Callable[[Any], object]:
 
 
 def pumps(pattern: re.Pattern[Any], seed: int = 1) -> Iterator[Pump]:
-    """Families of input for an expression: always the same ones for the same seed."""
+    """Families of input for an expression: always the same ones for the same seed.
+
+    All that lead to a repeat and pump what it may take, all that begin the expression again and again, and a sample of
+    everything else.
+    """
     tree = _parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    ways, samples, accepted = {""}, [], []
-    _explore(list(tree), [""], ways, samples, accepted)
-    alphabet = _alphabet(accepted)
-    prefixes = sorted(ways, key=len)[:40]
-    pieces = sorted({*alphabet, *(one for one in (*samples, *ways) if one)}, key=lambda one: (len(one), one))
-    pairs = ["".join(pair) for pair in product(alphabet, repeat=2) if pair[0] != pair[1]]
-    suffixes = ["", *alphabet]
-    found = {Pump(*one) for one in product(prefixes, pieces, suffixes)}
-    found |= {Pump(*one) for one in product(prefixes, pairs, ("", "\0", "!", "\n"))}
-    ordered = sorted(found)
-    return iter(ordered if len(ordered) <= MAX_TRIED else random.Random(seed).sample(ordered, MAX_TRIED))
+    found = _Found()
+    found.explore(list(tree), [""])
+    alphabet = _alphabet(found.accepted)
+    ends = ["", *(end for end in "\0!;" if end in alphabet), alphabet[-1]]
+    pieces = sorted({*alphabet, *filter(None, found.samples)})
+    certain = {Pump(*one) for one in product(found.repeats, pieces, dict.fromkeys(ends))}
+    certain |= {Pump("", *one) for one in product(filter(None, found.ways), dict.fromkeys(ends))}
+    chance = random.Random(seed)
+    ways, more = list(found.ways), [*pieces, *("".join(pair) for pair in product(alphabet, repeat=2))]
+    wanted = max(MAX_TRIED - len(certain), MAX_TRIED // 4)
+    others = {Pump(*map(chance.choice, (ways, more, ["", *alphabet]))) for _ in range(wanted)}
+    return iter(sorted(certain | others))
 
 
-def _alphabet(accepted: list[Callable[[str], bool]]) -> list[str]:
+def _alphabet(accepted: list[_Characters]) -> list[str]:
     """One character of each kind: those that every part of the expression treats alike are one kind."""
     kinds: dict[tuple[bool, ...], str] = {}
-    for character in dict.fromkeys((*(chr(code) for code in _literals(accepted)), *_COMMON)):
+    literals = (chr(code) for characters in accepted for code in characters.literals)
+    for character in dict.fromkeys((*literals, *_COMMON)):
         kinds.setdefault(tuple(accepts(character) for accepts in accepted), character)
     return list(kinds.values())
-
-
-def _literals(accepted: list[Callable[[str], bool]]) -> Iterator[int]:
-    for accepts in accepted:
-        yield from getattr(accepts, "literals", ())
 
 
 class _Characters:
@@ -184,45 +189,49 @@ def _takes(item: tuple[Any, Any], character: str) -> bool:
     return True
 
 
-def _explore(
-    nodes: list[tuple[Any, Any]],
-    before: list[str],
-    ways: set[str],
-    samples: list[str],
-    accepted: list[Callable[[str], bool]],
-) -> list[str]:
-    """Notes each way to a repeat and what it repeats; the texts that lead behind these nodes, a few of them."""
-    for op, value in nodes:
-        after: list[str] = []
-        if op in (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY):
-            taken = _characters(op, value)
-            accepted.append(taken)
-            after = [text + taken.one() for text in before]
-        elif op in _REPEATS:
-            low, high, inside = value
-            if high > 4:
-                ways.update(before)
-            once = _explore(list(inside), [""], set(), [], accepted)
-            samples += once
-            # Also what lies inside: another repeat, perhaps.
-            through = _explore(list(inside), before, ways, samples, [])
-            times = max(low - 1, 0)
-            after = [text + once[0] * times for text in through] + ([] if low else before)
-        elif op is _constants.BRANCH:
-            for branch in value[1]:
-                after += _explore(list(branch), before, ways, samples, accepted)
-        elif op is _constants.SUBPATTERN:
-            after = _explore(list(value[-1]), before, ways, samples, accepted)
-        elif op is _constants.ATOMIC_GROUP:
-            after = _explore(list(value), before, ways, samples, accepted)
-        elif op in (_constants.ASSERT, _constants.ASSERT_NOT):
-            _explore(list(value[1]), before, ways, samples, accepted)
+class _Found:
+    """What an expression is made of."""
+
+    def __init__(self) -> None:
+        self.ways: dict[str, None] = {"": None}
+        """Texts that lead to its parts."""
+        self.repeats: dict[str, None] = {}
+        """Those that lead to a repeat."""
+        self.samples: dict[str, None] = {}
+        """What is repeated, once."""
+        self.accepted: list[_Characters] = []
+
+    def explore(self, nodes: list[tuple[Any, Any]], before: list[str]) -> list[str]:
+        """The texts that lead behind these nodes, a few of them, where ``before`` lead to them."""
+        for op, value in nodes:
             after = before
-        else:
-            after = before
-        before = list(dict.fromkeys(after))[:12]
-        ways.update(before[:2])
-    return before
+            if op in (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY):
+                taken = _characters(op, value)
+                self.accepted.append(taken)
+                after = [text + taken.one() for text in before]
+            elif op in _REPEATS:
+                after = self._repeated(*value, before)
+            elif op is _constants.BRANCH:
+                after = [text for branch in value[1] for text in self.explore(list(branch), before)]
+            elif op is _constants.SUBPATTERN:
+                after = self.explore(list(value[-1]), before)
+            elif op is _constants.ATOMIC_GROUP:
+                after = self.explore(list(value), before)
+            elif op in (_constants.ASSERT, _constants.ASSERT_NOT):
+                self.explore(list(value[1]), before)
+            before = list(dict.fromkeys(after))[:12]
+            self.ways.update(dict.fromkeys(before[:2]))
+        return before
+
+    def _repeated(self, low: int, high: int, inside: Any, before: list[str]) -> list[str]:
+        if high > 4:
+            # The shortest way, and one through all that may be left out.
+            self.repeats.update(dict.fromkeys((min(before, key=len), max(before, key=len))))
+        once = _Found().explore(list(inside), [""])
+        self.samples.update(dict.fromkeys(once))
+        through = self.explore(list(inside), before)
+        after = [text + once[0] * max(low - 1, 0) for text in through]
+        return after if low else [*before, *after]
 
 
 def _characters(op: Any, value: Any) -> _Characters:
