@@ -9,6 +9,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── FrontierError      the store failed: away, corrupt, full
  │    │    ├── FormatError   the store was written by another program or another version
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
+ │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
  │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
  │    └── SinkError          a target cannot be written
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
@@ -72,6 +73,10 @@ class FormatError(FrontierError):
 
 
 class DamageError(FormatError):
+    pass
+
+
+class ContradictionError(DamageError):
     pass
 
 

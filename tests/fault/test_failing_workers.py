@@ -20,6 +20,31 @@ async def fail(self):
 loop.Worker._turn = fail
 """
 
+BAD_PAGE = """
+from skitter.frontier.ledger import Ledger
+
+commit = Ledger.commit
+
+def fail(self, outcomes, *rest, **options):
+    if any(outcome.lease.payload and outcome.lease.request.url.endswith("bad") for outcome in outcomes):
+        raise OverflowError("too large for a column")
+    return commit(self, outcomes, *rest, **options)
+
+Ledger.commit = fail
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_page_that_cannot_be_committed_costs_itself_alone(skitter: Any) -> None:
+    skitter.write("hook/sitecustomize.py", BAD_PAGE)
+    environment = os.environ | {"PYTHONPATH": str(skitter.folder / "hook")}
+    with Site() as site:
+        urls = [seed_of(site.port) + name for name in ("good", "bad")]
+        told = skitter.run("crawl", *urls, "--job", "j", env=environment).stderr
+    assert "OverflowError: too large for a column" in told
+    status = skitter.json("status", "--job", "j")
+    assert (status["state"], status["done"], status["errors"]) == ("finished", 1, {"lost": 1})
+
 
 @pytest.mark.timeout(120)
 def test_a_node_whose_workers_fail_again_and_again_ends_with_their_error(skitter: Any) -> None:

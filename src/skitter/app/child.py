@@ -22,7 +22,7 @@ from skitter.app.backends import open_frontier
 from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.plan import ChildConfig, job_settings
 from skitter.app.voice import Voice, VoiceHandler
-from skitter.errors import FrontierError, JobError, SkitterError
+from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job
@@ -213,6 +213,10 @@ def main() -> int:
             again = runner.run(_work(config, voice, loop_status))
     except asyncio.CancelledError:
         # Alone: nobody would hear why.
+        return 1
+    except ContradictionError as error:
+        # What a page brought may be the reason: then it costs that page, and not the crawl.
+        voice.say_at_last(failed=str(error))
         return 1
     except SkitterError as error:
         voice.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from skitter.errors import DamageError, FormatError, SettingsError
+from skitter.errors import ContradictionError, DamageError, FormatError, SettingsError
 from skitter.model.job import Job, JobSpec
 from skitter.settings import Settings
 
@@ -35,10 +35,14 @@ LATEST = 1e11
 
 
 def damaged(job: str, place: str, error: BaseException, where: str) -> DamageError:
-    """``place``: the value at fault; empty: it was not found."""
-    reason = place or f"its records contradict each other: {type(error).__name__}: {error}"
+    """``place``: the value at fault; empty: it was not found, and it may be a defect of skitter instead."""
+    if not place:
+        return ContradictionError(
+            f"job {job} is damaged, or this is a defect of skitter: {type(error).__name__}: {error}: {where}",
+            hint="run with -v for the traceback; if nothing else has written there, report it",
+        )
     return DamageError(
-        f"job {job} is damaged: {reason}: {where}",
+        f"job {job} is damaged: {place}: {where}",
         hint=f"restore the store from a copy, or remove the job: skitter drop --job {job}",
     )
 

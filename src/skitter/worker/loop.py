@@ -359,7 +359,7 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001  whatever a damaged request raises, it costs that page alone
             reason = f"the stored request {lease.id} cannot be read: {type(error).__name__}: {error}"
-            log.error("%s: %s", name_of(lease), reason)  # noqa: TRY400  the traceback is of our own code
+            log.error("%s: %s", name_of(lease), reason)  # noqa: TRY400  a traceback would tell nothing more
             return Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=reason, touched=False), []
         if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
             return Outcome(

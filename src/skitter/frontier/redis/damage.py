@@ -76,7 +76,7 @@ async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
     if spec is None and prefix.endswith(":0}:"):
         return f": there is no {prefix}spec"
     # Of the shards of a job only the lead has one.
-    spec = spec or _NO_SPEC
+    spec = _NO_SPEC if spec is None else spec
     if problem := problem_of(lambda: msgspec.msgpack.decode(spec, type=JobSpec)):
         return f" is whole, but {prefix}spec: {problem}"
     if problem := problem_of(lambda: _check_job(record, spec)):

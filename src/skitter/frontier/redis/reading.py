@@ -38,7 +38,7 @@ def counts(job: JobRow) -> Counts:
 
 def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
     record, spec, time, tally, errors, sinks, workers, _, _, deadline = answer
-    job, now = wire.job_row(record, spec), float(time)
+    job, now = wire.job_row(record, spec), checked_time(float(time))
     bound = wire.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, wire.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
     return Report(
@@ -109,7 +109,7 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     if answer[0] == b"seen":
         return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
     _, time, worker, told, *fields = answer
-    row, now = wire.read_row(fields), float(time)
+    row, now = wire.read_row(fields), checked_time(float(time))
     request = decode(row.payload)
     host = _host_seen(row.host_key, told, now)
     waits = row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)

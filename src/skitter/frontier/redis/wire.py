@@ -70,8 +70,8 @@ class ScriptsRecord(msgspec.Struct):
     buckets: Annotated[int, msgspec.Meta(ge=1)]
     bucket_round: Annotated[int, msgspec.Meta(ge=1)]
     bucket_mean: Annotated[int, msgspec.Meta(ge=1)]
-    clock: float
-    wall: float
+    clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+    wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     settings: dict[str, float | bool | None]
     crowded: dict[str, int] | list[Any] = {}
     pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
