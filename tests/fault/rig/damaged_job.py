@@ -247,11 +247,11 @@ def run(words: tuple[str, ...]) -> Said:
     out, err, raw = io.StringIO(), io.StringIO(), []
     explain = cli._explain
 
-    def look(error: Exception, *, verbose: bool) -> int:
+    def look(error: Exception, arguments: Sequence[str]) -> int:
         inner = cli._innermost(error)
         if not isinstance(inner, SkitterError):
             raw.append("".join(traceback.format_exception(inner)[-3:]))
-        return explain(error, verbose=verbose)
+        return explain(error, arguments)
 
     cli._explain = look
     try:

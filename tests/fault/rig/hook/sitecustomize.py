@@ -21,7 +21,7 @@ if node:
 if clock:
     right, wrong = time.time, float(clock)
     time.time = lambda: right() + wrong
-if history and sys.orig_argv[1:3] == ["-m", "skitter.app"]:
+if history and sys.orig_argv[1:4] == ["-P", "-m", "skitter.app"]:
     from skitter.app import child
     from skitter.testing.history import Recorded, Recorder, record_fetches
 
