@@ -40,6 +40,10 @@ def on_loop(work, number, epoch, ticks=1):
     key = b"http://a.example"
     status[: 48 + len(key)] = struct.pack("=6q", ticks, 1, epoch, number, work, len(key)) + key
 
+def spin(seconds=1e9):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass
+
 def live():
     while True:
         time.sleep(60)
@@ -329,7 +333,7 @@ async def test_a_stopped_worker_is_replaced_soon(house: House, monkeypatch: pyte
 async def test_a_page_that_holds_its_worker_for_too_long_is_dead_and_its_neighbours_live(house: House) -> None:
     leases = await house.leased("stuck", "b", "c")
     # Not a word comes from it: as from a process whose interpreter is held.
-    await house.run(house.supervisor(HELLO + on_loop(leases["stuck"]) + "live()\n", END, callback_seconds=1.0))
+    await house.run(house.supervisor(HELLO + on_loop(leases["stuck"]) + "spin()\n", END, callback_seconds=1.0))
     (dead,) = await house.frontier.dead()
     assert (dead.url, dead.error_class) == ("http://a.example/stuck", "callback")
     assert "more than 1 s" in dead.error
@@ -352,7 +356,7 @@ async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
     old = leases["a"]
     await house.frontier.release([old])
     await house.frontier.lease("w1", 10)
-    await house.run(house.supervisor(HELLO + on_loop(old) + "live()\n", END, callback_seconds=1.0))
+    await house.run(house.supervisor(HELLO + on_loop(old) + "spin()\n", END, callback_seconds=1.0))
     assert (await house.frontier.counts()).dead == 0
     assert (await house.frontier.counts()).queued == 1
 
@@ -378,11 +382,23 @@ async def test_a_worker_that_waits_for_its_store_is_not_held(house: House) -> No
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HOLD_SECONDS", 0.3)
+    monkeypatch.setattr("skitter.policy.holds.HOLD_SECONDS", 0.3)
+
+
+async def test_a_page_is_not_blamed_for_a_thread_that_holds_the_interpreter(house: House, soon: None) -> None:
+    leases = await house.leased("innocent", "b")
+    # The thread of the loop waits for the interpreter in the middle of a page, as anywhere else.
+    thread = "import re, threading\nthreading.Thread(target=re.match, args=('(?:a+)+$', 'a' * 60 + 'b')).start()\n"
+    supervisor = house.supervisor(HELLO + on_loop(leases["innocent"]) + thread + "spin()\n", END, callback_seconds=1.5)
+    await house.run(supervisor)
+    assert not any("is held by one page" in event for event in house.events)
+    assert (await house.frontier.counts()).dead == 0
+    assert [(await house.frontier.trace(lease.id)).losses for lease in leases.values()] == [1, 1], "each is a suspect"
 
 
 async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: None) -> None:
     leases = await house.leased("slow", "b", "c")
-    held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + "live()\n"
+    held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + "spin()\n"
     running = asyncio.create_task(house.run(house.supervisor(held, WILLING.replace("w1", "w2"))))
     await house.heard("ready")
     assert any("worker w1 is held by one page" in event and "3 leases go back" in event for event in house.events)
@@ -399,7 +415,7 @@ async def test_a_held_worker_that_comes_back_ends_its_page_and_nothing_is_said_a
     house: House, soon: None
 ) -> None:
     leases = await house.leased("slow", "b")
-    back = "time.sleep(1.5)\nstatus[:8] = bytes(8)\nsay(log='done')\n" + END
+    back = "spin(1.5)\nstatus[:8] = bytes(8)\nsay(log='done')\n" + END
     held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + back
     await house.run(house.supervisor(held, "say(hello='w2')\n" + END))
     assert "done" in house.events, "it is waited for after the others have ended"
@@ -420,7 +436,7 @@ async def test_the_lease_of_a_held_page_is_renewed(house: House, soon: None) -> 
 
     slow = leases["slow"].id
     house.frontier.renew = noticed  # type: ignore[method-assign]
-    supervisor = house.supervisor(HELLO + on_loop(leases["slow"]) + "live()\n", WILLING, lease_seconds=0.3)
+    supervisor = house.supervisor(HELLO + on_loop(leases["slow"]) + "spin()\n", WILLING, lease_seconds=0.3)
     running = asyncio.create_task(house.run(supervisor))
     async with asyncio.timeout(20):
         await renewed.wait()
@@ -432,10 +448,10 @@ async def test_where_callbacks_are_slow_a_slow_one_is_not_relieved(house: House,
     leases = await house.leased("first", "second")
     over = "status[:8] = bytes(8)\n" + END
     ended = tmp_path / "ended"
-    first = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["first"]) + "time.sleep(1.0)\n"
+    first = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["first"]) + "spin(1.0)\n"
     # It begins in the place of the first, and its page holds it when it is known how long pages take here.
     wait = f"while not os.path.exists({str(ended)!r}): time.sleep(0.01)\ntime.sleep(0.5)\n"
-    second = "say(hello='w2')\n" + wait + on_loop(leases["second"]) + "time.sleep(2.0)\n" + over
+    second = "say(hello='w2')\n" + wait + on_loop(leases["second"]) + "spin(2.0)\n" + over
     await house.run(house.supervisor(first + f"open({str(ended)!r}, 'w')\n" + over, second))
     assert sum("is held by one page" in event for event in house.events) == 1
 
@@ -446,7 +462,7 @@ async def test_only_so_many_held_workers_are_waited_for(
     monkeypatch.setattr(module, "MAX_RELIEVED", 2)
     leases = await house.leased("a", "b", "c")
     scripts = [
-        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay(hello='w{number}')\n" + on_loop(lease) + "live()\n"
+        f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay(hello='w{number}')\n" + on_loop(lease) + "spin()\n"
         for number, lease in enumerate(leases.values())
     ]
     await house.run(house.supervisor(*scripts, END, callback_seconds=3.0))

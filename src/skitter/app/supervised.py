@@ -51,6 +51,7 @@ async def work_supervised(
         on_event=on_event,
         told=msgspec.json.encode(config),
         inherits=[url_table] if workers > 1 else [],
+        locks=plan.frontier.startswith("sqlite:"),
     )
     stop.aim(supervisor.stop, supervisor.kill)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +13,8 @@ from skitter.app.plan import CrawlPlan
 from skitter.errors import BackendError, SkitterError, VanishedError
 from skitter.frontier.contract import Frontier
 from skitter.worker.delivery import Delivery
+
+ANSWER_SECONDS = 5.0
 
 
 class Rescue:
@@ -32,18 +36,21 @@ async def rescuing(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> As
         if gone is None:
             raise
         delivered = 0 if rescue.delivery is None else rescue.delivery.delivered
-        told = await _deliver_the_rest(frontier, plan, delivered, on_event)
+        try:
+            told = await _deliver_the_rest(frontier, plan, delivered, on_event)
+        except BackendError as problem:
+            told = f"{delivered} items were delivered, and the rest could not be: {problem}"
         raise VanishedError(f"{gone}: {told}", hint=gone.hint) from error
 
 
 async def _absence(frontier: Frontier) -> VanishedError | None:
-    """Asked of the store, for an error of a worker process comes as words."""
-    try:
-        await frontier.counts()
-    except VanishedError as gone:
-        return gone
-    except SkitterError:
-        pass
+    """Asked of the store, for an error of a worker process comes as words. One that does not answer is not gone."""
+    with contextlib.suppress(SkitterError, TimeoutError):
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await frontier.counts()
+        except VanishedError as gone:
+            return gone
     return None
 
 

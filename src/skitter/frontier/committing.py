@@ -153,7 +153,9 @@ class Committing:
             first = self._books.politeness.host_backoff_seconds
             return politeness.blocked(host, self._books.now, hold.leased_at, news.retry_after_seconds, first)
         if news.unreachable:
-            host.error_class = outcome.error_class
+            # Of a page that held its worker, ``politeness.held`` has said so, unless the host asked for a pause since.
+            if outcome.error_class != politeness.HELD_CLASS:
+                host.error_class = outcome.error_class
             return politeness.unreachable(host, self._books.now, hold.leased_at, self._books.settings.retry)
         return False
 

@@ -183,8 +183,9 @@ class Ledger(Books):
         holds = self.tables.holds_of(worker)
         self.load_hosts(hold.host_key for hold in holds if hold.host_key)
         others = [hold for hold in holds if hold.epoch != page.epoch]
-        if len(others) < len(holds):
-            politeness.held(self.host(page.host_key), self.now, pause_seconds)
+        for hold in holds:
+            if hold.epoch == page.epoch:
+                politeness.held(self.host(hold.host_key), self.now, pause_seconds)
         self._hand_back(others, late=False, touched=True)
         return len(others)
 

@@ -54,10 +54,16 @@ def _started(pid: int) -> str:
     return "0"
 
 
-def process_stat(pid: int) -> list[str]:
+def cpu_ticks(pid: int) -> tuple[int, int] | None:
+    """CPU time of a process's main thread, and of all its threads; None: there is no such process, or no /proc."""
+    main, whole = process_stat(pid, f"task/{pid}/stat"), process_stat(pid)
+    return (int(main[11]) + int(main[12]), int(whole[11]) + int(whole[12])) if main and whole else None
+
+
+def process_stat(pid: int, file: str = "stat") -> list[str]:
     """The fields of ``/proc/PID/stat`` from the state on; empty when there is no such process, or no /proc."""
     try:
         # The name, in parentheses, may itself hold spaces and parentheses.
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/{file}").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []

@@ -278,12 +278,23 @@ class Worker:
         patience = 0.0 if self.superseded else self._settings.run.shutdown_seconds
         deadline = time.monotonic() + patience
         await self._hand_in()
+        await self._drop_lost()
         while self._tasks and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait(list(self._tasks), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             await self._hand_in()
         await self._cancel_tasks()
         self._handover.broken_off.extend(self._tasks.values())
         await self._hand_in()
+
+    async def _drop_lost(self) -> None:
+        """What others were given meanwhile, because a page had held this worker, is not to be fetched beside them."""
+        leases = list(self.held.values())
+        if self._tasks and not self.superseded:
+            # If the store is away, what is handed in later is refused.
+            kept = [True] * len(leases)
+            with contextlib.suppress(FrontierError):
+                kept = await self._source.renew(self.id, leases)
+            self.lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
 
     async def _hand_in(self) -> None:
         if self._failure is not None:

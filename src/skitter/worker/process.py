@@ -22,12 +22,13 @@ from typing import Any
 from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.model.lease import Lease, Work
 from skitter.observe.events import Event, log_line, received
-from skitter.worker.identity import process_stat
+from skitter.worker.identity import cpu_ticks, process_stat
 from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
 
 LAST_WORDS_SECONDS = 1.0
 """What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
-LOWEST_PRIORITY = 19
+HELD_NICENESS = 5
+"""Of a process that a page holds: a third of a worker's share of a busy core. Its callback may be slow, not endless."""
 _STDERR = 2
 
 
@@ -49,6 +50,8 @@ class Child:
         """Since its loop last moved; counted likewise."""
         self.relieved = asyncio.Event()
         """A page holds its loop: another worker is to take its place."""
+        self.relieved_of: Lease | None = None
+        """That page."""
         self.error: SkitterError | None = None
         """Why it could not go on."""
         self.failure = ""
@@ -66,6 +69,7 @@ class Child:
         self._process = process
         self._loop_status = loop_status
         self._record = b""
+        self._ticks_before: tuple[int, int] | None = None
         self._end = asyncio.get_running_loop().create_future()
         # Not asyncio's way: uvloop gives a child its signals as they are by default, and not as ``_spawned`` wants.
         threading.Thread(target=self._wait, args=(self._end.get_loop(),), daemon=True).start()
@@ -86,22 +90,21 @@ class Child:
         ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
         line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
         """
-        reading, writing = os.pipe()
-        stdin = _pipe_with(told)
-        status = new_status()
-        loop_status = LoopStatus(status)
-        try:
-            process = _spawned(command(writing, status), stdin, [writing, status, *inherits])
-        except OSError as error:
-            os.close(reading)
-            raise BackendError(f"a worker process cannot be started: {error}", hint="too many processes?") from error
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-            os.close(stdin)
-            os.close(status)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as its_own:
+            try:
+                reading, writing = os.pipe()
+                ours.callback(os.close, reading)
+                its_own.callback(os.close, writing)
+                stdin = _pipe_with(told)
+                its_own.callback(os.close, stdin)
+                status = new_status()
+                its_own.callback(os.close, status)
+                loop_status = LoopStatus(status)
+                process = _spawned(command(writing, status), stdin, [writing, status, *inherits])
+            except OSError as error:
+                hint = "too many processes or open files?"
+                raise BackendError(f"a worker process cannot be started: {error}", hint=hint) from error
+            ours.pop_all()
         return cls(process, reading, on_event, loop_status)
 
     async def ended(self) -> int:
@@ -121,28 +124,41 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
-    def look(self, seconds: float) -> float:
-        """Count time; how long a page had held the loop that has just let it go. To be called every ``seconds``."""
+    def look(self, seconds: float) -> tuple[Lease, float] | None:
+        """Count time; the page that had held the loop and has let it go, and for how long. Called every ``seconds``."""
         self.silent_seconds += seconds
-        record, held_seconds = self._loop_status.read(), 0.0
+        record, let_go = self._loop_status.read(), None
         if record == self._record and is_ticking(record):
+            if not self.still_seconds:
+                self._ticks_before = cpu_ticks(self._process.pid)
             self.still_seconds += seconds
         else:
-            held_seconds = self.still_seconds if self.page is not None else 0.0
+            if self.still_seconds and (page := self._page()) is not None:
+                let_go = page, self.still_seconds
             self._record, self.still_seconds = record, 0.0
-        return held_seconds
+        return let_go
 
-    @property
-    def page(self) -> Lease | None:
-        """The page whose step was under way at the last look."""
+    def holder(self) -> Lease | None:
+        """The page that holds the loop, at the last look; None: it is not known which.
+
+        Where the process has said nothing since its loop stands still, some thread holds the interpreter, and it need
+        not be the loop's: another thread may have taken it in the middle of an innocent page. CPU time tells.
+        """
+        page, before, now = self._page(), self._ticks_before, cpu_ticks(self._process.pid)
+        if self.silent_seconds >= self.still_seconds and before is not None and now is not None:
+            main, whole = now[0] - before[0], now[1] - before[1]
+            return page if main > 0 and 2 * main >= whole else None
+        return page
+
+    def _page(self) -> Lease | None:
         lease = lease_of(self._record) if self._record else None
         return lease if lease is not None and lease.work is Work.PAGE else None
 
     def step_back(self) -> None:
-        """Another worker is in its place: finish its page at the lowest priority, and nothing else."""
+        """Another worker is in its place: let go of everything but its page, and give way to the others."""
         self.terminate()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, LOWEST_PRIORITY)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, HELD_NICENESS)
 
     def kill(self, verdict: str, culprit: Lease | None = None) -> None:
         """End it at once."""

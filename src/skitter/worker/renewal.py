@@ -1,9 +1,9 @@
 """Renewing leases beside the loop: a callback that blocks the loop costs no lease.
 
 A thread with a small loop and a WorkSource of its own. It also tells the frontier, every few seconds, what
-the worker is at, and the supervisor, every second, that the process lives and what holds its loop. (Code that
-holds the interpreter lock for a whole lease, such as a runaway regular expression, stops this thread too: those
-leases expire, and the supervisor ends the silent process.)
+the worker is at, and the supervisor, every second, that the process lives. (Code that holds the interpreter lock, such
+as a runaway regular expression, stops this thread too: then the supervisor finds out which page it is, and renews its
+lease: ``loop_status``.)
 """
 
 from __future__ import annotations

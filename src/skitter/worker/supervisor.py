@@ -3,10 +3,10 @@
 It ends a worker that is stopped, silent, or held by one page for too long. A child whose pipe to it breaks
 stops by itself: so no worker outlives its supervisor for long.
 
-A page that holds the loop of its worker costs itself. After ``HOLD_SECONDS`` (or four times as long as any page has
-held a loop and let it go) its worker is relieved: everything else that it holds goes back without a loss, and another
-worker takes its place. The held one keeps its page, at the lowest priority. After ``callback_seconds`` it is ended, the
-page is dead, and its host has a strike, as one that cannot be reached.
+A page that holds the loop of its worker costs itself. After a second (or what is usual here: ``policy/holds.py``) its
+worker is relieved: everything else that it holds goes back without a loss, and another worker takes its place. The held
+one keeps its page. After ``callback_seconds`` it is ended, the page is dead, and its host has a strike, as one that
+cannot be reached.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from skitter.errors import BackendError, FrontierError
+from skitter.errors import BackendError, FrontierError, JobError
 from skitter.frontier.contract import Frontier
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.observe import events
+from skitter.policy.holds import HOLD_SECONDS, HoldLimits
 from skitter.worker.process import Child
 from skitter.worker.telling import host_event
 
@@ -31,10 +32,6 @@ SILENT_MARGIN_SECONDS = 10.0
 """A process that runs but is silent may be in a callback that holds the interpreter: it has that long, and this."""
 STOP_MARGIN_SECONDS = 5.0
 """A process that was asked to stop has its shutdown time, and this."""
-HOLD_SECONDS = 1.0
-"""A page that holds the loop for longer no longer holds up the others of its worker."""
-HOLD_FACTOR = 4.0
-"""Where callbacks are slow by themselves, so many times the longest that has come to its end."""
 MAX_RELIEVED = 8
 """Held workers of a node that may be waited for beside those that work."""
 LOCKED_SECONDS = 2.0
@@ -63,10 +60,12 @@ class Supervisor:
         on_event: Callable[[events.Event], None],
         told: bytes = b"",
         inherits: Sequence[int] = (),
+        locks: bool = False,
     ) -> None:
         """``command`` gives the command line of a child: see ``Child.start``. It reads ``told``.
 
-        ``inherits`` are file descriptors that all of them share.
+        ``inherits`` are file descriptors that all of them share. ``locks``: a transaction of one process makes the
+        others wait, as in a SQLite file.
         """
         self._command = command
         self._told = told
@@ -79,7 +78,8 @@ class Supervisor:
         self._on_event = on_event
         self._children: set[Child] = set()
         self._relieved: set[asyncio.Task[bool]] = set()
-        self._longest_hold_seconds = 0.0
+        self._hold_limits = HoldLimits()
+        self._locks = locks
         self._errors: list[BaseException] = []
         self._stopping = False
         self._stopping_seconds = 0.0
@@ -156,7 +156,7 @@ class Supervisor:
 
     async def _relieve(self, child: Child) -> None:
         """All but the page that holds it goes back, and blames nobody: others go on with it."""
-        page = child.page
+        page = child.relieved_of
         child.step_back()
         if page is not None and child in self._children:
             back = await self._relieved_of(child, page)
@@ -164,9 +164,9 @@ class Supervisor:
 
     async def _relieved_of(self, child: Child, page: Lease) -> int:
         handing_back = asyncio.create_task(self._frontier.relieve_worker(child.worker, page, self._callback_seconds))
-        if not (await asyncio.wait([handing_back], timeout=LOCKED_SECONDS))[0]:
+        if self._locks and not (await asyncio.wait([handing_back], timeout=LOCKED_SECONDS))[0]:
             for held in self._children:
-                if held.still_seconds >= HOLD_SECONDS:
+                if held.relieved.is_set():
                     held.kill("held, and the store is locked")
         return await handing_back
 
@@ -250,10 +250,11 @@ class Supervisor:
     async def _renew(self, child: Child) -> None:
         """Keep the page of a relieved worker leased: a held interpreter does not renew."""
         await child.relieved.wait()
-        while (page := child.page) is not None:
-            # If the store is away, it waits for its own time.
-            with contextlib.suppress(FrontierError):
-                await self._frontier.renew(child.worker, [page])
+        assert child.relieved_of is not None, "it was relieved of a page"
+        while True:
+            # A store that is away, or a job that was dropped, is for others to tell.
+            with contextlib.suppress(FrontierError, JobError):
+                await self._frontier.renew(child.worker, [child.relieved_of])
             await asyncio.sleep(self._lease_seconds / 3)
 
     async def _watch(self) -> None:
@@ -266,7 +267,9 @@ class Supervisor:
                 self._check(child)
 
     def _look(self, child: Child, seconds: float) -> None:
-        self._longest_hold_seconds = max(self._longest_hold_seconds, child.look(seconds))
+        if (let_go := child.look(seconds)) is not None:
+            page, held_seconds = let_go
+            self._hold_limits.let_go(page.host_key, held_seconds)
 
     def _check(self, child: Child) -> None:
         """End it if it is stopped, silent, held by one page for too long, or does not stop."""
@@ -275,22 +278,20 @@ class Supervisor:
             reason = f"stopped for {child.silent_seconds:.0f} s"
         elif child.still_seconds > self._callback_seconds and not child.is_stopped():
             # The only case where a page is known to be at fault.
-            reason, culprit = f"held by a callback for more than {self._callback_seconds:g} s", child.page
+            reason, culprit = f"held by a callback for more than {self._callback_seconds:g} s", child.holder()
         elif child.silent_seconds > self._callback_seconds + SILENT_MARGIN_SECONDS:
             reason = f"silent for {child.silent_seconds:.0f} s"
         elif self._stopping_seconds > self._shutdown_seconds + STOP_MARGIN_SECONDS:
             reason = "did not stop when asked"
-        elif self._is_to_be_relieved(child):
-            child.relieved.set()
+        elif child.still_seconds > HOLD_SECONDS and not child.relieved.is_set() and not self._stopping:
+            self._check_hold(child)
         if reason:
             child.kill(reason, culprit)
 
-    def _is_to_be_relieved(self, child: Child) -> bool:
-        enough_seconds = max(HOLD_SECONDS, HOLD_FACTOR * self._longest_hold_seconds)
-        return (
-            child.still_seconds > enough_seconds
-            and child.page is not None
-            and not self._stopping
-            and len(self._relieved) < MAX_RELIEVED
-            and not child.is_stopped()
-        )
+    def _check_hold(self, child: Child) -> None:
+        """Relieve it if its page holds it for longer than is usual."""
+        page = None if child.is_stopped() else child.holder()
+        relieved = sum(other.relieved.is_set() for other in self._children)
+        if page and child.still_seconds > self._hold_limits.limit_seconds(page.host_key) and relieved < MAX_RELIEVED:
+            child.relieved_of = page
+            child.relieved.set()

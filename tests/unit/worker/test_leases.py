@@ -157,6 +157,23 @@ async def test_a_lost_lease_is_dropped_and_its_slot_is_free(crawl: Any) -> None:
     assert await crawl.places() == {"done": 2}
 
 
+async def test_a_worker_that_was_held_and_comes_back_ends_its_page_and_breaks_off_the_others(crawl: Any) -> None:
+    await seeded(crawl, "/1", "/2", lease_seconds=30)
+    own, others = crawl.fetcher.answers["/1"], crawl.fetcher.answers["/2"] = Held(), Held()
+    worker = crawl.worker()
+    running = crawl.start(worker)
+    await own.asked.wait()
+    await others.asked.wait()
+    page = next(lease for lease in worker.held.values() if lease.request.url.endswith("/1"))
+    assert await crawl.frontier.relieve_worker("w1", page, 0.0) == 1
+    # As its supervisor says when it is back.
+    worker.stop()
+    await others.cancelled.wait()
+    own.go_on.set()
+    await running
+    assert await crawl.places() == {"done": 1, "queued": 1}
+
+
 async def test_a_late_outcome_is_refused_and_counts_once(crawl: Any, caplog: pytest.LogCaptureFixture) -> None:
     await seeded(crawl, "/1", lease_seconds=30)
     held = crawl.fetcher.answers["/1"] = Held()

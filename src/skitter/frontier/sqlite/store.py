@@ -344,6 +344,7 @@ class SqliteStore:
             error, OSError
         ):
             return FrontierError(f"cannot use the file: {self._path}: {error}", hint="check its folder, owner and disk")
-        if (self._is_open and name in _BY_CONTENT) or name.startswith("SQLITE_CONSTRAINT"):
+        by_content = name in _BY_CONTENT and not isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError))
+        if (self._is_open and by_content) or name.startswith("SQLITE_CONSTRAINT"):
             return self._damaged(error)
         return FrontierError(f"SQLite says: {error}: {self._path}", hint="run with -v for the details")

@@ -204,6 +204,20 @@ class HeldWorkers:
         await store.elapse(5.1)
         assert await client.names("w") != []
 
+    async def test_nor_is_one_that_came_while_the_page_held_its_worker(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=3)
+        held, second, third = await client.one("held"), await client.one("w"), await client.one("w")
+        await client.relieve("held", held, 3.0)
+        await client.blocked(second, retry_after_seconds=10.0)
+        news = HostNews(unreachable=True)
+        await client.end(held, Ending.DEAD, error_class="callback", error="held", news=news)
+        assert await client.answered(third), "it had been asked for before"
+        await store.elapse(5.0)
+        assert await client.names("w") == []
+        await store.elapse(5.1)
+        assert await client.names("w") != []
+
     async def test_it_is_still_listed_and_its_page_still_expires(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", lease_seconds=1.0)

@@ -76,7 +76,8 @@ local function hear(key, h, hold, head, record)
     return blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
   end
   if did(news, UNREACHABLE) then
-    h[HOST_ERROR] = head[H_CLASS]
+    -- held() has said it of a page that held its worker, unless the host has asked for a pause since.
+    if head[H_CLASS] ~= HELD_CLASS then h[HOST_ERROR] = head[H_CLASS] end
     return unreachable(h, hold[LEASED_AT])
   end
   return false
