@@ -46,7 +46,7 @@ def crawl(skitter: Any, job: str, hosts: list[str], *more: object, good: int, ba
         *("-o", f"{job}.jsonl", "--job", job, "--set", f"callback_seconds={CALLBACK_SECONDS}"),
         *("--set", "obey_robots=false", *more),
     )
-    _, error = process.communicate(timeout=20 + 60 * len(hosts))
+    _, error = process.communicate(timeout=100 + good)
     assert process.returncode == 0, error
     return time.monotonic() - began
 
