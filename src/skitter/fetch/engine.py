@@ -336,12 +336,15 @@ class CurlFetcher:
 
     def _act(self, fd: int, events: int) -> None:
         call = self._call
-        call.number += 1
-        call.is_running = True
-        try:
+        if call.is_noted:
+            call.number += 1
+            call.is_running = True
+            try:
+                self._multi.socket_action(fd, events)
+            finally:
+                call.is_running = False
+        else:
             self._multi.socket_action(fd, events)
-        finally:
-            call.is_running = False
         if self._bodies.grown:
             # At once, before another socket is read from: one step of the loop may have one for every slot.
             self._look_at_bodies()

@@ -153,7 +153,8 @@ class Lookups:
     async def _wait(self, lookup: Lookup, url: str, seconds: float) -> bool:
         """Whether there is a place now; False: none is needed any more."""
         zone, loop = lookup.zone, asyncio.get_running_loop()
-        place = lookup.place = loop.create_future()
+        place: asyncio.Future[bool] = loop.create_future()
+        lookup.place = place
         zone.waiting.append(lookup)
         self._queues[zone.name] = zone
         if self._timer is None:
@@ -238,7 +239,7 @@ class Lookups:
     def _forget_zones(self) -> None:
         if len(self._zones) > MAX_KNOWN:
             oldest = next(iter(self._zones.values()))
-            if not oldest.began and not oldest.waiting:
+            if not oldest.lookups and not oldest.waiting:
                 del self._zones[oldest.name]
 
 

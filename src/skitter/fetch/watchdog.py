@@ -27,9 +27,11 @@ _BYTES_RECEIVED = 128
 class Call:
     """The current call of libcurl by the engine."""
 
-    __slots__ = ("is_running", "number")
+    __slots__ = ("is_noted", "is_running", "number")
 
     def __init__(self) -> None:
+        self.is_noted = False
+        """Whether anybody asks for the others: from the first https page on."""
         self.number = 0
         self.is_running = False
 
@@ -52,6 +54,7 @@ class Watchdog:
 
     def start(self) -> None:
         """Only where the system tells how much was read from a socket. It may be called again."""
+        self._call.is_noted = True
         if sys.platform == "linux" and not self.is_started:
             self._thread.start()
 
@@ -61,9 +64,9 @@ class Watchdog:
 
     def look(self) -> None:
         """Shut down what the call reads from, if it is the call of the last two looks."""
-        number = self._call.number
-        if not self._call.is_running or number != self._number:
-            self._number, self._read = number, None
+        number = self._number
+        if not self._is_in(number):
+            self._number, self._read = self._call.number, None
             return
         # The same call as at the last look. The loop's thread is in libcurl, so nobody else reads from its sockets.
         # But libcurl may close one, and another thread get its number: hence the socket's own number, and a duplicate
@@ -73,9 +76,11 @@ class Watchdog:
             with contextlib.suppress(OSError, ValueError, struct.error), _duplicate(fd) as same:
                 key = fd, os.fstat(same.fileno()).st_ino
                 count = self._read[key] = _bytes_read(same)
-                is_same_call = self._call.is_running and self._call.number == number
-                if before is not None and count > before.get(key, count) and is_same_call:
+                if before is not None and count > before.get(key, count) and self._is_in(number):
                     same.shutdown(socket.SHUT_RDWR)
+
+    def _is_in(self, number: int) -> bool:
+        return self._call.is_running and self._call.number == number
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_SECONDS):

@@ -220,6 +220,19 @@ async def test_what_is_known_is_forgotten_in_time(clock: Clock) -> None:
     assert lookups._known_timer is None
 
 
+async def test_old_zones_are_forgotten_but_not_those_with_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_KNOWN", 3)
+    lookups = Lookups()
+    for number in range(6):
+        (await begin(lookups, f"a.zone{number}.test")).end(answered=True)
+    assert list(lookups._zones) == ["zone3.test", "zone4.test", "zone5.test"]
+    assert list(lookups.known) == ["http://a.zone3.test", "http://a.zone4.test", "http://a.zone5.test"]
+    busy = await begin(lookups, "b.zone3.test")
+    for number in range(6, 12):
+        (await begin(lookups, f"a.zone{number}.test")).end(answered=True)
+    assert busy.zone in lookups._zones.values()
+
+
 async def test_addresses_and_known_names_need_no_place() -> None:
     lookups = Lookups()
     for url in ("http://127.0.0.1:80/", "http://[::1]/x"):

@@ -100,6 +100,7 @@ async def test_a_call_that_raises_is_over(client: Any, monkeypatch: pytest.Monke
         def socket_action(self, _fd: int, _events: int) -> None:
             raise pycurl.error(4, "bad")
 
+    client.fetcher._call.is_noted = True
     with monkeypatch.context() as patch:
         patch.setattr(client.fetcher, "_multi", Broken())
         with pytest.raises(pycurl.error):
@@ -113,6 +114,7 @@ async def test_the_thread_is_there_from_the_first_https_page_on(serve: Any, make
     for site, is_started in ((plain, False), (secret, True), (secret, True), (plain, True)):
         await client.get(site.url())
         assert client.fetcher._watchdog.is_started == is_started
+        assert (client.fetcher._call.number > 0) == is_started
 
 
 async def test_a_socket_that_rested_is_not_looked_at_once_its_transfer_is_over(serve: Any, make_client: Any) -> None:
