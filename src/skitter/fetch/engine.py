@@ -24,7 +24,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.guard import Guard
 from skitter.fetch.headers import HeaderLines
-from skitter.fetch.lookups import Lookup, Lookups
+from skitter.fetch.lookups import Lookup, Lookups, origin_of
 from skitter.fetch.memory import settle_memory
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
@@ -48,6 +48,40 @@ log = logging.getLogger("skitter.fetch")
 
 class CurlFetcher:
     """A Fetcher. It may be made anywhere, and belongs to the loop that first fetches with it."""
+
+    # More attributes than a class without slots has quick access to.
+    __slots__ = (
+        "_aside",
+        "_bodies",
+        "_ca_file",
+        "_call",
+        "_closed",
+        "_complain_at",
+        "_due",
+        "_guard",
+        "_header_lines",
+        "_idle",
+        "_jar",
+        "_kicked",
+        "_known",
+        "_lookups",
+        "_loop",
+        "_make_poller",
+        "_max_aside",
+        "_multi",
+        "_poller",
+        "_proxy",
+        "_rate_window_seconds",
+        "_rest_timer",
+        "_resting",
+        "_running",
+        "_settings",
+        "_sweep",
+        "_timer",
+        "_timer_at",
+        "_unwatched",
+        "_watchdog",
+    )
 
     def __init__(
         self,
@@ -79,8 +113,9 @@ class CurlFetcher:
         self._idle: list[Transfer] = []
         self._aside = Aside()
         self._lookups = Lookups()
+        self._known = self._lookups.known
         self._resting: list[Transfer] = []
-        self._rested: set[int] = set()
+        self._unwatched: set[int] = set()
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
@@ -109,7 +144,7 @@ class CurlFetcher:
         address, lookup = "", None
         if self._proxy is not None:
             address = await self._through_proxy(request)
-        elif not self._lookups.is_known(request.url):
+        elif origin_of(request.url) not in self._known:
             request, lookup = await self._look_up(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
@@ -170,6 +205,9 @@ class CurlFetcher:
 
     async def _look_up(self, request: FetchRequest) -> tuple[FetchRequest, Lookup | None]:
         """A place to look its name up, and the request with the time that is left."""
+        if request.url.startswith("https:"):
+            # Not before: malloc is slower in a process of several threads, by 1 % of a small page.
+            self._watchdog.start()
         began = time.monotonic()
         total = request.timeout_seconds or self._settings.timeout_seconds
         connecting = min(total, request.connect_timeout_seconds or self._settings.connect_timeout_seconds)
@@ -240,8 +278,9 @@ class CurlFetcher:
         poller = self._poller = self._make_poller(loop, self._act, self._collect)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._poller.watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._watchdog = Watchdog(self._call, lambda: {*poller.sockets(), *self._rested})
-        self._watchdog.start()
+        self._watchdog = Watchdog(self._call, lambda: {*poller.sockets(), *self._unwatched})
+        if self._proxy is not None:
+            self._watchdog.start()
 
     # -- libcurl's timer
 
@@ -297,10 +336,15 @@ class CurlFetcher:
 
     def _act(self, fd: int, events: int) -> None:
         call = self._call
-        call.number += 1
-        call.is_running = True
-        self._multi.socket_action(fd, events)
-        call.is_running = False
+        if call.is_noted:
+            call.number += 1
+            call.is_running = True
+            try:
+                self._multi.socket_action(fd, events)
+            finally:
+                call.is_running = False
+        else:
+            self._multi.socket_action(fd, events)
         if self._bodies.grown:
             # At once, before another socket is read from: one step of the loop may have one for every slot.
             self._look_at_bodies()
@@ -341,16 +385,21 @@ class CurlFetcher:
         Not one that sends a file: it would be held up.
         """
         assert self._poller is not None
-        for transfer in self._resting:
-            transfer.rest(False)
-        resting = {transfer for transfer in self._running.values() if self._aside.is_silent(transfer)}
-        self._rested = {transfer.descriptor() for transfer in resting if transfer.trickles()}
-        self._poller.rest(self._rested)
-        if self._resting:
-            # What libcurl has read already, no socket tells of.
-            for _ in range(REST_CALLS):
-                self._act(pycurl.SOCKET_TIMEOUT, 0)
-            self._collect()
+        # libcurl has what is paused not watched, and reads from it before it asks for that again. Only from here to the
+        # end of these calls: a descriptor that is kept for longer may be another socket's by then.
+        self._unwatched = {transfer.descriptor() for transfer in self._resting if transfer.curl in self._running}
+        try:
+            for transfer in self._resting:
+                transfer.rest(False)
+            resting = {transfer for transfer in self._running.values() if self._aside.is_silent(transfer)}
+            self._poller.rest({transfer.descriptor() for transfer in resting if transfer.trickles()})
+            if self._resting:
+                # What libcurl has read already, no socket tells of.
+                for _ in range(REST_CALLS):
+                    self._act(pycurl.SOCKET_TIMEOUT, 0)
+                self._collect()
+        finally:
+            self._unwatched = set()
         # Not watching the socket is not enough: of one that always has more, libcurl does not wait to be told.
         self._resting = [transfer for transfer in self._running.values() if transfer in resting and transfer.trickles()]
         for transfer in self._resting:

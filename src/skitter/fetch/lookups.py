@@ -26,53 +26,60 @@ LOOK_SECONDS = 0.5
 """Between two looks whether somebody who waits has a place."""
 GIVEN_UP_SECONDS = 30.0
 """When the system's resolver has given up for certain: three servers, two attempts, five seconds each."""
-KNOWN_SECONDS = 55.0
-"""libcurl remembers an address for 60."""
+KNOWN_SECONDS = 50.0
+FORGET_SECONDS = 5.0
+"""Between two looks what is no longer known. libcurl remembers an address for 60."""
 MAX_KNOWN = 10_000
 
 
 class Zone:
     """What is known of the name servers of a domain."""
 
-    __slots__ = ("answers", "began", "name", "silent", "waiting")
+    __slots__ = ("answers", "lookups", "name", "silent", "waiting")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.began: list[float] = []
-        """Of each lookup under way, or that may still have its threads."""
+        self.lookups: list[Lookup] = []
+        """Under way, or that may still have their threads; the oldest first."""
         self.answers = False
         self.silent = False
-        self.waiting: deque[asyncio.Future[float]] = deque()
+        self.waiting: deque[Lookup] = deque()
 
 
 class Lookup:
     """The place of one fetch, from the start of its transfer to the first socket that it opens."""
 
-    __slots__ = ("_authority", "_began", "_lookups", "_zone", "is_over")
+    __slots__ = ("_lookups", "began", "is_over", "origin", "place", "zone")
 
-    def __init__(self, lookups: Lookups, authority: str, zone: Zone, began: float) -> None:
+    def __init__(self, lookups: Lookups, origin: str, zone: Zone) -> None:
         self._lookups = lookups
-        self._authority = authority
-        self._zone = zone
-        self._began = began
+        self.origin = origin
+        self.zone = zone
+        self.began = 0.0
         self.is_over = False
+        self.place: asyncio.Future[bool] | None = None
+        """Of one that waits: whether it has a place, or needs none any more."""
 
     def end(self, *, answered: bool | None) -> None:
         """There is an answer, if only that there is no such name; or nobody waits for it; None: nobody has asked."""
         if not self.is_over:
             self.is_over = True
-            self._lookups.ended(self._authority, self._zone, self._began, answered=answered)
+            self._lookups.ended(self, answered=answered)
 
 
 class Lookups:
-    """The lookups of one engine. An authority is a host with its port, as a URL has it."""
+    """The lookups of one engine."""
 
     def __init__(self) -> None:
-        self._known: dict[str, float] = {}
+        self.known: dict[str, float] = {}
+        """Origins whose address libcurl remembers, so that there will be no lookup, and until when; the oldest first.
+
+        What is no longer remembered is not in it: asked for each page, so that nobody has to look at a clock."""
         self._zones: dict[str, Zone] = {}
         self._busy: dict[str, Zone] = {}
         """Zones with lookups under way."""
         self._timer: asyncio.TimerHandle | None = None
+        self._known_timer: asyncio.TimerHandle | None = None
         self._queues: dict[str, Zone] = {}
         """Zones that somebody waits for."""
 
@@ -81,73 +88,95 @@ class Lookups:
         """How many fetches wait for a place."""
         return sum(len(zone.waiting) for zone in self._queues.values())
 
-    def is_known(self, url: str) -> bool:
-        """Whether libcurl remembers the address, so that there will be no lookup."""
-        return self._known.get(url.split("/", 3)[2], 0.0) > time.monotonic()
-
     async def begin(self, url: str, seconds: float) -> Lookup | None:
-        """A place, once there is one; None for an address, which needs none.
+        """A place, once there is one; None for an address, which needs none, and for what has become known meanwhile.
 
         Raises a FetchError after ``seconds``: ``dns`` where the zone is silent, ``slow`` where others are to blame.
         """
-        authority, host = url.split("/", 3)[2], host_name(url)
+        origin, host = origin_of(url), host_name(url)
         if host.startswith("[") or host.rpartition(".")[2].isdigit():
-            self._remember(authority)
+            self._remember(origin)
             return None
         name = zone_of(host)
         zone = self._zones.pop(name, None) or Zone(name)
         self._zones[name] = zone  # the latest is last
         self._forget_zones()
-        is_free = not zone.waiting and self._has_place(zone)
-        began = self._take(zone) if is_free else await self._wait(zone, url, seconds)
-        return Lookup(self, authority, zone, began)
+        lookup = Lookup(self, origin, zone)
+        if not zone.waiting and self._has_place(zone):
+            self._take(lookup)
+            return lookup
+        return lookup if await self._wait(lookup, url, seconds) else None
 
-    def ended(self, authority: str, zone: Zone, began: float, *, answered: bool | None) -> None:
+    def ended(self, lookup: Lookup, *, answered: bool | None) -> None:
         """See ``Lookup.end``. One that is not answered keeps its place until the resolver has given up."""
-        took_long = time.monotonic() - began > SILENT_SECONDS
+        zone = lookup.zone
+        took_long = time.monotonic() - lookup.began > SILENT_SECONDS
         if answered is not None and (answered or took_long):
             zone.answers, zone.silent = not took_long, took_long
         if answered:
-            self._remember(authority)
+            self._remember(lookup.origin)
+            self._end_others(lookup)
         if answered is not False:
-            if began in zone.began:
-                zone.began.remove(began)
-            self._wake()
+            self._give_back(lookup)
 
     def drop_waiting(self, count: int, error: Exception) -> None:
         """End the youngest of those that wait, of the zones that have most."""
         for _ in range(min(count, self.waiting)):
             zone = max(self._queues.values(), key=lambda zone: len(zone.waiting))
-            future = zone.waiting.pop()
+            place = zone.waiting.pop().place
             if not zone.waiting:
                 del self._queues[zone.name]
-            if not future.done():
-                future.set_exception(error)
+            if place is not None and not place.done():
+                place.set_exception(error)
 
     def close(self, error: Exception) -> None:
         """End those that wait."""
         self.drop_waiting(self.waiting, error)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._known_timer):
+            if timer is not None:
+                timer.cancel()
 
-    async def _wait(self, zone: Zone, url: str, seconds: float) -> float:
-        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        zone.waiting.append(future)
+    def _end_others(self, lookup: Lookup) -> None:
+        """Those of the same origin tell nothing of the zone, and need no place: libcurl knows the address.
+
+        A second https fetch looks nothing up, but waits for the first one's handshake, which may be slow.
+        """
+        zone = lookup.zone
+        for other in [other for other in zone.lookups if other.origin == lookup.origin and other is not lookup]:
+            other.is_over = True
+            zone.lookups.remove(other)
+        for other in [other for other in zone.waiting if other.origin == lookup.origin]:
+            zone.waiting.remove(other)
+            if other.place is not None and not other.place.done():
+                other.place.set_result(False)
+
+    async def _wait(self, lookup: Lookup, url: str, seconds: float) -> bool:
+        """Whether there is a place now; False: none is needed any more."""
+        zone, loop = lookup.zone, asyncio.get_running_loop()
+        place: asyncio.Future[bool] = loop.create_future()
+        lookup.place = place
+        zone.waiting.append(lookup)
         self._queues[zone.name] = zone
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            self._timer = loop.call_later(LOOK_SECONDS, self._look)
+        is_over = False
         try:
             async with asyncio.timeout(seconds):
-                return await future
+                has_place = await place
+                is_over = True
+                return has_place
         except TimeoutError:
             if zone.silent:
                 raise FetchError("dns", f"the name servers of {zone.name} do not answer: {url}") from None
             raise FetchError("slow", f"too many name servers do not answer: {url}") from None
         finally:
-            if future in zone.waiting:
-                zone.waiting.remove(future)
+            if lookup in zone.waiting:
+                zone.waiting.remove(lookup)
             if not zone.waiting:
                 self._queues.pop(zone.name, None)
+            if not is_over:
+                # Cancelled, or out of time; perhaps in the step of the loop in which it was given its place.
+                self._give_back(lookup)
 
     def _look(self) -> None:
         """Lookups also end without a word: the resolver has given up."""
@@ -157,46 +186,66 @@ class Lookups:
     def _wake(self) -> None:
         for zone in list(self._queues.values()):
             while zone.waiting and self._has_place(zone):
-                future = zone.waiting.popleft()
-                if not future.done():
-                    future.set_result(self._take(zone))
+                lookup = zone.waiting.popleft()
+                if lookup.place is not None and not lookup.place.done():
+                    self._take(lookup)
+                    lookup.place.set_result(True)
 
-    def _take(self, zone: Zone) -> float:
-        began = time.monotonic()
-        zone.began.append(began)
-        self._busy[zone.name] = zone
-        return began
+    def _take(self, lookup: Lookup) -> None:
+        lookup.began = time.monotonic()
+        lookup.zone.lookups.append(lookup)
+        self._busy[lookup.zone.name] = lookup.zone
+
+    def _give_back(self, lookup: Lookup) -> None:
+        if lookup in lookup.zone.lookups:
+            lookup.zone.lookups.remove(lookup)
+            self._wake()
 
     def _has_place(self, zone: Zone) -> bool:
         now = time.monotonic()
         new = silent = 0
         for other in list(self._busy.values()):
-            other.began = [began for began in other.began if now - began < GIVEN_UP_SECONDS]
-            if not other.began:
+            other.lookups = [lookup for lookup in other.lookups if now - lookup.began < GIVEN_UP_SECONDS]
+            if not other.lookups:
                 del self._busy[other.name]
                 continue
-            if now - other.began[0] > SILENT_SECONDS:
+            if now - other.lookups[0].began > SILENT_SECONDS:
                 other.answers, other.silent = False, True
-            count = len(other.began)
+            count = len(other.lookups)
             new += 0 if other.answers else count
             silent += count if other.silent else 0
         if zone.silent:
             return silent < PLACES_OF_SILENT_ZONES
         if zone.answers:
-            return len(zone.began) < PLACES_OF_ZONE
-        return len(zone.began) < PLACES_OF_NEW_ZONE and new < PLACES_OF_NEW_ZONES
+            return len(zone.lookups) < PLACES_OF_ZONE
+        return len(zone.lookups) < PLACES_OF_NEW_ZONE and new < PLACES_OF_NEW_ZONES
 
-    def _remember(self, authority: str) -> None:
-        self._known.pop(authority, None)
-        self._known[authority] = time.monotonic() + KNOWN_SECONDS
-        if len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+    def _remember(self, origin: str) -> None:
+        self.known.pop(origin, None)
+        self.known[origin] = time.monotonic() + KNOWN_SECONDS
+        if len(self.known) > MAX_KNOWN:
+            del self.known[next(iter(self.known))]
+        if self._known_timer is None:
+            self._forget_known()
+
+    def _forget_known(self) -> None:
+        now = time.monotonic()
+        while self.known and self.known[next(iter(self.known))] <= now:
+            del self.known[next(iter(self.known))]
+        is_needed = bool(self.known)
+        loop = asyncio.get_running_loop()
+        self._known_timer = loop.call_later(FORGET_SECONDS, self._forget_known) if is_needed else None
 
     def _forget_zones(self) -> None:
         if len(self._zones) > MAX_KNOWN:
             oldest = next(iter(self._zones.values()))
-            if not oldest.began and not oldest.waiting:
+            if not oldest.lookups and not oldest.waiting:
                 del self._zones[oldest.name]
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port, as a URL has them: libcurl remembers an address for these. Asked for each page."""
+    return url[: url.find("/", 8)]
 
 
 def zone_of(host: str) -> str:

@@ -30,6 +30,8 @@ from skitter.settings import Fetch
 TRICKLE_BYTES_PER_SECOND = 262_144
 MAX_STEPS_PER_CALL = 100
 """Of one transfer; libcurl takes 1 to 8, also with large, packed and finely cut bodies."""
+NOT_CONNECTED = -(10**9)
+"""Steps that are not counted: a proxy's answer to CONNECT is read byte by byte."""
 
 
 class _Handed(socket.socket):
@@ -47,7 +49,6 @@ class Transfer:
         "_ca_file",
         "_call",
         "_call_number",
-        "_connected",
         "_guard",
         "_header_lines",
         "_jar",
@@ -84,6 +85,7 @@ class Transfer:
     ) -> None:
         self._settings = settings
         self._call = call
+        self._call_number = 0
         self._guard = guard
         self._jar = jar
         self._header_lines = header_lines
@@ -142,8 +144,8 @@ class Transfer:
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
-        self._opened = self._connected = self._started = self._late = False
-        self._call_number = self._steps = 0
+        self._opened = self._started = self._late = False
+        self._steps = NOT_CONNECTED
         self._problem: tuple[str, str] | None = None
         self._plain = True
         self._body.begin(self._settings.max_body_bytes)
@@ -346,7 +348,6 @@ class Transfer:
         return opened
 
     def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
-        self._connected = True
         self._steps = 0
         if self._lookup is not None:
             self._lookup.end(answered=True)
@@ -365,11 +366,10 @@ class Transfer:
         number = self._call.number
         if self._call_number != number:
             self._call_number = number
-            self._steps = 0
+            self._steps = min(self._steps, 0)
             return None
         self._steps += 1
-        # A proxy's answer to CONNECT is read byte by byte.
-        return 1 if self._steps > MAX_STEPS_PER_CALL and self._connected else None
+        return 1 if self._steps > MAX_STEPS_PER_CALL else None
 
     def _in_time(self) -> bool:
         """Asked at the last instant before the server can notice. Once it has, the request goes on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import os
 import socket
 import struct
 import sys
@@ -26,9 +27,11 @@ _BYTES_RECEIVED = 128
 class Call:
     """The current call of libcurl by the engine."""
 
-    __slots__ = ("is_running", "number")
+    __slots__ = ("is_noted", "is_running", "number")
 
     def __init__(self) -> None:
+        self.is_noted = False
+        """Whether anybody asks for the others: from the first https page on."""
         self.number = 0
         self.is_running = False
 
@@ -39,47 +42,64 @@ class Watchdog:
     def __init__(self, call: Call, sockets: Callable[[], Iterable[int]]) -> None:
         self._call = call
         self._sockets = sockets
+        self._number = -1
+        self._read: dict[tuple[int, int], int] | None = None
+        """What the call had read when it was last looked at, by descriptor and socket."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="skitter-fetch-watchdog", daemon=True)
 
+    @property
+    def is_started(self) -> bool:
+        return self._thread.ident is not None
+
     def start(self) -> None:
-        """Only where the system tells how much was read from a socket."""
-        if sys.platform == "linux":
+        """Only where the system tells how much was read from a socket. It may be called again."""
+        self._call.is_noted = True
+        if sys.platform == "linux" and not self.is_started:
             self._thread.start()
 
     def stop(self) -> None:
         """Returns at once."""
         self._stopping.set()
 
+    def look(self) -> None:
+        """Shut down what the call reads from, if it is the call of the last two looks."""
+        number = self._number
+        if not self._is_in(number):
+            self._number, self._read = self._call.number, None
+            return
+        # The same call as at the last look. The loop's thread is in libcurl, so nobody else reads from its sockets.
+        # But libcurl may close one, and another thread get its number: hence the socket's own number, and a duplicate
+        # of the descriptor, so that what is shut down is what was looked at.
+        before, self._read = self._read, {}
+        for fd in self._sockets():
+            with contextlib.suppress(OSError, ValueError, struct.error), _duplicate(fd) as same:
+                key = fd, os.fstat(same.fileno()).st_ino
+                count = self._read[key] = _bytes_read(same)
+                if before is not None and count > before.get(key, count) and self._is_in(number):
+                    same.shutdown(socket.SHUT_RDWR)
+
+    def _is_in(self, number: int) -> bool:
+        return self._call.is_running and self._call.number == number
+
     def _run(self) -> None:
-        number, before = -1, None
         while not self._stopping.wait(LOOK_SECONDS):
-            if not self._call.is_running or self._call.number != number:
-                number, before = self._call.number, None
-                continue
-            # The same call as at the last look: nobody else reads from these sockets meanwhile.
-            read = {fd: _bytes_read(fd) for fd in self._sockets()}
-            for fd, count in read.items():
-                if before is not None and count > before.get(fd, count):
-                    _shut_down(fd)
-            before = read
+            self.look()
 
 
-def _bytes_read(fd: int) -> int:
-    """How much was read from a TCP socket so far; 0 if it is none."""
-    with contextlib.suppress(OSError, struct.error), socket.socket(fileno=_duplicate(fd)) as same:
-        info = same.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        unread = array.array("i", [0])
-        fcntl.ioctl(same, termios.FIONREAD, unread)
-        received: int = struct.unpack_from("Q", info, _BYTES_RECEIVED)[0]
-        return received - unread[0]
-    return 0
+def _bytes_read(tcp: socket.socket) -> int:
+    """How much was read from it so far."""
+    info = tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    unread = array.array("i", [0])
+    fcntl.ioctl(tcp, termios.FIONREAD, unread)
+    received: int = struct.unpack_from("Q", info, _BYTES_RECEIVED)[0]
+    return received - unread[0]
 
 
-def _shut_down(fd: int) -> None:
-    with contextlib.suppress(OSError), socket.socket(fileno=_duplicate(fd)) as same:
-        same.shutdown(socket.SHUT_RDWR)
-
-
-def _duplicate(fd: int) -> int:
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+def _duplicate(fd: int) -> socket.socket:
+    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:  # it is none
+        os.close(copy)
+        raise

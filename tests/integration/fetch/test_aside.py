@@ -197,6 +197,7 @@ async def test_a_silent_host_that_floods_is_read_four_times_a_second(
 
     quick = await serve(serve.answer())
     site, client = await serve(flood, tls=tls), make_client(ca_file=certificate)
+    client.fetcher._call.is_noted = True
     fetching = asyncio.create_task(client.get(site.url(), timeout_seconds=60))
     async with asyncio.timeout(20):
         while not client.fetcher._resting:
