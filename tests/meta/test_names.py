@@ -1,4 +1,4 @@
-"""Nothing in the tree depends on, or names, the machine or the package index that it was built with."""
+"""No file names the machine or the package index that it was built with, and none has marks of an unfinished merge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ _HOSTS = ["pypi" + ".org", "pythonhosted" + ".org", "pypi" + ".python.org"]
 _FOLDERS = ["work", "root", "Users"]
 # A path begins where a word or a URL does not go on: "https://host.example/work/" is not one.
 _NEEDLE = re.compile(
-    "|".join([*(re.escape(host) for host in _HOSTS), *(rf"(?<![\w.~%\-]){'/' + name}/" for name in _FOLDERS)])
+    "|".join(
+        [
+            *(re.escape(host) for host in _HOSTS),
+            *(rf"(?<![\w.~%\-]){'/' + name}/" for name in _FOLDERS),
+            "^(?:<{7}|>{7}) ",
+        ]
+    )
 )
 
 
@@ -47,7 +53,7 @@ def _found(text: str) -> list[str]:
     ]
 
 
-def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
+def test_no_file_names_a_registry_or_a_path_of_one_machine_or_is_half_merged() -> None:
     files = _files()
     assert files
     found = {}
@@ -63,7 +69,14 @@ def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [*_HOSTS, *(f"see /{name}/x" for name in _FOLDERS), f'path = "/{_FOLDERS[0]}/x"', f"file:///{_FOLDERS[1]}/x"],
+    [
+        *_HOSTS,
+        *(f"see /{name}/x" for name in _FOLDERS),
+        f'path = "/{_FOLDERS[0]}/x"',
+        f"file:///{_FOLDERS[1]}/x",
+        "<" * 7 + " HEAD",
+        ">" * 7 + " branch",
+    ],
 )
 def test_such_names_are_recognised(text: str) -> None:
     assert _found(text) != []
