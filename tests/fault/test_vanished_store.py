@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skitter.app.backends import salvage
+from skitter.app.backends import use_open_file
 from skitter.errors import VanishedError
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
@@ -82,7 +82,7 @@ async def test_whoever_reads_notices_at_once_that_the_file_is_gone(tmp_path: Pat
         for call in (frontier.report, frontier.counts, frontier.job):
             with pytest.raises(VanishedError, match="deleted or replaced"):
                 await call()
-        assert salvage(frontier)
+        assert use_open_file(frontier)
         assert (await frontier.report()).job.spec.name == "j"
     finally:
         await frontier.close()

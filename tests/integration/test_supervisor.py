@@ -23,7 +23,7 @@ from skitter.observe.events import Event
 from skitter.settings import Settings
 from skitter.worker import supervisor as module
 from skitter.worker.loop_status import LoopStatus
-from skitter.worker.process import Child
+from skitter.worker.process import HELD_NICENESS, Child
 from skitter.worker.supervisor import Supervisor
 
 PRELUDE = """
@@ -398,10 +398,14 @@ async def test_a_page_is_not_blamed_for_a_thread_that_holds_the_interpreter(hous
 
 async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: None) -> None:
     leases = await house.leased("slow", "b", "c")
-    held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + "spin()\n"
+    pid = "say(log=f'pid {os.getpid()}')\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    held = HELLO + pid + on_loop(leases["slow"]) + "spin()\n"
     running = asyncio.create_task(house.run(house.supervisor(held, WILLING.replace("w1", "w2"))))
     await house.heard("ready")
     assert any("worker w1 is held by one page" in event and "3 leases go back" in event for event in house.events)
+    held_pid = next(int(event.split()[1]) for event in house.events if event.startswith("pid"))
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, held_pid) == min(19, niceness + HELD_NICENESS), "it gives way to the others"
     counts = await house.frontier.counts()
     assert (counts.leased, counts.queued) == (1, 2)
     traces = [await house.frontier.trace(leases[name].id) for name in ("slow", "b", "c")]

@@ -35,11 +35,11 @@ def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) ->
     raise _no_frontier(url)
 
 
-def salvage(frontier: Frontier) -> bool:
+def use_open_file(frontier: Frontier) -> bool:
     """Whether a frontier that has vanished can still be read, by what this process has open; from now on it can."""
     from skitter.frontier.ledgered import LedgerFrontier
 
-    return isinstance(frontier, LedgerFrontier) and frontier.salvage()
+    return isinstance(frontier, LedgerFrontier) and frontier.use_open_file()
 
 
 def is_redis(url: str) -> bool:

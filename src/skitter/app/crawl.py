@@ -20,7 +20,7 @@ from skitter.app.plan import CrawlPlan, Summary, job_settings, trusting_own_code
 from skitter.app.relief import Relief, relieving
 from skitter.app.stop import Stop
 from skitter.app.supervised import work_supervised
-from skitter.app.vanished import rescuing
+from skitter.app.vanished_store import vanished_store_told
 from skitter.app.watching import Watching
 from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
@@ -60,7 +60,7 @@ async def run_crawl(
     stop = Stop(on_event)
     async with (
         opened(plan.frontier, plan.spec.name, create=True) as frontier,
-        rescuing(frontier, plan, on_event) as rescue,
+        vanished_store_told(frontier, plan, on_event) as current,
     ):
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
@@ -77,7 +77,7 @@ async def run_crawl(
             trusted=plan.settings.run.trusted,
             on_event=on_event,
         )
-        delivery = rescue.delivery = delivery_of(frontier, sinks, plan.spec.name, on_event)
+        delivery = current.delivery = delivery_of(frontier, sinks, plan.spec.name, on_event)
         with stop.listening():
             # Before the run begins: a target that cannot be written must not cost the results of the last run.
             await delivery.take()

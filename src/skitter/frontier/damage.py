@@ -90,8 +90,8 @@ def problem_of(check: Callable[[], object]) -> str:
     return ""
 
 
-class Patience:
-    """Of a search."""
+class SearchDeadline:
+    """The time at which a search for damage ends."""
 
     def __init__(self) -> None:
         self._ends_at = time.monotonic() + SEARCH_SECONDS

@@ -52,7 +52,7 @@ class Store(Protocol):
         """Run a call that may block. ``brief``: it is one transaction that writes, of a batch or less."""
         ...
 
-    def salvage(self) -> bool:
+    def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
         ...
 
@@ -308,9 +308,9 @@ class LedgerFrontier:
     async def close(self) -> None:
         await self._store.close()
 
-    def salvage(self) -> bool:
+    def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
-        return self._store.salvage()
+        return self._store.use_open_file()
 
     # ---- how a call is made
 

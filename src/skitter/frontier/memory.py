@@ -43,7 +43,7 @@ class MemoryStore:
     async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:  # noqa: ARG002
         return call()
 
-    def salvage(self) -> bool:
+    def use_open_file(self) -> bool:
         return False
 
     async def close(self) -> None:

@@ -28,7 +28,8 @@ from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_sta
 LAST_WORDS_SECONDS = 1.0
 """What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
 HELD_NICENESS = 5
-"""Of a process that a page holds: a third of a worker's share of a busy core. Its callback may be slow, not endless."""
+"""Added to that of a process that a page holds, which then has a third of a worker's share of a busy core: enough for
+a callback that is slow and not endless."""
 _STDERR = 2
 
 
@@ -158,7 +159,8 @@ class Child:
         """Another worker is in its place: let go of everything but its page, and give way to the others."""
         self.terminate()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, HELD_NICENESS)
+            own = os.getpriority(os.PRIO_PROCESS, self._process.pid)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, own + HELD_NICENESS)
 
     def kill(self, verdict: str, culprit: Lease | None = None) -> None:
         """End it at once."""

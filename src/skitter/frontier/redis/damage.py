@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.books import as_job
-from skitter.frontier.damage import Patience, check_job, checked_time, problem_of
+from skitter.frontier.damage import SearchDeadline, check_job, checked_time, problem_of
 from skitter.frontier.redis import wire
 from skitter.frontier.redis.jobs import scan_keys
 from skitter.frontier.redis.payload import whole
@@ -45,12 +45,12 @@ _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 async def find_damage(server: RedisServer, prefix: str) -> str:
     """The first value that cannot be read, as ``KEY of the hash or list: why``; empty: none was found."""
-    patience = Patience()
+    deadline = SearchDeadline()
     # The types of all first: what is of another one cannot be asked for what it holds.
     for question in (_wrong_type, _wrong_job, _wrong_value):
         async for keys in scan_keys(server, prefix):
             for key in sorted(keys):
-                if patience.is_over():
+                if deadline.is_over():
                     return ""
                 if problem := await question(server, prefix, key):
                     return f"{_shown(key)}{problem}"
@@ -114,8 +114,8 @@ def _shown(name: bytes) -> str:
 
 
 async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str) -> str:
-    cursor, patience = b"0", Patience()
-    while not patience.is_over():
+    cursor, deadline = b"0", SearchDeadline()
+    while not deadline.is_over():
         cursor, *found = await server.run("damage", prefix + "job", "", key, name, cursor)
         if found:
             return f" at {_shown(found[0])}: {found[1].decode(errors='replace')}"

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.books import as_job
-from skitter.frontier.damage import Patience, check_job, is_time, problem_of
+from skitter.frontier.damage import SearchDeadline, check_job, is_time, problem_of
 from skitter.frontier.sqlite.packing import SEQ_BITS, hold_of, row_of
 from skitter.frontier.tables import JobRow, Place
 from skitter.model.host import Host, Phase
@@ -156,14 +156,14 @@ def find_damage(connection: sqlite3.Connection, job_name: str) -> str:
 
 
 def _problems(connection: sqlite3.Connection, job_name: str) -> Iterator[str]:
-    patience = Patience()
+    deadline = SearchDeadline()
     found = connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
     if found is None:
         return
     job = found[0]
     for table, (key, checks) in _TABLES.items():
         for row in _rows(connection, f"SELECT * FROM {table} WHERE job = ?", job):  # noqa: S608  our own names
-            if patience.is_over():
+            if deadline.is_over():
                 return
             for column, check in checks.items():
                 value = row[column]

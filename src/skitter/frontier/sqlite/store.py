@@ -118,7 +118,7 @@ class SqliteStore:
         self._paths = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
         self._files: list[tuple[int, int] | None] = []
         """Device and inode of the file and of its log, as this connection has them open."""
-        self._salvages = False
+        self._uses_open_file = False
         self._has_begun = False
         """The next transaction has: it is one that ``run`` ends."""
 
@@ -224,7 +224,7 @@ class SqliteStore:
         SQLite itself goes on with the files that it has open. The transaction has begun, so they are all there.
         """
         now = time.monotonic()
-        if self._salvages or (not at_once and now - self._looked_at < LOOK_SECONDS):
+        if self._uses_open_file or (not at_once and now - self._looked_at < LOOK_SECONDS):
             return
         self._looked_at = now
         found = [_identity(path) for path in self._paths]
@@ -236,8 +236,8 @@ class SqliteStore:
                     hint="the job was in that file alone; the same crawl command begins anew",
                 )
 
-    def salvage(self) -> bool:
-        self._salvages = True
+    def use_open_file(self) -> bool:
+        self._uses_open_file = True
         return True
 
     def _begins_at_once(self) -> bool:

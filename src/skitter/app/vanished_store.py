@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from skitter.app.backends import salvage
+from skitter.app.backends import use_open_file
 from skitter.app.delivering import OnEvent, delivery_of, sinks_to_serve
 from skitter.app.plan import CrawlPlan
 from skitter.errors import BackendError, SkitterError, VanishedError
@@ -17,7 +17,7 @@ from skitter.worker.delivery import Delivery
 ANSWER_SECONDS = 5.0
 
 
-class Rescue:
+class CurrentDelivery:
     """What the end of a crawl whose store has vanished needs to know."""
 
     def __init__(self) -> None:
@@ -26,16 +26,16 @@ class Rescue:
 
 
 @asynccontextmanager
-async def rescuing(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> AsyncIterator[Rescue]:
+async def vanished_store_told(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> AsyncIterator[CurrentDelivery]:
     """Whatever the store's absence made fail inside becomes a VanishedError that says what became of the items."""
-    rescue = Rescue()
+    current = CurrentDelivery()
     try:
-        yield rescue
+        yield current
     except BackendError as error:
         gone = await _absence(frontier)
         if gone is None:
             raise
-        delivered = 0 if rescue.delivery is None else rescue.delivery.delivered
+        delivered = 0 if current.delivery is None else current.delivery.delivered
         try:
             told = await _deliver_the_rest(frontier, plan, delivered, on_event)
         except BackendError as problem:
@@ -56,7 +56,7 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
 
 async def _deliver_the_rest(frontier: Frontier, plan: CrawlPlan, delivered: int, on_event: OnEvent) -> str:
     """From the file that is still open, where there is one; what to say of the items."""
-    if not salvage(frontier):
+    if not use_open_file(frontier):
         return f"{delivered} items were delivered before, and those that were not are gone"
     job, password = plan.spec.name, plan.sink_password
     trusted = plan.settings.run.trusted
