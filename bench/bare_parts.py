@@ -1,7 +1,7 @@
-"""The bare parts on a site: bare_parts.py START_URL MAX_PAGES. See ``skitter.bench.bare``."""
+"""The bare parts on a site: bare_parts.py START_URL MAX_PAGES. See ``skitter.bench.bare_parts``."""
 
 import sys
 
-from skitter.bench.bare import main
+from skitter.bench.bare_parts import main
 
 sys.exit(main(sys.argv[1:]))

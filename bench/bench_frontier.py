@@ -33,9 +33,9 @@ from pathlib import Path
 
 from private_redis import redis_at
 
-from skitter.app.backends import drop_job
-from skitter.bench.load import Load
-from skitter.bench.stores import Store, redis_command
+from skitter.app.frontiers import drop_job
+from skitter.bench.bench_frontiers import Store, redis_command
+from skitter.bench.frontier_load import Load
 from skitter.frontier.contract import Frontier
 
 SLOW_MICROSECONDS = 5000

@@ -18,7 +18,7 @@ from private_redis import redis_at
 from report import table, write_section
 
 from skitter.bench.figures import Spread
-from skitter.bench.frontiers import Row, measure
+from skitter.bench.frontier_bench import Row, measure
 
 REQUESTS, HOSTS, KNOWN = 1_000_000, 1000, 50
 """What the other figures are when one changes."""

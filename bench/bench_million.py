@@ -34,7 +34,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import parse_address
-from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.testing.web import WebSpec, served
 

@@ -28,14 +28,14 @@ from typing import Any
 
 import msgspec
 
+from skitter.delivery.runner import Delivery
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Item, JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
-from skitter.sinks.rejects import rejects_of
+from skitter.sinks.rejects_file import rejects_of
 from skitter.sinks.targets import parse_target, sink_of
-from skitter.worker.delivery import Delivery
 
 BATCH = 1000
 FILES = ("bench.jsonl", "bench.jsonl.gz", "bench.json", "bench.csv")

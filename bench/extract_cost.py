@@ -21,7 +21,7 @@ from typing import Any
 import can_ada
 from selectolax.lexbor import LexborHTMLParser
 
-from skitter.extract.bombs import defused
+from skitter.extract.pathological_markup import cut_pathological
 from skitter.extract.response import Response
 from skitter.model.page import Page
 from skitter.model.request import Request
@@ -60,7 +60,7 @@ def wishes(page: Page) -> int:
 
 
 def guard(page: Page) -> int:
-    return len(defused(page.body))
+    return len(cut_pathological(page.body))
 
 
 def microseconds(page: Page, works: list[Callable[[Page], int]]) -> list[float]:

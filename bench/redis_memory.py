@@ -17,8 +17,8 @@ from bench_frontier import Stores
 from private_redis import redis_at
 
 from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
-from skitter.frontier.redis.server import RedisServer
 from skitter.model.job import JobSpec
 from skitter.model.request import Fingerprinter, Request
 

@@ -25,16 +25,16 @@ from typing import Any
 
 import msgspec
 
+from skitter.delivery.runner import Delivery
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Item, JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
-from skitter.sinks.ahead import WrittenAhead
 from skitter.sinks.archive import WarcSink
-from skitter.sinks.files import file_sink, here
-from skitter.worker.delivery import Delivery
+from skitter.sinks.file_targets import file_sink, here
+from skitter.sinks.page_spool import WrittenAhead
 
 BATCH = 1000
 NAMES = (

@@ -2,7 +2,7 @@
 
 Until a command has something to finish, SIGINT and SIGTERM end the process at once, with an exit code and without a
 word: an exception, wherever it came up, would be reported by the module that was being imported. What a command has
-begun is safe against that, as it is against SIGKILL. ``app.stop`` and ``cli.bench`` have handlers of their own.
+begun is safe against that, as it is against SIGKILL. ``node.shutdown_signals`` and ``cli.bench`` set their own.
 """
 
 import os
@@ -15,7 +15,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 def _end(number: int, frame: object) -> None:
     del frame
-    if "skitter.cli.live" in sys.modules:
+    if "skitter.cli.live_display" in sys.modules:
         os.write(_STDERR, _SHOW_CURSOR)  # the live display hides it
     os._exit(128 + number)
 

@@ -18,7 +18,7 @@ SkitterError                 what happened; ``hint`` says what to do
  ├── SitemapError            a sitemap that cannot be read on; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``kind`` is its class
  ├── LateError               a request that was not at the socket in time, and was not sent
- ├── SelectorError           a CSS selector that is wrong (``extract.css``; also a ValueError)
+ ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
  ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  ├── ItemError               an item that cannot be encoded

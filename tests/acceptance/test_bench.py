@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from skitter.app import list_jobs
-from skitter.bench.children import measured
-from skitter.bench.places import PARTS
+from skitter.bench.bench_frontiers import Store
+from skitter.bench.measured_process import measured
 from skitter.bench.profile import Answer, Question
-from skitter.bench.stores import Store
+from skitter.bench.profile_parts import PARTS
 from skitter.testing.web import WebSpec, served
 
 

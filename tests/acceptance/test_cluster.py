@@ -17,7 +17,7 @@ import pytest
 
 from skitter import __version__
 from skitter.frontier.redis.address import parse_address
-from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
 from skitter.model.url import canonical

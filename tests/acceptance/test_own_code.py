@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skitter.app.backends import open_frontier
+from skitter.app.frontiers import open_frontier
 from skitter.model.job import JobSpec
 from skitter.settings import Settings
 

@@ -13,8 +13,8 @@ import pytest
 
 from skitter.errors import SinkError
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.sinks.databases.lock import MachineLock
-from skitter.sinks.rejects import RejectsFile
+from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.rejects_file import RejectsFile
 from skitter.testing.web import WebSpec, served
 
 STRANGER = 65534

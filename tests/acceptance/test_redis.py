@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of
-from skitter.frontier.redis.server import RedisServer
 from skitter.model.url import canonical
 from skitter.testing.web import WebSpec, served
 

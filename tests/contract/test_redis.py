@@ -12,9 +12,9 @@ import pytest_asyncio
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.opening import SHARDS_PER_MASTER
-from skitter.frontier.redis.server import RedisServer
-from skitter.frontier.redis.shards.split import number_of
+from skitter.frontier.redis.shards.shard_set import number_of
 from skitter.model.url import host_key
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, FrontierContract

@@ -27,8 +27,8 @@ from redis_troubles import (
 from skitter.errors import FrontierError
 from skitter.frontier.redis import connections, redis_frontier
 from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.frontier import RedisFrontier
-from skitter.frontier.redis.server import RedisServer
 from skitter.model.outcome import Ending, Outcome
 from skitter.testing.contract import Client
 

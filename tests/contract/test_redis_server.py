@@ -19,8 +19,8 @@ from own_redis import IN_MEMORY, OwnRedis
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
-from skitter.frontier.redis.server import RedisServer
 from skitter.model.job import Begun
 from skitter.testing.contract import Client
 

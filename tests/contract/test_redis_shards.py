@@ -20,10 +20,10 @@ from skitter.frontier.books import BATCH
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
-from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.split import number_of
+from skitter.frontier.redis.shards.shard_set import number_of
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
@@ -606,7 +606,7 @@ async def test_a_crash_while_a_command_spreads(place: Place, command: Command) -
             # A worker that visits the shards brings them up to date, and nobody is left behind.
             helper = place.frontier()
             grant = await helper.lease("helper", 0)
-            split = helper._opened._split
+            split = helper._opened._shard_set
             assert {shard.standing.state for shard in split.shards} == {str(split.state)}
             assert len({shard.standing.version for shard in split.shards}) == 1
             if grant.state != State.RUNNING:
@@ -710,7 +710,7 @@ async def test_a_seal_that_its_client_left_behind_is_broken_by_whoever_has_work(
     hosts = hosts_apart()
     await client.seeded(f"{hosts[0]}/1")
     lease = await client.one()
-    split = client.frontier._opened._split  # type: ignore[attr-defined]
+    split = client.frontier._opened._shard_set  # type: ignore[attr-defined]
     # As if it had died after the others were sealed; and the lead has lost what it knew of the seal, in a failover.
     await split.stand()
     for shard in split.others:

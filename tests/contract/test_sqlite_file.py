@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from skitter.errors import FormatError, FrontierError
-from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.store import FORMAT, LOOK_EVERY, SqliteStore
 from skitter.model.job import Begun, Command, SinkProgress, State
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def store_of(client: Client) -> SqliteStore:
-    assert isinstance(client.frontier, LedgerFrontier)
+    assert isinstance(client.frontier, TransactionalFrontier)
     store = client.frontier._store
     assert isinstance(store, SqliteStore)
     return store

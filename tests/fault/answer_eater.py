@@ -18,24 +18,24 @@ from rig.answers import Answer, answer
 from skitter.errors import SkitterError
 from skitter.extract.response import Response
 from skitter.fetch.contract import FetchRequest
-from skitter.fetch.headers import HeaderLines, final_block
+from skitter.fetch.header_lines import HeaderLines, final_block
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Links, Request, encode
+from skitter.node.memory_limit import limit_memory
 from skitter.policy.robots import Robots
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
-from skitter.spiders.site import SiteSpider
+from skitter.spiders.site_spider import SiteSpider
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK, followed
 from skitter.worker.callbacks import Callbacks
-from skitter.worker.gate import Gatekeeper
-from skitter.worker.harvest import Harvest, Rules
-from skitter.worker.known import KnownUrls
-from skitter.worker.limits import limit_memory
+from skitter.worker.known_urls import KnownUrls
+from skitter.worker.page_visit import Visitor
+from skitter.worker.page_yield import PageYield, Rules
+from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.url_table import UrlTable
-from skitter.worker.visit import Visitor
 
 HELD_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
@@ -62,7 +62,7 @@ class Reader:
             settings=self._settings,
             callbacks=Callbacks(callback_seconds=60, commit_part=self._commit_part),
         )
-        self._gate = Gatekeeper(source=self, fetcher=self, settings=self._settings)  # type: ignore[arg-type]
+        self._gate = RobotsGate(source=self, fetcher=self, settings=self._settings)  # type: ignore[arg-type]
         self._lines = HeaderLines()
 
     async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
@@ -93,7 +93,7 @@ class Reader:
     def _follow(self, url: str, given: Answer) -> None:
         request = Request(url, SITEMAP_CALLBACK)
         response = Response(Page(url=url, status=200, headers=[], body=given.body), request)
-        harvest = Harvest(self._rules, 7, request)
+        harvest = PageYield(self._rules, 7, request)
         for output in followed(response, [URL]):
             harvest.take(output)
             if isinstance(output, Links) and not output:

@@ -19,16 +19,16 @@ from pathlib import Path
 
 import msgspec
 
+from skitter.delivery import sink_runner
+from skitter.delivery.runner import Delivery
 from skitter.errors import SinkError
 from skitter.frontier import ledgered
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Item, SinkProgress
-from skitter.worker import feed
-from skitter.worker.delivery import Delivery
 
 ledgered.SINK_OWNER_SECONDS = 1.0
-feed.KEEP_SECONDS = 0.3
-feed.STALE_SECONDS = 0.5
+sink_runner.KEEP_SECONDS = 0.3
+sink_runner.STALE_SECONDS = 0.5
 BATCH = 5
 WRITE_SECONDS = 0.01
 """Of a batch: long enough to be met in the middle."""

@@ -12,11 +12,11 @@ import os
 import sys
 from pathlib import Path
 
+from skitter.delivery.runner import Delivery
 from skitter.errors import SkitterError
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.sinks.files import file_sink
-from skitter.sinks.rejects import RejectsFile
-from skitter.worker.delivery import Delivery
+from skitter.sinks.file_targets import file_sink
+from skitter.sinks.rejects_file import RejectsFile
 
 
 def say(letter: str) -> None:

@@ -10,7 +10,7 @@ from rig.damaged_job import Site, seed_of
 
 DEFECT = """
 import skitter.worker.loop as loop
-import skitter.worker.supervisor as supervisor
+import skitter.node.supervisor as supervisor
 
 supervisor.FAILURES = 3
 

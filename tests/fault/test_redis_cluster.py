@@ -16,9 +16,9 @@ from rig.redis_cluster import RedisCluster
 from own_redis import DURABLE, OwnRedis
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import parse_address
-from skitter.frontier.redis.fitness import read_info
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
-from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.server_checks import read_info
 from skitter.model.url import canonical
 from skitter.testing.contract import Client
 from skitter.testing.web import WebSpec, served

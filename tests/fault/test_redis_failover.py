@@ -11,7 +11,7 @@ import pytest
 
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import Address
-from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.client import RedisServer
 from skitter.testing.contract import Client
 
 

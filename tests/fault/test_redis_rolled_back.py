@@ -16,19 +16,19 @@ import pytest
 import pytest_asyncio
 
 from own_redis import DURABLE, OwnRedis
+from skitter.delivery.runner import Delivery
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefixes_of
-from skitter.frontier.redis.server import RedisServer
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.split import number_of
+from skitter.frontier.redis.shards.shard_set import number_of
 from skitter.model.job import SinkProgress
 from skitter.model.lease import Lease
-from skitter.sinks.files import file_sink
+from skitter.sinks.file_targets import file_sink
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import name_of
-from skitter.worker.delivery import Delivery
 
 PAGES = [f"a/{number}" for number in range(6)]
 

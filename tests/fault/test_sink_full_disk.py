@@ -16,7 +16,7 @@ from read_back import records
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.model.url import canonical
-from skitter.sinks.files import file_sink
+from skitter.sinks.file_targets import file_sink
 from skitter.testing.web import WebSpec, served
 
 FORMATS = pytest.mark.parametrize(
@@ -29,7 +29,7 @@ import random, resource, signal, sys
 import msgspec
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.files import file_sink
+from skitter.sinks.file_targets import file_sink
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

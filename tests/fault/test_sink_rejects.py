@@ -17,7 +17,7 @@ import pytest
 import test_sink_kill
 from test_sink_kill import committed, deliver
 
-from skitter.extract.rejects import decode_reject, encode_reject, is_reject
+from skitter.extract.rejected_items import decode_reject, encode_reject, is_reject
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skitter.app.backends import use_open_file
+from skitter.app.frontiers import use_open_file
 from skitter.errors import VanishedError
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec

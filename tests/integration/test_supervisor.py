@@ -19,12 +19,12 @@ from skitter.frontier.memory import memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.lease import Lease
 from skitter.model.request import Fingerprinter, Request
+from skitter.node import supervisor as module
+from skitter.node.supervisor import Supervisor
+from skitter.node.worker_process import HELD_NICENESS, WorkerProcess
 from skitter.observe.events import Event
 from skitter.settings import Settings
-from skitter.worker import supervisor as module
 from skitter.worker.loop_status import LoopStatus
-from skitter.worker.process import HELD_NICENESS, Child
-from skitter.worker.supervisor import Supervisor
 
 PRELUDE = """
 import json, os, signal, sys, time
@@ -202,7 +202,7 @@ say(log='and yet')
 async def test_a_process_that_a_worker_left_behind_does_not_keep_its_place(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skitter.worker.process.LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr("skitter.node.worker_process.LAST_WORDS_SECONDS", 0.1)
     await house.leased("a")
     script = HELLO + "child = os.fork()\nif child: say(log=str(child)); os._exit(7)\nlive()\n"
     try:
@@ -382,7 +382,7 @@ async def test_a_worker_that_waits_for_its_store_is_not_held(house: House) -> No
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HOLD_SECONDS", 0.3)
-    monkeypatch.setattr("skitter.policy.holds.HOLD_SECONDS", 0.3)
+    monkeypatch.setattr("skitter.policy.loop_holds.HOLD_SECONDS", 0.3)
 
 
 async def test_a_page_is_not_blamed_for_a_thread_that_holds_the_interpreter(house: House, soon: None) -> None:
@@ -476,7 +476,7 @@ async def test_only_so_many_held_workers_are_waited_for(
 
 
 async def test_a_supervisor_that_was_stopped_itself_blames_nobody(house: House) -> None:
-    child = Child.__new__(Child)
+    child = WorkerProcess.__new__(WorkerProcess)
     child.silent_seconds = child.still_seconds = 0.0
     child._loop_status, child._record = LoopStatus(), b""
     child.relieved = asyncio.Event()

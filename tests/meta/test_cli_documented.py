@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from skitter.cli import COMMANDS, MODULES
+from skitter.cli import COMMANDS
 from skitter.cli.arguments import Parser
-from skitter.spiders.foreign import FOREIGN
+from skitter.spiders.scrapy_settings import FOREIGN
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 SHARED = {"--frontier", "--job", "--json", "-v", "--verbose"}
@@ -19,7 +19,7 @@ SHARED = {"--frontier", "--job", "--json", "-v", "--verbose"}
 
 def _options(command: str) -> list[str]:
     parser = Parser(prog=command, description="")
-    import_module(f"skitter.cli.{MODULES.get(command, command)}").configure(parser)
+    import_module(f"skitter.cli.{command}").configure(parser)
     return [text for action in parser._actions for text in action.option_strings if text not in ("-h", "--help")]
 
 

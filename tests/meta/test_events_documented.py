@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gen_reference
-from skitter.cli.log import _OWN_FIELDS
+from skitter.cli.event_log import _OWN_FIELDS
 from skitter.observe import events
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "skitter"

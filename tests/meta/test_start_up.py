@@ -36,23 +36,27 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
 
 def test_the_process_that_only_watches_workers_loads_nothing_of_theirs() -> None:
     loaded = _modules("import sys, skitter.app.crawl, skitter.spiders.loading; print(*sys.modules, file=sys.stderr)")
-    assert "skitter.worker.supervisor" in loaded
+    assert "skitter.node.supervisor" in loaded
     assert loaded.isdisjoint(["pycurl", "selectolax", "protego", "skitter.worker.loop"])
 
 
 def test_a_worker_of_a_plain_crawl_starts_without_what_only_some_crawls_want() -> None:
     """Each costs a millisecond or two of every worker's start; together they would be a tenth of it."""
-    loaded = _modules("import sys, skitter.app.child, skitter.frontier.sqlite; print(*sys.modules, file=sys.stderr)")
+    loaded = _modules(
+        "import sys, skitter.app.worker_main, skitter.frontier.sqlite; print(*sys.modules, file=sys.stderr)"
+    )
     assert "skitter.worker.loop" in loaded
     assert "skitter.frontier.sqlite.store" in loaded
     assert loaded.isdisjoint(["difflib", "html", "importlib.resources", "tempfile", "xml.parsers.expat", "zipfile"])
-    assert loaded.isdisjoint(["skitter.extract.sitemaps", "skitter.model.sessions", "skitter.sinks.targets"])
+    assert loaded.isdisjoint(["skitter.extract.sitemaps", "skitter.model.session_ids", "skitter.sinks.targets"])
 
 
 def test_a_crawl_that_writes_lines_starts_without_the_other_formats() -> None:
-    code = "import sys, skitter.app.crawl, skitter.cli.config; from skitter.sinks.files import file_sink; "
+    code = (
+        "import sys, skitter.app.crawl, skitter.cli.settings_layers; from skitter.sinks.file_targets import file_sink; "
+    )
     loaded = _modules(code + "file_sink('out.jsonl', overwrite=False); print(*sys.modules, file=sys.stderr)")
-    assert "skitter.sinks.lines" in loaded
+    assert "skitter.sinks.json_lines" in loaded
     assert loaded.isdisjoint(
         [f"skitter.sinks.{name}" for name in "archive csv_table parquet parts rendered warc".split()]
     )

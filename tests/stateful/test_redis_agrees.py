@@ -12,9 +12,9 @@ from hypothesis import settings
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.reading import ENDED, forgotten
-from skitter.frontier.redis.server import RedisServer
-from skitter.frontier.redis.shards import split
+from skitter.frontier.redis.client import RedisServer
+from skitter.frontier.redis.report import ENDED, forgotten
+from skitter.frontier.redis.shards import shard_set
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 
@@ -78,7 +78,7 @@ def _server(services: Any) -> None:
 @pytest.fixture(scope="class")
 def _one_follower() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split, "number_of", lambda host_key, shards: 1)
+        patch.setattr(shard_set, "number_of", lambda host_key, shards: 1)
         yield
 
 

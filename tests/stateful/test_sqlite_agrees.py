@@ -12,7 +12,7 @@ from typing import TypeVar
 from hypothesis import settings
 
 from skitter.frontier.contract import Frontier
-from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.store import SqliteStore
 from skitter.testing.agreement import FrontiersAgree
@@ -38,7 +38,7 @@ class SqliteAgrees(FrontiersAgree):
         path = folder / "frontier.db"
         path.write_bytes(empty_file())
         frontier = sqlite_frontier(path, "job", clock=self.clock.of_store())
-        assert isinstance(frontier, LedgerFrontier)
+        assert isinstance(frontier, TransactionalFrontier)
         store = frontier._store
         assert isinstance(store, SqliteStore)
         # Nobody pulls the plug here, and nobody else is waiting: many more steps in the same time.

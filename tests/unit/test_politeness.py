@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.model.host import Host, Phase
-from skitter.policy import losses, politeness
+from skitter.policy import lost_leases, politeness
 from skitter.policy.politeness import BLOCK_LIMIT, MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS, MAX_START_SECONDS
 from skitter.settings import Politeness, Retry
 
@@ -223,6 +223,6 @@ class TestDown:
 
 class TestLosses:
     def test_a_request_is_suspect_after_two_losses_and_dead_after_four_alone(self) -> None:
-        assert [losses.is_suspect(number) for number in range(4)] == [False, False, True, True]
-        assert [losses.is_fatal(number) for number in range(2, 6)] == [False, False, True, True]
-        assert losses.LOSSES_IN_ALL == 6
+        assert [lost_leases.is_suspect(number) for number in range(4)] == [False, False, True, True]
+        assert [lost_leases.is_fatal(number) for number in range(2, 6)] == [False, False, True, True]
+        assert lost_leases.LOSSES_IN_ALL == 6

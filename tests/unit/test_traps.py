@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.model.request import Fingerprinter
-from skitter.model.sessions import without_session
+from skitter.model.session_ids import without_session
 from skitter.policy.scope import Scope
 from skitter.policy.traps import MAX_DATED_DEPTH, RULES, TrapRules
 from skitter.settings import Settings

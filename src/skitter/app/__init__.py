@@ -11,36 +11,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from skitter.app.backends import default_frontier as default_frontier
-    from skitter.app.backends import drop_job as drop_job
-    from skitter.app.backends import list_jobs as list_jobs
-    from skitter.app.backends import open_frontier as open_frontier
+    from skitter.app.config import CrawlPlan as CrawlPlan
+    from skitter.app.config import Summary as Summary
+    from skitter.app.config import trusting_own_code as trusting_own_code
     from skitter.app.crawl import run_crawl as run_crawl
     from skitter.app.crawl import run_worker as run_worker
-    from skitter.app.draining import run_drain as run_drain
-    from skitter.app.exporting import run_export as run_export
-    from skitter.app.looking import look_at_file as look_at_file
-    from skitter.app.looking import look_at_job as look_at_job
+    from skitter.app.frontiers import default_frontier as default_frontier
+    from skitter.app.frontiers import drop_job as drop_job
+    from skitter.app.frontiers import list_jobs as list_jobs
+    from skitter.app.frontiers import open_frontier as open_frontier
     from skitter.app.outputs import collect_outputs as collect_outputs
-    from skitter.app.plan import CrawlPlan as CrawlPlan
-    from skitter.app.plan import Summary as Summary
-    from skitter.app.plan import trusting_own_code as trusting_own_code
+    from skitter.delivery.drain import run_drain as run_drain
+    from skitter.delivery.export import run_export as run_export
+    from skitter.delivery.preview import preview_file as preview_file
+    from skitter.delivery.preview import preview_job as preview_job
 
 _HOME = {
-    "CrawlPlan": "skitter.app.plan",
-    "Summary": "skitter.app.plan",
+    "CrawlPlan": "skitter.app.config",
+    "Summary": "skitter.app.config",
     "collect_outputs": "skitter.app.outputs",
-    "default_frontier": "skitter.app.backends",
-    "drop_job": "skitter.app.backends",
-    "list_jobs": "skitter.app.backends",
-    "look_at_file": "skitter.app.looking",
-    "look_at_job": "skitter.app.looking",
-    "open_frontier": "skitter.app.backends",
+    "default_frontier": "skitter.app.frontiers",
+    "drop_job": "skitter.app.frontiers",
+    "list_jobs": "skitter.app.frontiers",
+    "preview_file": "skitter.delivery.preview",
+    "preview_job": "skitter.delivery.preview",
+    "open_frontier": "skitter.app.frontiers",
     "run_crawl": "skitter.app.crawl",
-    "run_drain": "skitter.app.draining",
-    "run_export": "skitter.app.exporting",
+    "run_drain": "skitter.delivery.drain",
+    "run_export": "skitter.delivery.export",
     "run_worker": "skitter.app.crawl",
-    "trusting_own_code": "skitter.app.plan",
+    "trusting_own_code": "skitter.app.config",
 }
 
 

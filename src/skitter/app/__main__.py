@@ -11,6 +11,6 @@ if __name__ == "__main__":
     # The supervisor has blocked it for the time before this line.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
-    from skitter.app.child import main
+    from skitter.app.worker_main import main
 
     sys.exit(main())

@@ -13,24 +13,24 @@ from typing import Any
 import msgspec
 
 from skitter._version import __version__
-from skitter.app.backends import is_shared, open_frontier
-from skitter.app.delivering import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
-from skitter.app.own_archive import archiving
-from skitter.app.plan import CrawlPlan, Summary, job_settings, trusting_own_code
-from skitter.app.relief import Relief, relieving
-from skitter.app.stop import Stop
-from skitter.app.supervised import work_supervised
+from skitter.app.config import CrawlPlan, Summary, job_settings, trusting_own_code
+from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.report_events import ReportDiff
 from skitter.app.vanished_store import vanished_store_told
-from skitter.app.watching import Watching
+from skitter.app.worker_processes import work_supervised
+from skitter.cluster.process_identity import is_dead
+from skitter.delivery.failover import SinkFailover, relieving
+from skitter.delivery.job_sinks import OnEvent, delivery_of, finish_delivery, sinks_to_serve, work_and_deliver
+from skitter.delivery.node_archive import archiving
 from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
+from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe import events
 from skitter.settings import Settings
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import check_trusted, code_of
-from skitter.worker.identity import is_dead
 
 REPORT_SECONDS = 0.5
 GONE_SECONDS = 3.0
@@ -57,14 +57,14 @@ async def run_crawl(
         sink_of(target)
     plan = msgspec.structs.replace(plan, settings=trusting_own_code(plan.settings))
     began = time.monotonic()
-    stop = Stop(on_event)
+    stop = ShutdownSignals(on_event)
     async with (
         opened(plan.frontier, plan.spec.name, create=True) as frontier,
         vanished_store_told(frontier, plan, on_event) as current,
     ):
         if plan.fresh:
             await _refuse_while_workers_live(frontier)
-        await release_the_dead(frontier, on_event)
+        await recover_dead_workers(frontier, on_event)
         with contextlib.suppress(JobError):
             _check_same_version(await frontier.job(), on_event)
         plan, joins = await _joining(frontier, plan, on_event)
@@ -89,13 +89,13 @@ async def run_crawl(
                 await delivery.open()
                 async with _reporting(frontier, on_report, on_event) as watching:
                     if inline:
-                        from skitter.app.inline import work_inline
+                        from skitter.app.inline_worker import work_inline
 
                         working = work_inline(plan, frontier, spider, stop)
                     else:
                         working = work_supervised(plan, frontier, stop, on_event, spider=plan.spec.spider)
                     served = [sink.target for sink in sinks]
-                    others = Relief(
+                    others = SinkFailover(
                         frontier,
                         plan.spec.name,
                         plan.sink_password,
@@ -134,7 +134,7 @@ async def run_worker(
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
     began = time.monotonic()
-    stop = Stop(on_event)
+    stop = ShutdownSignals(on_event)
     async with opened(frontier, job, create=stay) as store:
         with stop.listening():
             found = await _wait_for_job(store, stop) if stay else await store.job()
@@ -147,7 +147,7 @@ async def run_worker(
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
             _check_same_version(found, on_event)
             _check_same_code(found, code_of(spider or found.spec.spider, Path.cwd()), spider, on_event)
-            await release_the_dead(store, on_event)
+            await recover_dead_workers(store, on_event)
             before = await store.counts()
             plan = CrawlPlan(
                 spec=found.spec,
@@ -158,7 +158,7 @@ async def run_worker(
             )
             async with (
                 _reporting(store, on_report, on_event) as watching,
-                relieving(Relief(store, job, sink_password, on_event, trusted=settings.run.trusted), stop),
+                relieving(SinkFailover(store, job, sink_password, on_event, trusted=settings.run.trusted), stop),
                 archiving(store, job, stop, on_event),
             ):
                 await work_supervised(plan, store, stop, on_event, stay=stay, spider=spider)
@@ -181,8 +181,8 @@ async def opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier]
 
 
 @asynccontextmanager
-async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent) -> AsyncIterator[Watching]:
-    watching = Watching(on_event)
+async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent) -> AsyncIterator[ReportDiff]:
+    watching = ReportDiff(on_event)
 
     async def report() -> None:
         while True:
@@ -192,7 +192,7 @@ async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent)
                 watching.look(report)
                 on_report(report)
                 # Another command on this machine may have been killed with its workers while we go on.
-                await release_the_dead(frontier, on_event, GONE_SECONDS)
+                await recover_dead_workers(frontier, on_event, GONE_SECONDS)
             await asyncio.sleep(REPORT_SECONDS)
 
     task = asyncio.create_task(report())
@@ -204,7 +204,7 @@ async def _reporting(frontier: Frontier, on_report: OnReport, on_event: OnEvent)
             await task
 
 
-async def release_the_dead(frontier: Frontier, on_event: OnEvent, silent_seconds: float = 0.0) -> None:
+async def recover_dead_workers(frontier: Frontier, on_event: OnEvent, silent_seconds: float = 0.0) -> None:
     """Workers that died on this machine with their supervisor: nobody else would hand their leases back at once."""
     try:
         workers = await frontier.workers()
@@ -251,7 +251,7 @@ async def _joining(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> tu
 
 
 async def _refuse_while_workers_live(frontier: Frontier) -> None:
-    await release_the_dead(frontier, lambda _: None)
+    await recover_dead_workers(frontier, lambda _: None)
     if (found := await _at_work(frontier)) is not None:
         living = found[1]
         raise JobError(
@@ -284,7 +284,7 @@ def _check_same_code(job: Job, code: str, spider: str, on_event: OnEvent) -> Non
         on_event(events.JOB_OTHER_CODE(spider=spider or job.spec.spider))
 
 
-async def _wait_for_job(frontier: Frontier, stop: Stop) -> Job | None:
+async def _wait_for_job(frontier: Frontier, stop: ShutdownSignals) -> Job | None:
     stopped = asyncio.Event()
     stop.aim(stopped.set, stopped.set)
     while not stopped.is_set():

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from skitter._version import __version__
-from skitter.app.backends import default_frontier
+from skitter.app.config import CrawlPlan, Summary
 from skitter.app.crawl import run_crawl
 from skitter.app.event_loop import new_loop
+from skitter.app.frontiers import default_frontier
 from skitter.app.outputs import collect_outputs
-from skitter.app.plan import CrawlPlan, Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
 from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
-from skitter.spiders.foreign import translated
 from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
+from skitter.spiders.scrapy_settings import translated
 from skitter.spiders.sitemaps import ROBOTS
 
 T = TypeVar("T")

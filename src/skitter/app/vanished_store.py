@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from skitter.app.backends import use_open_file
-from skitter.app.delivering import OnEvent, delivery_of, sinks_to_serve
-from skitter.app.plan import CrawlPlan
+from skitter.app.config import CrawlPlan
+from skitter.app.frontiers import use_open_file
+from skitter.delivery.job_sinks import OnEvent, delivery_of, sinks_to_serve
+from skitter.delivery.runner import Delivery
 from skitter.errors import BackendError, SkitterError, VanishedError
 from skitter.frontier.contract import Frontier
-from skitter.worker.delivery import Delivery
 
 ANSWER_SECONDS = 5.0
 

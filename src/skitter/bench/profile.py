@@ -15,17 +15,17 @@ from pathlib import Path
 
 import msgspec
 
+from skitter.app.config import CrawlPlan, Summary
 from skitter.app.crawl import run_crawl
 from skitter.app.event_loop import new_loop
 from skitter.app.outputs import collect_outputs
-from skitter.app.plan import CrawlPlan, Summary
-from skitter.bench.children import answering, measured
-from skitter.bench.crawls import IN_FLIGHT, check_pages
+from skitter.bench.bench_frontiers import Store, names_of, own_store
+from skitter.bench.crawl_bench import IN_FLIGHT, check_pages
 from skitter.bench.figures import Machine, rounded, this_machine
-from skitter.bench.places import PARTS
+from skitter.bench.measured_process import answering, measured
+from skitter.bench.profile_parts import PARTS
 from skitter.bench.sampling import Sampled, Sampler, uncertainty
 from skitter.bench.sites import Site
-from skitter.bench.stores import Store, names_of, own_store
 from skitter.model.job import JobSpec
 from skitter.settings import Settings
 from skitter.spiders.loading import load_spider, make_spider

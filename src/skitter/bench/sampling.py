@@ -19,7 +19,7 @@ from typing import Self
 
 import msgspec
 
-from skitter.bench.places import OVERHEAD, PLACES, THREADS, part_at
+from skitter.bench.profile_parts import OVERHEAD, PLACES, THREADS, part_at
 
 TICK_SECONDS = 0.001
 """Asked for. The kernel gives what it has: mostly 4 ms."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from skitter.cli.targets import seed_url
+from skitter.cli.what_to_crawl import seed_url
 from skitter.errors import UsageError
 from skitter.model.secrets import shown_url
 from skitter.model.url import host_name, port
-from skitter.policy.network import refused
+from skitter.policy.network_guard import refused
 from skitter.testing.web import WebSpec, served
 
 PAGES = 3000

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.bench import crawls, frontiers, profile
+from skitter.bench import crawl_bench, frontier_bench, profile
 from skitter.bench.figures import Machine, Spread
-from skitter.cli.text import figure, number, size, table
+from skitter.cli.terminal_text import figure, number, size, table
 
 
-def as_text(report: crawls.Report | frontiers.Report | profile.Report) -> list[str]:
+def as_text(report: crawl_bench.Report | frontier_bench.Report | profile.Report) -> list[str]:
     """Lines."""
-    if isinstance(report, crawls.Report):
+    if isinstance(report, crawl_bench.Report):
         return _crawls(report)
-    return _frontiers(report) if isinstance(report, frontiers.Report) else _profile(report)
+    return _frontiers(report) if isinstance(report, frontier_bench.Report) else _profile(report)
 
 
-def _crawls(report: crawls.Report) -> list[str]:
+def _crawls(report: crawl_bench.Report) -> list[str]:
     rows = [("", "pages/s", "CPU ms/page", "x bare", "memory")]
     rows += [
         (
@@ -41,7 +41,7 @@ def _crawls(report: crawls.Report) -> list[str]:
     ]
 
 
-def _frontiers(report: frontiers.Report) -> list[str]:
+def _frontiers(report: frontier_bench.Report) -> list[str]:
     heads = ("", "URLs", "hosts", "known", "add/s", "lease/s", "commit/s", "all/s", "us", "B/URL")
     rows: list[Sequence[str]] = [heads]
     for row in report.rows:

@@ -32,8 +32,6 @@ COMMANDS = {
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }
-MODULES = {"jobs": "jobs_command"}
-"""Where a command's module is not called as the command is."""
 INTERRUPTED = 130
 
 
@@ -75,7 +73,7 @@ def _dispatch(arguments: list[str]) -> int:
 
         from skitter.cli.arguments import Parser
 
-        module = import_module(f"skitter.cli.{MODULES.get(name, name)}")
+        module = import_module(f"skitter.cli.{name}")
         parser = Parser(prog=f"skitter {name}", description=COMMANDS[name])
         module.configure(parser)
         code: int = module.run(parser.parse(arguments[1:]))
@@ -110,7 +108,7 @@ def _overview() -> str:
 
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
     """``error: what happened: value``, the hint, and with -v how it came to it."""
-    from skitter.cli.text import clean, clean_block
+    from skitter.cli.terminal_text import clean, clean_block
     from skitter.model.secrets import concealed
 
     verbose, known = _is_verbose(arguments), _typed_secrets(arguments)

@@ -13,7 +13,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 from skitter.errors import UrlError, UsageError
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
     from skitter.frontier.contract import Frontier
 
 BATCH = 1000
@@ -30,9 +30,9 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.jobs import ask, locate
+    from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import error, note, print_json
-    from skitter.cli.text import count, number
+    from skitter.cli.terminal_text import count, number
 
     if not options.urls and options.file is None:
         raise UsageError("no URLs given", hint="skitter add URL..., or --file FILE")
@@ -64,7 +64,7 @@ class _Reading:
 
     def __iter__(self) -> Iterator[str]:
         from skitter.cli.output import note
-        from skitter.cli.text import clean
+        from skitter.cli.terminal_text import clean
         from skitter.model.url import absolute
 
         for where, text in self._all():
@@ -126,8 +126,8 @@ async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
     return added
 
 
-def _tell_who_fetches(place: Place, options: argparse.Namespace, added: int) -> None:
-    from skitter.cli.jobs import ask, live_workers
+def _tell_who_fetches(place: JobRef, options: argparse.Namespace, added: int) -> None:
+    from skitter.cli.job_ref import ask, live_workers
     from skitter.cli.output import note
 
     if added and not options.json and not live_workers(ask(place, lambda frontier: frontier.report(0))):

@@ -13,7 +13,7 @@ from skitter.cli.arguments import Parser, add_voice_options, whole
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.bench import crawls, frontiers, profile
+    from skitter.bench import crawl_bench, frontier_bench, profile
 
 ROUNDS = 3
 TERMINATED = 143
@@ -33,12 +33,12 @@ def configure(parser: Parser) -> None:
         "them; sqlite:PATH is a new file; a job of the bench's own, removed at the end; may be repeated",
     )
     parser.add_argument("--rounds", metavar="N", type=whole, default=ROUNDS, help=f"default {ROUNDS}")
-    crawls = parser.add_argument_group("whole crawls")
-    crawls.add_argument("--pages", metavar="N", type=whole, help="of each crawl (default 3000)")
-    crawls.add_argument(
+    crawl_bench = parser.add_argument_group("whole crawls")
+    crawl_bench.add_argument("--pages", metavar="N", type=whole, help="of each crawl (default 3000)")
+    crawl_bench.add_argument(
         "--url", metavar="URL", help="crawl this site, of this machine or its network, instead of one of its own"
     )
-    crawls.add_argument("--profile", action="store_true", default=None, help="where a page's time goes")
+    crawl_bench.add_argument("--profile", action="store_true", default=None, help="where a page's time goes")
     ladder = parser.add_argument_group("frontier")
     for name, text in (
         ("requests", "URLs offered (default 1e4 1e5; 1e7 takes ten minutes and more)"),
@@ -74,31 +74,31 @@ def run(options: argparse.Namespace) -> int:
 # The room of the bench is above this one, and only here, when the command runs, is it looked into.
 
 
-def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> crawls.Report | profile.Report:
-    from skitter.bench import crawls, profile, sites, stores
+def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> crawl_bench.Report | profile.Report:
+    from skitter.bench import bench_frontiers, crawl_bench, profile, sites
 
     given = options.frontier or []
     if options.profile and len(given) > 1:
         raise UsageError("a profile is of one frontier", hint="give --frontier once")
-    addresses = given or ["sqlite:"] if options.profile else [*stores.DEFAULTS, *given]
-    stores.names_of(addresses)  # mistakes are told before anything is begun
+    addresses = given or ["sqlite:"] if options.profile else [*bench_frontiers.DEFAULTS, *given]
+    bench_frontiers.names_of(addresses)  # mistakes are told before anything is begun
     with sites.opened(options.url, options.pages or sites.PAGES) as site:
         if options.profile:
             return profile.measure(site, addresses[0], options.rounds, on_step)
-        return crawls.measure(site, addresses, options.rounds, on_step)
+        return crawl_bench.measure(site, addresses, options.rounds, on_step)
 
 
-def _frontiers(options: argparse.Namespace, on_step: Callable[[str], None]) -> frontiers.Report:
-    from skitter.bench import frontiers, stores
+def _frontiers(options: argparse.Namespace, on_step: Callable[[str], None]) -> frontier_bench.Report:
+    from skitter.bench import bench_frontiers, frontier_bench
 
-    rungs = frontiers.ladder(
-        options.requests or frontiers.REQUESTS,
-        options.hosts or frontiers.HOSTS,
-        frontiers.DUPLICATES if options.duplicates is None else options.duplicates,
+    rungs = frontier_bench.ladder(
+        options.requests or frontier_bench.REQUESTS,
+        options.hosts or frontier_bench.HOSTS,
+        frontier_bench.DUPLICATES if options.duplicates is None else options.duplicates,
     )
     if not rungs:
         raise UsageError("more hosts than requests", hint="give more --requests, or fewer --hosts")
-    return frontiers.measure(options.frontier or stores.DEFAULTS, rungs, options.rounds, on_step)
+    return frontier_bench.measure(options.frontier or bench_frontiers.DEFAULTS, rungs, options.rounds, on_step)
 
 
 def _percent(text: str) -> int:

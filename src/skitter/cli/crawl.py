@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
     import msgspec
 
     from skitter import app
-    from skitter.cli.jobs import Place
-    from skitter.cli.log import following
+    from skitter.cli.event_log import following
+    from skitter.cli.job_ref import JobRef
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import check_outputs, conclude, run_loop
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         for warning in warnings:
             warn(warning)
-        note(f"job {plan.spec.name}, frontier {Place(plan.frontier, plan.spec.name).shown}")
+        note(f"job {plan.spec.name}, frontier {JobRef(plan.frontier, plan.spec.name).shown}")
     told = {"job": plan.spec.name, "quiet": options.quiet, "verbose": options.verbose}
     with (
         choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         plan = msgspec.structs.replace(plan, event_level=log.level)
         summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
-    return conclude(summary, Place(plan.frontier, plan.spec.name), options)
+    return conclude(summary, JobRef(plan.frontier, plan.spec.name), options)
 
 
 def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
@@ -86,16 +86,16 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     from pathlib import Path
 
     from skitter.app import CrawlPlan, collect_outputs, default_frontier
-    from skitter.cli import config, targets
-    from skitter.cli.jobs import check_job_name
+    from skitter.cli import settings_layers, what_to_crawl
+    from skitter.cli.job_ref import check_job_name
     from skitter.model.job import JobSpec
     from skitter.spiders.loading import code_of
 
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
-    project = config.read_project(folder)
-    target = targets.find_target(options.targets, arguments, folder, project.places, options.sitemap)
-    settings, warnings = config.collect(
+    project = settings_layers.read_project(folder)
+    target = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
+    settings, warnings = settings_layers.collect(
         spider=(target.spider, dict(target.settings)),
         project=project,
         environment=os.environ,
@@ -109,7 +109,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
             f"one process only: --frontier {frontier} with {settings.run.workers} workers",
             hint="leave --frontier away: SQLite takes any number of workers",
         )
-    password = config.sink_password(os.environ)
+    password = settings_layers.sink_password(os.environ)
     outputs = collect_outputs(
         typed=options.outputs,
         tables=project.sinks,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
 
 
 def configure(parser: Parser) -> None:
@@ -19,7 +19,7 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    from skitter.cli.jobs import locate
+    from skitter.cli.job_ref import locate
     from skitter.cli.output import print_json
     from skitter.errors import UsageError
 
@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _drop(place: Place) -> bool:
+async def _drop(place: JobRef) -> bool:
     from skitter.app import drop_job
-    from skitter.cli.jobs import live_workers, opened
+    from skitter.cli.job_ref import live_workers, opened
     from skitter.errors import DamageError, JobError, UsageError
 
     async with opened(place) as frontier:

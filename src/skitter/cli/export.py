@@ -20,12 +20,12 @@ def run(options: argparse.Namespace) -> int:
     import asyncio
 
     from skitter.app import collect_outputs, run_export
-    from skitter.cli.config import sink_password
-    from skitter.cli.jobs import locate
-    from skitter.cli.log import plainly
+    from skitter.cli.event_log import plainly
+    from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
     from skitter.cli.running import check_outputs
-    from skitter.cli.text import count
+    from skitter.cli.settings_layers import sink_password
+    from skitter.cli.terminal_text import count
 
     check_outputs(options)
     if not options.outputs:

@@ -10,7 +10,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Dead
 
@@ -28,7 +28,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.jobs import ask, locate
+    from skitter.cli.job_ref import ask, locate
 
     limit = _limit(options)
     place = locate(options)
@@ -46,7 +46,7 @@ def _limit(options: argparse.Namespace) -> int | None:
 
 
 async def _list(
-    frontier: Frontier, place: Place, options: argparse.Namespace, urls: Sequence[str], limit: int | None
+    frontier: Frontier, place: JobRef, options: argparse.Namespace, urls: Sequence[str], limit: int | None
 ) -> None:
     import msgspec
 
@@ -77,7 +77,7 @@ async def _list(
 
 
 def _described(dead: Dead, *, in_full: bool) -> list[str]:
-    from skitter.cli.text import clean, clean_block, count, first_line, instant
+    from skitter.cli.terminal_text import clean, clean_block, count, first_line, instant
 
     status = f" {dead.status}" if dead.status else ""
     lines = [f"{clean(dead.error_class)}{status}  {clean(dead.url)}"]
@@ -100,7 +100,7 @@ async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[st
     By going through the list and not by fingerprint: a request with a body, or one that was never
     deduped, has the URL of another and still is one that failed.
     """
-    from skitter.cli.targets import seed_url
+    from skitter.cli.what_to_crawl import seed_url
     from skitter.model.secrets import MASK, without_secrets
     from skitter.model.url import canonical
 

@@ -9,7 +9,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.app.looking import Look
+    from skitter.delivery.preview import ItemPreview
 
 SAMPLE = 3
 MOST = 100_000
@@ -30,8 +30,8 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    from skitter.app import look_at_file, look_at_job
-    from skitter.cli.jobs import locate
+    from skitter.app import preview_file, preview_job
+    from skitter.cli.job_ref import locate
     from skitter.cli.output import print_json
 
     if options.name is not None and options.job not in (None, options.name):
@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("not a number of items", hint="-n takes 0 or more, --most 1 or more")
     job, amounts = "", {"sample": options.sample, "most": options.most}
     if options.file is not None:
-        look = look_at_file(options.file, **amounts)
+        look = preview_file(options.file, **amounts)
     else:
         options.job = options.job or options.name
         place = locate(options)
-        job, look = place.job, asyncio.run(look_at_job(place.frontier, place.job, **amounts))
+        job, look = place.job, asyncio.run(preview_job(place.frontier, place.job, **amounts))
     if options.json:
         counts = {"items": look.items, "undelivered": look.undelivered}
         print_json({"job": job, "source": look.source, **counts, "fields": look.fields, "sample": look.sample})
@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _as_text(look: Look) -> list[str]:
-    from skitter.cli.text import clean, count, number, shorten, table
+def _as_text(look: ItemPreview) -> list[str]:
+    from skitter.cli.terminal_text import clean, count, number, shorten, table
 
     more = ", and perhaps more" if look.items == look.most else ""
     lines = [f"{count(look.items, 'item')} in {clean(look.source)}{more}"]

@@ -1,153 +1,120 @@
-"""Which job a command is about, and how its frontier is opened."""
+"""``skitter jobs``: which jobs there are in a frontier, or in .skitter, and how they stand."""
 
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
-from skitter import private_files
-from skitter.cli.arguments import did_you_mean
-from skitter.errors import FrontierError, UsageError
-from skitter.model.secrets import shown_address
+from skitter.cli.arguments import Parser, add_voice_options
 
 if TYPE_CHECKING:
-    from skitter.frontier.contract import Frontier
+    from skitter.cli.job_ref import JobRef
+    from skitter.errors import FrontierError
     from skitter.model.job import Report
-    from skitter.model.worker import WorkerSeen
 
-T = TypeVar("T")
-MAX_JOB_CHARS = 100
-_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
+    Found = tuple[JobRef, Report | FrontierError | None]
 
 
-def job_name_of(text: str) -> str:
-    """A name made of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
-    return _UNSAFE_IN_NAME.sub("-", text).strip(".-")[:MAX_JOB_CHARS] or "job"
+def configure(parser: Parser) -> None:
+    parser.add_argument("--frontier", metavar="URL", help="default: every file in .skitter")
+    add_voice_options(parser)
 
 
-def check_job_name(name: str) -> str:
-    """A name that the user chose; it is also the name of a file."""
-    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE_IN_NAME.search(name):
-        raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
-    return name
-
-
-class Place(NamedTuple):
-    """A frontier and a job in it."""
-
-    frontier: str
-    job: str
-
-    @property
-    def shown(self) -> str:
-        """The frontier without its password, which must not end up in a log."""
-        return shown_address(self.frontier, is_server=not self.frontier.startswith(("sqlite:", "unix:")))
-
-    def command(self, name: str, *words: str) -> str:
-        """A command about this job that can be pasted into a shell."""
-        return shlex.join(["skitter", name, *words, "--frontier", self.shown, "--job", self.job])
-
-
-def locate(options: argparse.Namespace, *, must_exist: bool = True) -> Place:
-    """From --frontier and --job, and from what lies in .skitter where one is missing."""
-    frontier, job = options.frontier, options.job
-    if frontier is not None and frontier.startswith("memory:"):
-        raise UsageError(
-            f"lives inside one crawl only: {frontier}", hint="use sqlite:PATH for crawls that others can see"
-        )
-    if job is not None:
-        check_job_name(job)
-        return Place(frontier, job) if frontier is not None else _by_name(job, must_exist)
-    if frontier is not None:
-        # As .skitter/NAME.db has it.
-        name = Path(frontier.partition(":")[2]).stem if frontier.startswith("sqlite:") else ""
-        if not name:
-            raise UsageError("which job?", hint="name it with --job NAME")
-        return Place(frontier, name)
-    return _the_only_one()
-
-
-def _by_name(job: str, must_exist: bool) -> Place:
-    from skitter.app import default_frontier
-
-    frontier = default_frontier(job)
-    if must_exist and job not in _names():
-        near = did_you_mean(job, _names())
-        raise UsageError(f"no such job here: {job}", hint=near or f"{_listed()}; --frontier URL names another store")
-    return Place(frontier, job)
-
-
-def _the_only_one() -> Place:
-    from skitter.app import default_frontier
-
-    names = _names()
-    if len(names) != 1:
-        raise UsageError("which job?", hint=f"name it with --job NAME, or --frontier URL and --job NAME; {_listed()}")
-    return Place(default_frontier(names[0]), names[0])
-
-
-def local_frontiers() -> list[str]:
-    """Every frontier that lies in .skitter."""
-    return [f"sqlite:{file}" for file in sorted(_folder().glob("*.db"))]
-
-
-def _names() -> list[str]:
-    return sorted(file.stem for file in _folder().glob("*.db"))
-
-
-def _folder() -> Path:
-    try:
-        private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
-    except private_files.NotPrivateError as error:
-        raise FrontierError(
-            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
-        ) from error
-    return private_files.FOLDER
-
-
-def _listed() -> str:
-    names = _names()
-    return (
-        f"here: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else "there is none in .skitter"
-    )
-
-
-@asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[Frontier]:
-    """The frontier of an existing job."""
-    from skitter.app import open_frontier
-
-    frontier = open_frontier(place.frontier, place.job, create=False)
-    try:
-        yield frontier
-    finally:
-        await frontier.close()
-
-
-def ask(place: Place, question: Callable[[Frontier], Awaitable[T]]) -> T:
-    """One question to the frontier of a job, and its answer."""
+def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    async def put() -> T:
-        async with opened(place) as frontier:
-            return await question(frontier)
+    from skitter.cli.output import error, note, print_json
+    from skitter.errors import FrontierError
 
-    return asyncio.run(put())
+    found = asyncio.run(_look(options.frontier))
+    if options.json:
+        for place, report in found:
+            print_json(_as_json(place, report))
+        return 0
+    if not found:
+        note(f"no jobs in {JobRef(options.frontier or '.skitter', '').shown}")
+        return 0
+    print("\n".join(_as_text(found, with_frontier=options.frontier is None)))
+    for _, report in found:
+        if isinstance(report, FrontierError):
+            error(str(report), report.hint)
+    return 0
 
 
-def live_workers(report: Report) -> int:
-    """How many are at it."""
-    return sum(is_alive(worker, report) for worker in report.workers)
+async def _look(frontier: str | None) -> list[Found]:
+    """One job that cannot be read does not hide the others."""
+    from skitter.cli.job_ref import local_frontiers
+    from skitter.errors import FrontierError
+
+    if frontier is not None:
+        return await _look_into(frontier)
+    found: list[Found] = []
+    for url in local_frontiers():
+        try:
+            found += await _look_into(url)
+        except FrontierError as error:
+            found.append((_place_of(url), error))
+    return found
 
 
-def is_alive(worker: WorkerSeen, report: Report) -> bool:
-    """It was heard from within the length of a lease (they renew at a third of it), and as far as we see it exists."""
-    from skitter.worker.identity import is_dead
+async def _look_into(url: str) -> list[Found]:
+    from skitter.app import list_jobs
+    from skitter.cli.job_ref import JobRef
 
-    lease_seconds: float = report.job.spec.settings.get("lease_seconds", 30.0)
-    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)
+    return [await _look_at(JobRef(url, name)) for name in await list_jobs(url)]
+
+
+async def _look_at(place: JobRef) -> Found:
+    from skitter.cli.job_ref import opened
+    from skitter.errors import FormatError, JobError
+
+    try:
+        async with opened(place) as one:
+            return place, await one.report(0)
+    except JobError:
+        # Listed before it began, or dropped half-way: drop removes what there is of it.
+        return place, None
+    except FormatError as error:
+        return place, error
+
+
+def _place_of(url: str) -> JobRef:
+    """Of a file whose jobs cannot be read: its name is that of the job whose file it is."""
+    from skitter.cli.job_ref import JobRef
+
+    return JobRef(url, PurePath(url).stem)
+
+
+def _as_json(place: JobRef, report: Report | FrontierError | None) -> dict[str, Any]:
+    from skitter.cli.job_ref import live_workers
+    from skitter.errors import FrontierError
+
+    told: dict[str, Any] = {"job": place.job, "frontier": place.shown, "state": "unknown"}
+    if report is None:
+        return told
+    if isinstance(report, FrontierError):
+        return told | {"state": "unreadable", "problem": str(report), "hint": report.hint}
+    counts = report.counts
+    return told | {
+        "state": report.job.state,
+        "run": report.job.run,
+        "unfinished": counts.unfinished,
+        "done": counts.done,
+        "dead": counts.dead,
+        "seen": counts.seen,
+        "workers": live_workers(report),
+        "started_at": report.job.started_at,
+        "ended_at": report.job.ended_at,
+    }
+
+
+def _as_text(found: list[Found], *, with_frontier: bool) -> list[str]:
+    from skitter.cli.terminal_text import clean, number, table
+
+    rows = [("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")]
+    for place, report in found:
+        told = _as_json(place, report)
+        figures = [number(told[name]) if name in told else "-" for name in ("workers", "unfinished", "done", "dead")]
+        rows.append((clean(place.job), told["state"], *figures, place.shown if with_frontier else ""))
+    return table(rows, right=[2, 3, 4, 5])

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from skitter.cli.text import clean, clean_block, clean_json
+from skitter.cli.terminal_text import clean, clean_block, clean_json
 
 
 def print_json(value: Any) -> None:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from skitter.cli.pace import Pace
-from skitter.cli.text import clean, clock, number, rate, size
+from skitter.cli.terminal_text import clean, clock, number, rate, size
+from skitter.cli.throughput import Pace
 
 if TYPE_CHECKING:
     from skitter.model.job import Report
@@ -39,7 +39,7 @@ def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
         return Silent()
     items_in_view = prints_items and sys.stdout.isatty()
     if sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "") and not items_in_view:
-        from skitter.cli.live import LiveDisplay
+        from skitter.cli.live_display import LiveDisplay
 
         return LiveDisplay()
     return PlainLines()

@@ -13,7 +13,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.steering import steer
+    from skitter.cli.job_commands import steer
     from skitter.model.job import Command
 
     return steer(options, Command.RESUME)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Report
 
@@ -21,9 +21,9 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.jobs import ask, locate
+    from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import error, print_json
-    from skitter.cli.text import count
+    from skitter.cli.terminal_text import count
 
     place = locate(options)
     revived, report = ask(place, lambda frontier: _revive(frontier, options))
@@ -50,10 +50,10 @@ async def _revive(frontier: Frontier, options: argparse.Namespace) -> tuple[int,
     return revived, await frontier.report(0)
 
 
-def _hints(place: Place, options: argparse.Namespace, revived: int, report: Report) -> None:
-    from skitter.cli.jobs import live_workers
+def _hints(place: JobRef, options: argparse.Namespace, revived: int, report: Report) -> None:
+    from skitter.cli.job_ref import live_workers
     from skitter.cli.output import note
-    from skitter.cli.text import by_class
+    from skitter.cli.terminal_text import by_class
 
     if revived and not live_workers(report):
         note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")

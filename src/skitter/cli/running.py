@@ -12,7 +12,7 @@ from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.app import Summary
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def conclude(summary: Summary, place: Place, options: argparse.Namespace) -> int:
+def conclude(summary: Summary, place: JobRef, options: argparse.Namespace) -> int:
     """Say how it ended, and what now."""
     if options.json:
         print_json(ending.as_json(summary, place))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
     from skitter.model.job import HostSeen, Report
     from skitter.model.worker import WorkerSeen
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     import shutil
     import sys
 
-    from skitter.cli.jobs import ask, locate
+    from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import print_json
 
     place = locate(options)
@@ -43,10 +43,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def as_json(report: Report, place: Place) -> dict[str, Any]:
+def as_json(report: Report, place: JobRef) -> dict[str, Any]:
     import msgspec
 
-    from skitter.cli.jobs import live_workers
+    from skitter.cli.job_ref import live_workers
 
     job = report.job
     return {
@@ -83,17 +83,17 @@ def as_json(report: Report, place: Place) -> dict[str, Any]:
 def _worker_as_json(worker: WorkerSeen, report: Report) -> dict[str, Any]:
     import msgspec
 
-    from skitter.cli.jobs import is_alive
+    from skitter.cli.job_ref import is_alive
     from skitter.model.worker import WorkerCard
 
     told = {"id": worker.id, "leased": worker.leased, "silent_seconds": worker.silent_seconds}
     return {**told, "alive": is_alive(worker, report), **msgspec.to_builtins(worker.card or WorkerCard())}
 
 
-def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
+def as_text(report: Report, place: JobRef, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
     """``width``: of the terminal; None: lines may be as long as they are."""
     from skitter.cli.summary import seeding_problem
-    from skitter.cli.text import by_class, clean, clean_block, count, number, size, table
+    from skitter.cli.terminal_text import by_class, clean, clean_block, count, number, size, table
 
     job, tally = report.job, report.tally
     lines = [
@@ -141,7 +141,7 @@ def as_text(report: Report, place: Place, now: float, *, verbose: bool = False, 
 
 
 def _state(report: Report, now: float) -> str:
-    from skitter.cli.text import clock, rate
+    from skitter.cli.terminal_text import clock, rate
 
     job = report.job
     state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
@@ -153,8 +153,8 @@ def _state(report: Report, now: float) -> str:
 
 
 def _workforce(report: Report) -> str:
-    from skitter.cli.jobs import live_workers
-    from skitter.cli.text import duration
+    from skitter.cli.job_ref import live_workers
+    from skitter.cli.terminal_text import duration
 
     living = live_workers(report)
     parts = [str(living)]
@@ -171,8 +171,8 @@ def _blocking(report: Report) -> list[str]:
 
 
 def _workers(report: Report, now: float, limit: int | None) -> list[str]:
-    from skitter.cli.jobs import is_alive
-    from skitter.cli.text import clean, clock, duration, number, table
+    from skitter.cli.job_ref import is_alive
+    from skitter.cli.terminal_text import clean, clock, duration, number, table
     from skitter.model.worker import WorkerCard
 
     if not report.workers:
@@ -201,7 +201,7 @@ def _workers(report: Report, now: float, limit: int | None) -> list[str]:
 
 
 def _trouble(host: HostSeen) -> str:
-    from skitter.cli.text import clean, count
+    from skitter.cli.terminal_text import clean, count
 
     if host.stopped_by:
         return f"stopped after {count(host.pages, 'page')} ({host.stopped_by})"
@@ -209,7 +209,7 @@ def _trouble(host: HostSeen) -> str:
 
 
 def _hosts(title: str, hosts: Sequence[HostSeen], width: int | None) -> list[str]:
-    from skitter.cli.text import clean, duration, number, shorten, table
+    from skitter.cli.terminal_text import clean, duration, number, shorten, table
 
     if not hosts:
         return []

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.jobs import Place
-from skitter.cli.text import by_class, count, duration, first_line, number, rate, size
+from skitter.cli.job_ref import JobRef
+from skitter.cli.terminal_text import by_class, count, duration, first_line, number, rate, size
 from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def seeding_problem(reason: str) -> str:
     return f"start() failed: {first_line(reason)}"
 
 
-def as_json(summary: Summary, place: Place) -> dict[str, Any]:
+def as_json(summary: Summary, place: JobRef) -> dict[str, Any]:
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(summary)
@@ -74,7 +74,7 @@ def _ending(summary: Summary) -> str:
     return summary.state
 
 
-def next_steps(summary: Summary, place: Place, again: Sequence[str]) -> list[str]:
+def next_steps(summary: Summary, place: JobRef, again: Sequence[str]) -> list[str]:
     """Commands that make sense now. ``again`` is the command that ran; a memory frontier is gone by now."""
     if place.frontier.startswith("memory:"):
         kept = summary.state == "finished" and not summary.failed
@@ -89,7 +89,7 @@ def next_steps(summary: Summary, place: Place, again: Sequence[str]) -> list[str
     return steps
 
 
-def _continuation(summary: Summary, place: Place, again: Sequence[str]) -> str:
+def _continuation(summary: Summary, place: JobRef, again: Sequence[str]) -> str:
     stopped = summary.state in ("stopped", "draining")
     if stopped and summary.reason == "max_pages":
         if again[1] != "crawl":
@@ -100,7 +100,7 @@ def _continuation(summary: Summary, place: Place, again: Sequence[str]) -> str:
     return _repeated(again)
 
 
-def reason_hint(summary: Summary, place: Place) -> str:
+def reason_hint(summary: Summary, place: JobRef) -> str:
     """Where to look when no seed was done."""
     if place.frontier.startswith("memory:"):
         return "crawl without --frontier memory: to be able to look into it"

@@ -9,7 +9,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 from skitter.errors import UrlError
 
 if TYPE_CHECKING:
-    from skitter.cli.jobs import Place
+    from skitter.cli.job_ref import JobRef
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Report, Trace
     from skitter.model.outcome import RobotsRecord
@@ -37,9 +37,9 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.jobs import ask, locate
+    from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import print_json
-    from skitter.cli.text import clean
+    from skitter.cli.terminal_text import clean
     from skitter.errors import UsageError
     from skitter.model.url import absolute
 
@@ -82,9 +82,9 @@ def _as_json(url: str, state: str, reasons: list[str], trace: Trace | None) -> d
     return fields | {"url": url, "state": state, "reasons": reasons}
 
 
-def seen_reasons(trace: Trace, report: Report, place: Place) -> list[str]:
+def seen_reasons(trace: Trace, report: Report, place: JobRef) -> list[str]:
     """The life of a request that the frontier knows, in sentences."""
-    from skitter.cli.text import instant
+    from skitter.cli.terminal_text import instant
 
     reasons = {
         "queued": _waiting,
@@ -100,9 +100,9 @@ def seen_reasons(trace: Trace, report: Report, place: Place) -> list[str]:
     return [*reasons, f"{origin}{added}, depth {trace.depth}, priority {trace.priority}"]
 
 
-def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
-    from skitter.cli.jobs import live_workers
-    from skitter.cli.text import count, duration, first_line
+def _waiting(trace: Trace, report: Report, _place: JobRef) -> list[str]:
+    from skitter.cli.job_ref import live_workers
+    from skitter.cli.terminal_text import count, duration, first_line
 
     reasons = []
     if trace.attempts or trace.losses:
@@ -129,12 +129,12 @@ def _waiting(trace: Trace, report: Report, _place: Place) -> list[str]:
     return [*reasons, "it may be fetched now, when its turn comes"]
 
 
-def _leased(trace: Trace, _report: Report, _place: Place) -> list[str]:
+def _leased(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
     return [f"being fetched by worker {trace.worker}, attempt {trace.attempts + 1}"]
 
 
-def _dead(trace: Trace, _report: Report, place: Place) -> list[str]:
-    from skitter.cli.text import count, first_line, instant
+def _dead(trace: Trace, _report: Report, place: JobRef) -> list[str]:
+    from skitter.cli.terminal_text import count, first_line, instant
 
     status = f", status {trace.status}" if trace.status else ""
     lost = f", lost {trace.losses} times with its worker" if trace.losses else ""
@@ -146,8 +146,8 @@ def _dead(trace: Trace, _report: Report, place: Place) -> list[str]:
     ]
 
 
-def _excluded(trace: Trace, _report: Report, _place: Place) -> list[str]:
-    from skitter.cli.text import first_line, instant
+def _excluded(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
+    from skitter.cli.terminal_text import first_line, instant
 
     when = instant(trace.ended_at)
     if trace.error_class == "robots":
@@ -156,8 +156,8 @@ def _excluded(trace: Trace, _report: Report, _place: Place) -> list[str]:
     return [f"excluded {when} by rule {trace.error_class}: {reason}"]
 
 
-def _ended(trace: Trace, _report: Report, _place: Place) -> list[str]:
-    from skitter.cli.text import count, instant
+def _ended(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
+    from skitter.cli.terminal_text import count, instant
 
     if trace.state == "ended":
         return ["done, or redirected to a request of its own; this frontier keeps no more of what has ended"]
@@ -169,7 +169,7 @@ def _ended(trace: Trace, _report: Report, _place: Place) -> list[str]:
 
 def unseen_reasons(url: str, known: Known) -> list[str]:
     """Which rule would keep it out; failing that, what is left to think of."""
-    from skitter.cli.text import duration
+    from skitter.cli.terminal_text import duration
     from skitter.model.url import host_key
     from skitter.policy.robots import Robots
     from skitter.policy.scope import Scope

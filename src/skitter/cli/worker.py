@@ -27,10 +27,10 @@ def run(options: argparse.Namespace) -> int:
     import msgspec
 
     from skitter import app
-    from skitter.app.backends import sqlite_file
-    from skitter.cli import config, targets
-    from skitter.cli.jobs import locate
-    from skitter.cli.log import following
+    from skitter.app.frontiers import sqlite_file
+    from skitter.cli import settings_layers, what_to_crawl
+    from skitter.cli.event_log import following
+    from skitter.cli.job_ref import locate
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
     from skitter.cli.running import conclude, run_loop
@@ -43,13 +43,13 @@ def run(options: argparse.Namespace) -> int:
     if place.frontier.startswith("sqlite:") and not options.stay and not os.path.lexists(path):
         # For a worker that is a job which nobody has started yet, and no fault of the store.
         raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
-    project = config.read_project(folder)
-    own, warnings = config.collect_run(
+    project = settings_layers.read_project(folder)
+    own, warnings = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""
     if options.spider:
-        reference = targets.find_spider(options.spider, folder, project.places)
+        reference = what_to_crawl.find_spider(options.spider, folder, project.places)
         spider = full_reference(reference, load_spider(reference, folder), folder)
     if not options.quiet:
         for warning in warnings:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                 on_report=progress.report,
                 verbosity=-1 if options.quiet else options.verbose,
                 event_level=log.level,
-                sink_password=config.sink_password(os.environ),
+                sink_password=settings_layers.sink_password(os.environ),
             )
         )
     return conclude(summary, place, options)

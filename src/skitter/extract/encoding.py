@@ -1,8 +1,8 @@
 """Which encoding a body is in, and its text.
 
 The order is the browsers': byte-order mark, Content-Type, the page's own declaration, and only
-then a guess (``extract.guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
-The names of encodings are in ``extract.labels``; whether a body is a page at all is for
+then a guess (``extract.charset_guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
+The names of encodings are in ``extract.charset_labels``; whether a body is a page at all is for
 ``extract.response`` to say.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from skitter.extract.guess import guess
-from skitter.extract.labels import codec_of
+from skitter.extract.charset_guess import guess
+from skitter.extract.charset_labels import codec_of
 
 PRESCAN_BYTES = 1024
 """How far into a page its own declaration is believed, as in browsers."""

@@ -17,13 +17,13 @@ import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import ParseError, UrlError, UsageError
-from skitter.extract import directives, links, xpath
-from skitter.extract.bombs import SAFE_BYTES, defused
-from skitter.extract.directives import DEFAULT_PRODUCT, Directives, read_directives
+from skitter.extract import links, robots_directives, xpath
+from skitter.extract.content_type import kind_of
 from skitter.extract.encoding import decode, find_encoding, unmarked
-from skitter.extract.headers import Headers
-from skitter.extract.kind import kind_of
 from skitter.extract.links import Hrefs
+from skitter.extract.pathological_markup import SAFE_BYTES, cut_pathological
+from skitter.extract.response_headers import Headers
+from skitter.extract.robots_directives import DEFAULT_PRODUCT, Directives, read_directives
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import Links, Request
@@ -32,7 +32,7 @@ from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
-_IN_HEAD = f"title, {directives.SELECTOR}"
+_IN_HEAD = f"title, {robots_directives.SELECTOR}"
 
 
 class Response:
@@ -275,7 +275,7 @@ class Response:
             utf8 = self.encoding == "utf-8"
             source = unmarked(self.page.body) if utf8 else self.text.encode("utf-8", "replace")
             try:
-                root = LexborHTMLParser(defused(source), options=_OPTIONS).root
+                root = LexborHTMLParser(cut_pathological(source), options=_OPTIONS).root
             except (SelectolaxError, MemoryError) as error:
                 raise ParseError("the page takes more memory than there is", hint="max_worker_bytes") from error
             assert root is not None, "a parsed document always has its <html>"
@@ -294,7 +294,7 @@ class Response:
         if len(self.page.body) < SAFE_BYTES:
             return self.text
         source = self.text.encode("utf-8", "replace")
-        safe = defused(source)
+        safe = cut_pathological(source)
         return self.text if len(safe) == len(source) else safe.decode("utf-8", "replace")
 
     def _read_hrefs(self) -> Hrefs:

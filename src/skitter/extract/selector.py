@@ -1,7 +1,7 @@
 """Selectors: elements, texts and attribute values found on a page by CSS.
 
 Methods and results are parsel's; the engine is lexbor, by selectolax.
-``extract.css`` takes the selectors apart; ``extract.xpath`` does XPath.
+``extract.css_selectors`` takes the selectors apart; ``extract.xpath`` does XPath.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex, overload
 from selectolax.lexbor import LexborCSSSelector, LexborNode, SelectolaxError
 
 from skitter.extract import xpath
-from skitter.extract.css import SCOPE_MARK, SelectorError, Step, compiled
+from skitter.extract.css_selectors import SCOPE_MARK, SelectorError, Step, compiled
 
 # No number of a character has so many digits, and int() refuses thousands of them.
 _ENTITY = re.compile(r"&(?!lt;|amp;)(?:#\d{1,32}|#[xX][0-9a-fA-F]{1,32}|\w{1,40});")

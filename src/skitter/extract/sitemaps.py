@@ -16,7 +16,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from skitter.errors import SitemapError
-from skitter.extract.labels import codec_of
+from skitter.extract.charset_labels import codec_of
 from skitter.model.url import MAX_URL_CHARS
 
 MAX_SITEMAP_BYTES = 52_428_800

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from skitter.errors import ExtraMissingError
-from skitter.extract.css import SelectorError
+from skitter.extract.css_selectors import SelectorError
 
 
 def of_page(text: str, *, xml: bool) -> Any:

@@ -83,11 +83,11 @@ class Body:
         if self.size > ROOM_BYTES and not _EXPECTED.issuperset(self.encodings()):
             return self._refuse("unasked")
         room = self._bodies.room_for(self)
-        if room is Room.LATER:
+        if room is Admission.LATER:
             self.size -= len(chunk)
             self.paused = True
             return int(pycurl.WRITEFUNC_PAUSE)  # libcurl hands it over again
-        if room is Room.NEVER:
+        if room is Admission.NEVER:
             return self._refuse("memory")
         self._chunks.append(chunk)
         self._join()
@@ -165,7 +165,7 @@ class Body:
                 self.curl.pause(pycurl.PAUSE_RECV if yes else pycurl.PAUSE_CONT)
 
 
-class Room(enum.Enum):
+class Admission(enum.Enum):
     """What a body is told that wants to grow."""
 
     NOW = enum.auto()
@@ -196,7 +196,7 @@ class Bodies:
         self.grown: set[Body] = set()
         """To be looked at as soon as libcurl has returned: within its callbacks nothing can be asked or paused."""
 
-    def room_for(self, body: Body) -> Room:
+    def room_for(self, body: Body) -> Admission:
         """Asked by a body that wants to have its new size; it is counted if there is room now."""
         bytes_then = self._bytes + body.size - body.counted
         if bytes_then > self._max_bytes and body.size > ROOM_BYTES:
@@ -206,21 +206,21 @@ class Bodies:
             if body is not self._first:
                 self._waiting = True
                 if not body.encodings():
-                    return Room.LATER
+                    return Admission.LATER
                 if self._unsettled is None and not body.settling and body.lump_is_bounded():
                     self._unsettled = body
-                    return Room.LATER
+                    return Admission.LATER
                 lump, others = body.size - body.looked_at, bytes_then - self._first.counted
                 # One that could not be told to wait has had no chance yet to be small.
                 is_large = lump > (ROOM_BYTES if body.lump_is_bounded() else BURST_BYTES)
                 if lump > LUMP_BYTES or (is_large and others > LUMPS_TIMES * self._max_bytes):
-                    return Room.NEVER
+                    return Admission.NEVER
         elif body.size > RATIO_FROM_BYTES:
             self.grown.add(body)
         self._bytes = bytes_then
         body.counted = body.size
         self._held[body] = None
-        return Room.NOW
+        return Admission.NOW
 
     def gone(self, body: Body) -> None:
         """It has ended; what it had is free."""

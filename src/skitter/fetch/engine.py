@@ -17,19 +17,19 @@ import msgspec
 import pycurl
 
 from skitter.errors import FetchError
-from skitter.fetch.aside import Aside
-from skitter.fetch.authorities import ca_file as find_ca_file
 from skitter.fetch.body import Bodies
+from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.guard import Guard
-from skitter.fetch.headers import HeaderLines
-from skitter.fetch.lookups import Lookup, Lookups, origin_of
-from skitter.fetch.memory import settle_memory
+from skitter.fetch.dns_lookups import Lookup, Lookups, origin_of
+from skitter.fetch.header_lines import HeaderLines
+from skitter.fetch.malloc import settle_memory
+from skitter.fetch.network_guard import Guard
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
+from skitter.fetch.slow_transfers import SlowTransfers
+from skitter.fetch.stuck_call_watchdog import Call, Watchdog
 from skitter.fetch.transfer import Transfer
-from skitter.fetch.watchdog import Call, Watchdog
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
@@ -51,7 +51,6 @@ class CurlFetcher:
 
     # More attributes than a class without slots has quick access to.
     __slots__ = (
-        "_aside",
         "_bodies",
         "_ca_file",
         "_call",
@@ -76,6 +75,7 @@ class CurlFetcher:
         "_resting",
         "_running",
         "_settings",
+        "_slow_transfers",
         "_sweep",
         "_timer",
         "_timer_at",
@@ -111,7 +111,7 @@ class CurlFetcher:
         # Idle connections are kept for the next request of their host; each is a file descriptor.
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self._idle: list[Transfer] = []
-        self._aside = Aside()
+        self._slow_transfers = SlowTransfers()
         self._lookups = Lookups()
         self._known = self._lookups.known
         self._resting: list[Transfer] = []
@@ -150,8 +150,8 @@ class CurlFetcher:
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
             transfer.prepare(request, future, address, lookup)
-            if self._aside.silent:
-                self._aside.begun(transfer)
+            if self._slow_transfers.silent:
+                self._slow_transfers.begun(transfer)
             self._running[transfer.curl] = transfer
             self._multi.add_handle(transfer.curl)
             code, message = await future
@@ -161,26 +161,26 @@ class CurlFetcher:
                 if error.kind == "proxy":
                     self._complain(error)
                 raise
-            self._aside.answered(transfer, page.seconds)
+            self._slow_transfers.answered(transfer, page.seconds)
             return page
         finally:
             # Still running: the caller was cancelled. Removing the handle closes its connection now.
             if self._running.pop(transfer.curl, None) is not None:
                 self._multi.remove_handle(transfer.curl)
             if transfer.aside:
-                self._aside.ended(transfer)
+                self._slow_transfers.ended(transfer)
             self._put_back(transfer)
 
     def stand_aside(self, most: int) -> int:
         """See ``Fetcher.stand_aside``."""
-        count, surplus = self._aside.look(self._running.values(), min(most, self._max_aside))
+        count, surplus = self._slow_transfers.look(self._running.values(), min(most, self._max_aside))
         waiting = self._lookups.waiting if most else 0
         if count + waiting > most:
             error = FetchError("slow", "too many name servers do not answer")
             self._lookups.drop_waiting(count + waiting - most, error)
         for transfer in surplus:
             self._fail(transfer, FetchError("slow", transfer.surplus_message()))
-            self._aside.ended(transfer)
+            self._slow_transfers.ended(transfer)
         if count and self._rest_timer is None:
             self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest)
         return min(count + waiting, most)
@@ -391,7 +391,7 @@ class CurlFetcher:
         try:
             for transfer in self._resting:
                 transfer.rest(False)
-            resting = {transfer for transfer in self._running.values() if self._aside.is_silent(transfer)}
+            resting = {transfer for transfer in self._running.values() if self._slow_transfers.is_silent(transfer)}
             self._poller.rest({transfer.descriptor() for transfer in resting if transfer.trickles()})
             if self._resting:
                 # What libcurl has read already, no socket tells of.
@@ -404,7 +404,7 @@ class CurlFetcher:
         self._resting = [transfer for transfer in self._running.values() if transfer in resting and transfer.trickles()]
         for transfer in self._resting:
             transfer.rest(True)
-        again = self._aside.count > 0
+        again = self._slow_transfers.count > 0
         self._rest_timer = self._loop.call_later(REST_SECONDS, self._let_rest) if again else None
 
     # -- the minimum rate

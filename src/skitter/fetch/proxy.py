@@ -14,7 +14,7 @@ import msgspec
 import pycurl
 
 from skitter.errors import SettingsError
-from skitter.fetch.guard import Guard
+from skitter.fetch.network_guard import Guard
 from skitter.model.secrets import shown_address
 from skitter.model.url import host_name, port
 

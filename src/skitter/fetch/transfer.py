@@ -17,12 +17,12 @@ from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.failures import kind_of, one_line, told
-from skitter.fetch.guard import Guard
-from skitter.fetch.headers import HeaderLines, final_block, has_control, is_token, to_send
-from skitter.fetch.lookups import Lookup
+from skitter.fetch.curl_errors import kind_of, one_line, told
+from skitter.fetch.dns_lookups import Lookup
+from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, is_proxys_fault
-from skitter.fetch.watchdog import Call
+from skitter.fetch.stuck_call_watchdog import Call
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
 from skitter.settings import Fetch
@@ -93,7 +93,7 @@ class Transfer:
         self._proxy = proxy
         self.curl = pycurl.Curl()
         self.aside = False
-        """Whether it stands aside (``Aside``)."""
+        """Whether it stands aside (``SlowTransfers``)."""
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
         if jar is not None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from skitter.errors import JobError
-from skitter.frontier.addresses import Addresses
-from skitter.frontier.tables import Hold, JobRow, Place, Row, Tables
+from skitter.frontier.ip_limits import IpLimits
+from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, Tables
 from skitter.model.host import Host, Phase
 from skitter.model.job import Counts, Job, State
 from skitter.model.lease import Lease, Work
-from skitter.policy import budgets, losses, politeness
+from skitter.policy import host_budgets, lost_leases, politeness
 from skitter.settings import Settings
 
 BATCH = 1000
@@ -24,14 +24,14 @@ MAX_ERROR_CHARS = 8000
 PACE_SECONDS = 5.0
 _CALLED = (Phase.READY, Phase.PARKED)
 _COUNTER = {
-    Place.QUEUED: "queued",
-    Place.SUSPECT: "queued",
-    Place.DELAYED: "delayed",
-    Place.LEASED: "leased",
-    Place.DONE: "done",
-    Place.REDIRECTED: "redirected",
-    Place.DEAD: "dead",
-    Place.EXCLUDED: "excluded",
+    RequestState.QUEUED: "queued",
+    RequestState.SUSPECT: "queued",
+    RequestState.DELAYED: "delayed",
+    RequestState.LEASED: "leased",
+    RequestState.DONE: "done",
+    RequestState.REDIRECTED: "redirected",
+    RequestState.DEAD: "dead",
+    RequestState.EXCLUDED: "excluded",
 }
 
 
@@ -44,12 +44,12 @@ class Books:
         self.now = tables.clock()
         self.settings = settings
         self.politeness = settings.politeness
-        self.budgets = budgets.of_job(settings)
-        self.addresses = Addresses(tables, settings.politeness.per_ip)
+        self.budgets = host_budgets.of_job(settings)
+        self.addresses = IpLimits(tables, settings.politeness.per_ip)
         self.hosts: dict[str, Host] = {}
         self.touched: dict[str, Host] = {}
-        self.new_holds: list[Hold] = []
-        self._ended_holds: list[Hold] = []
+        self.new_holds: list[LeaseRow] = []
+        self._ended_holds: list[LeaseRow] = []
         self._may_bury = BATCH
         self.burying = False
         """A host that was given up, or whose budget is spent, has more than this call may bury."""
@@ -104,7 +104,7 @@ class Books:
                 keys = self.tables.parked_hosts(address, limit)
                 self.load_hosts(keys)
                 # Whose robots.txt is to be read alone may be passed over for long.
-                passed_over = sum(losses.is_suspect(self.hosts[key].gate_losses) for key in keys)
+                passed_over = sum(lost_leases.is_suspect(self.hosts[key].gate_losses) for key in keys)
                 if len(keys) < limit or limit >= room + passed_over:
                     break
                 limit = room + passed_over
@@ -164,28 +164,28 @@ class Books:
 
     def requeue(self, row: Row) -> None:
         """Back to its old place in the queue: seq does not change."""
-        if losses.is_suspect(row.losses):
-            self.move(row, Place.SUSPECT)
+        if lost_leases.is_suspect(row.losses):
+            self.move(row, RequestState.SUSPECT)
         else:
-            self.move(row, Place.QUEUED)
+            self.move(row, RequestState.QUEUED)
             self.joined_queue(row.host_key, row.priority)
 
     def die(self, row: Row, error_class: str, error: str) -> None:
         row.error_class, row.error, row.ended_at = error_class, error, self.now
         self.count_error(error_class, 1)
-        self.move(row, Place.DEAD)
+        self.move(row, RequestState.DEAD)
 
     def exclude(self, row: Row, rule: str, reason: str) -> None:
         row.error_class, row.error, row.ended_at = rule, reason, self.now
-        self.move(row, Place.EXCLUDED)
+        self.move(row, RequestState.EXCLUDED)
 
-    def move(self, row: Row, place: Place) -> None:
+    def move(self, row: Row, place: RequestState) -> None:
         job, old, new = self.job, _COUNTER[row.place], _COUNTER[place]
         setattr(job, old, getattr(job, old) - 1)
         setattr(job, new, getattr(job, new) + 1)
         row.place = place
 
-    def current(self, leases: Iterable[Lease]) -> list[Hold | None]:
+    def current(self, leases: Iterable[Lease]) -> list[LeaseRow | None]:
         """The fence: only the newest epoch may act."""
         leases = list(leases)
         holds = self.tables.holds([(lease.work, lease.id) for lease in leases])
@@ -195,7 +195,7 @@ class Books:
             for lease, hold in zip(leases, found, strict=True)
         ]
 
-    def end_hold(self, hold: Hold) -> None:
+    def end_hold(self, hold: LeaseRow) -> None:
         self._ended_holds.append(hold)
         if hold.staged:
             # What a lost or released lease has staged was never seen by anyone.
@@ -224,7 +224,7 @@ class Books:
     def mark_stopped(self, host: Host) -> None:
         """The next call that buries finds it."""
         if host.given_up is None and self.budgets is not None:
-            host.given_up = (budgets.HOST_BUDGET, self.budgets.reason(host))
+            host.given_up = (host_budgets.HOST_BUDGET, self.budgets.reason(host))
 
     def _stop_spent(self) -> None:
         """Something was added, or came back, to a host that has no budget left."""
@@ -256,7 +256,7 @@ class Books:
         if host.given_up is None:
             return
         error_class, error = host.given_up
-        of_budget = error_class == budgets.HOST_BUDGET
+        of_budget = error_class == host_budgets.HOST_BUDGET
         if of_budget and not self.is_spent(host):
             # The job goes on with a larger one.
             host.given_up = None
@@ -271,7 +271,7 @@ class Books:
                 self.die(row, error_class, error)
         self.tables.save_rows(rows)
         self._may_bury -= len(rows)
-        host.waiting = bool(left) and left[0].place is Place.QUEUED
+        host.waiting = bool(left) and left[0].place is RequestState.QUEUED
         if not left:
             host.given_up = None
             return
@@ -342,7 +342,7 @@ def no_such_job(name: str) -> JobError:
     return JobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
 
 
-def as_job(row: JobRow | None, name: str) -> Job:
+def require_job(row: JobRow | None, name: str) -> Job:
     """The public view of a job's record."""
     if row is None:
         raise no_such_job(name)

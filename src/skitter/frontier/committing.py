@@ -6,22 +6,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from skitter.frontier.books import Books, storable
-from skitter.frontier.tables import Hold, Place, Row
+from skitter.frontier.tables import LeaseRow, RequestState, Row
 from skitter.model.host import Host
 from skitter.model.job import Item
 from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
 from skitter.model.request import Entry
-from skitter.policy import budgets, politeness
+from skitter.policy import host_budgets, politeness
 
 NOTABLE_HOSTS = 16
 STOPPED_SCORE = 3600.0
 """A host whose budget is spent is worth a look before those that are slow, and after those in trouble."""
 _ENDED = {
-    Ending.DONE: Place.DONE,
-    Ending.REDIRECTED: Place.REDIRECTED,
-    Ending.DEAD: Place.DEAD,
-    Ending.EXCLUDED: Place.EXCLUDED,
+    Ending.DONE: RequestState.DONE,
+    Ending.REDIRECTED: RequestState.REDIRECTED,
+    Ending.DEAD: RequestState.DEAD,
+    Ending.EXCLUDED: RequestState.EXCLUDED,
 }
 
 
@@ -114,9 +114,9 @@ class Committing:
             self._books.requeue(row)
         else:
             row.not_before = self._books.now + outcome.retry_seconds
-            self._books.move(row, Place.DELAYED)
+            self._books.move(row, RequestState.DELAYED)
 
-    def _hear(self, host: Host, hold: Hold, outcome: Outcome) -> bool:
+    def _hear(self, host: Host, hold: LeaseRow, outcome: Outcome) -> bool:
         """Take in the host news; True if it was a strike."""
         news = outcome.news
         if news is None:
@@ -137,14 +137,14 @@ class Committing:
             )
         return struck
 
-    def _take_news(self, host: Host, hold: Hold, outcome: Outcome, news: HostNews) -> bool:
+    def _take_news(self, host: Host, hold: LeaseRow, outcome: Outcome, news: HostNews) -> bool:
         if news.address and news.address != host.address:
             self._books.addresses.look_at(host.address)
             host.address = news.address
         if news.robots is not None:
             self._learn_robots(host, hold, news)
         if news.sign is not None:
-            budgets.judged(host, news.sign)
+            host_budgets.judged(host, news.sign)
         if news.answered:
             succeeded = 200 <= outcome.status < 300
             politeness.answered(host, hold.leased_at, news.latency_seconds, succeeded=succeeded)
@@ -171,7 +171,7 @@ class Committing:
         notable[host.key] = score
         self._least_notable = min(notable.values())
 
-    def _learn_robots(self, host: Host, hold: Hold, news: HostNews) -> None:
+    def _learn_robots(self, host: Host, hold: LeaseRow, news: HostNews) -> None:
         assert news.robots is not None
         record = news.robots
         host.crawl_delay_seconds = record.crawl_delay_seconds
@@ -213,7 +213,7 @@ class Committing:
         self._troubles.append(
             HostTrouble(
                 key=host.key,
-                error_class=budgets.HOST_BUDGET,
+                error_class=host_budgets.HOST_BUDGET,
                 strikes=0,
                 pause_seconds=0.0,
                 given_up=True,
@@ -228,13 +228,13 @@ class Committing:
             return False
         return politeness.is_down(host, self._books.settings.retry)
 
-    def _stage(self, outcome: Outcome, hold: Hold) -> None:
+    def _stage(self, outcome: Outcome, hold: LeaseRow) -> None:
         if outcome.items:
             self._books.tables.stage(hold.id, hold.epoch, outcome.items, outcome.after)
             hold.staged = True
             self._books.new_holds.append(hold)
 
-    def _publish(self, outcome: Outcome, hold: Hold, keep: bool) -> None:
+    def _publish(self, outcome: Outcome, hold: LeaseRow, keep: bool) -> None:
         staged = 0
         if hold.staged:
             # A page that fails in its last part takes the items of the earlier ones with it.

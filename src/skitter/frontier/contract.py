@@ -29,7 +29,7 @@ Rules that all backends share:
   piece, and each ``lease`` and ``reap`` after it one more. Until the last one nothing of the host is leased, and what
   is added or comes back meanwhile is buried too. A normal answer of the host, or a revived request of it, ends
   that: the rest stays queued.
-- A host whose budget is spent (``max_pages_per_host``, ``trap_pages``: policy/budgets.py) goes the same way, but what
+- A host whose budget is spent (``max_pages_per_host``, ``trap_pages``: policy.host_budgets) goes the same way, but what
   waits for it is excluded, class ``host_budget``; and neither an answer nor a revived request ends that, only a larger
   budget. What is added to it or comes back later is excluded by the next ``lease`` or ``reap``. Pages in flight and
   pages done together never exceed the budget; a budget that is lowered holds for what is leased after it.

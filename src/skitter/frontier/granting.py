@@ -7,11 +7,11 @@ import hashlib
 import msgspec
 
 from skitter.frontier.books import Books
-from skitter.frontier.line import Line
-from skitter.frontier.tables import Hold, Place, Row
+from skitter.frontier.ready_hosts import ReadyHosts
+from skitter.frontier.tables import LeaseRow, RequestState, Row
 from skitter.model.host import Host
 from skitter.model.lease import Lease, Work
-from skitter.policy import losses, politeness
+from skitter.policy import lost_leases, politeness
 
 POLL_SECONDS = 1.0
 """When nothing is scheduled, a worker asks again this often: another one's commit may have added work."""
@@ -63,7 +63,7 @@ class Granting:
         seeder = self._seeder()
         if self._books.job.seeding and seeder is None:
             # What is to be leased alone waits until a worker holds nothing; until then it gets nothing more.
-            if losses.is_suspect(self._books.job.seed_losses):
+            if lost_leases.is_suspect(self._books.job.seed_losses):
                 if not held:
                     self._take(Work.SEED, None, alone=True)
                 return
@@ -106,17 +106,17 @@ class Granting:
     def _choose_suspect(self, row: Row) -> None:
         host = self._books.host(row.host_key)
         if politeness.needs_gate(host, self._books.now, self._books.politeness):
-            self._take_gate(host, alone=losses.is_suspect(host.gate_losses))
+            self._take_gate(host, alone=lost_leases.is_suspect(host.gate_losses))
         else:
             self._take(Work.PAGE, host, row.seq, alone=True)
 
     def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
         # The seeding, if it was granted, is one of them.
-        line = Line(self._books, limit - len(self._chosen))
+        line = ReadyHosts(self._books, limit - len(self._chosen))
         while len(self._chosen) < limit and (host := line.next(limit - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._books.now, self._books.politeness):
-                if not losses.is_suspect(host.gate_losses):
+                if not lost_leases.is_suspect(host.gate_losses):
                     self._take_gate(host)
                 elif held is not None:
                     if not held and not self._chosen:
@@ -151,7 +151,7 @@ class Granting:
     def _lease(self, choice: _Choice, row: Row | None) -> Lease:
         books, host, work = self._books, choice.host, choice.work
         if row is not None:
-            books.move(row, Place.LEASED)
+            books.move(row, RequestState.LEASED)
             request_id = row.id
         else:
             request_id = gate_id(host.key) if host else SEED_ID
@@ -159,7 +159,7 @@ class Granting:
         books.job.reap_at = min(books.job.reap_at, deadline)
         host_key = host.key if host else ""
         books.new_holds.append(
-            Hold(
+            LeaseRow(
                 *(work, request_id, choice.epoch, self._worker, host_key, books.now, deadline, choice.alone),
                 row=row,
                 address=choice.address,

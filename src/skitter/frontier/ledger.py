@@ -15,14 +15,14 @@ from skitter.frontier.books import BATCH, Books
 from skitter.frontier.committing import Committing
 from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.granting import Granting
-from skitter.frontier.tables import Hold, Row
+from skitter.frontier.tables import LeaseRow, Row
 from skitter.model.host import Host
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard
-from skitter.policy import losses, politeness
+from skitter.policy import lost_leases, politeness
 
 
 class Ledger(Books):
@@ -150,7 +150,7 @@ class Ledger(Books):
         # By epoch, because a lease that is named twice is handed back once.
         self._hand_back({hold.epoch: hold for hold in self.current(leases) if hold is not None}.values(), late, touched)
 
-    def _hand_back(self, holds: Iterable[Hold], late: bool, touched: bool) -> None:
+    def _hand_back(self, holds: Iterable[LeaseRow], late: bool, touched: bool) -> None:
         returned = []
         for hold in holds:
             if hold.work is not Work.SEED:
@@ -170,7 +170,7 @@ class Ledger(Books):
 
         What a host left that was given up goes on being buried.
         """
-        expired: list[Hold] = []
+        expired: list[LeaseRow] = []
         if self.now >= self.job.reap_at:
             expired = self.tables.expired_holds(self.now, BATCH)
             self._lose(expired)
@@ -195,7 +195,7 @@ class Ledger(Books):
         self.tables.forget_worker(worker)
         return lost
 
-    def _lose(self, holds: Sequence[Hold]) -> int:
+    def _lose(self, holds: Sequence[LeaseRow]) -> int:
         self.load_hosts(hold.host_key for hold in holds if hold.host_key)
         returned: list[Row] = []
         given_up: list[Host] = []
@@ -203,18 +203,18 @@ class Ledger(Books):
             self.end_hold(hold)
             if hold.work is Work.SEED:
                 self.job.seed_losses += 1
-                if self.job.seed_losses >= losses.LOSSES_IN_ALL:
+                if self.job.seed_losses >= lost_leases.LOSSES_IN_ALL:
                     self.seeding_over("start() lost its worker every time")
             elif hold.work is Work.ROBOTS:
                 # A robots.txt that kills its reader must not do so for ever.
                 host = self.host(hold.host_key)
                 host.gate_losses += 1
-                if host.gate_losses >= losses.LOSSES_IN_ALL:
+                if host.gate_losses >= lost_leases.LOSSES_IN_ALL:
                     given_up.append(host)
             elif (row := hold.row) is not None:
                 row.losses += 1
                 row.losses_alone += hold.alone
-                if losses.is_fatal(row.losses_alone):
+                if lost_leases.is_fatal(row.losses_alone):
                     self.die(row, "lost", f"lost its worker {row.losses} times, the last ones with this page alone")
                 else:
                     self.requeue(row)

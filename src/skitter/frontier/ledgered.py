@@ -11,8 +11,8 @@ import msgspec
 
 from skitter.errors import JobError, VanishedError
 from skitter.frontier import reading
-from skitter.frontier.books import as_job, no_such_job
-from skitter.frontier.damage import settings_of
+from skitter.frontier.books import no_such_job, require_job
+from skitter.frontier.damaged_values import settings_of
 from skitter.frontier.ledger import Ledger
 from skitter.frontier.tables import JobRow, Row, SinkRow, Tables
 from skitter.model.job import (
@@ -59,7 +59,7 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
-class LedgerFrontier:
+class TransactionalFrontier:
     """A Frontier for any Store; one job, one process."""
 
     def __init__(self, store: Store, job_name: str) -> None:
@@ -119,7 +119,7 @@ class LedgerFrontier:
     async def job(self) -> Job:
         def read() -> Job:
             with self._store.transaction(write=False) as tables:
-                return as_job(self._found(tables.load_job()), self._name)
+                return require_job(self._found(tables.load_job()), self._name)
 
         return await self._store.run(read)
 
@@ -133,7 +133,7 @@ class LedgerFrontier:
             elif command is Command.STOP and job.state in (State.RUNNING, State.PAUSED):
                 job.state, job.reason = State.DRAINING, "command"
             ledger.settle()
-            return as_job(job, self._name)
+            return require_job(job, self._name)
 
         return await self._in_ledger(tell)
 

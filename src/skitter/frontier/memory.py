@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.ledgered import LedgerFrontier
-from skitter.frontier.tables import Hold, JobRow, Place, Row, SinkRow, Tables
+from skitter.frontier.ledgered import TransactionalFrontier
+from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.model.host import Host, Phase
 from skitter.model.job import Item
 from skitter.model.lease import Work
@@ -25,9 +25,9 @@ _Key = tuple[Any, ...]
 _FIRST = itemgetter(0)
 
 
-def memory_frontier(job_name: str, store: MemoryStore | None = None) -> LedgerFrontier:
+def memory_frontier(job_name: str, store: MemoryStore | None = None) -> TransactionalFrontier:
     """A client of one job: of the one in ``store``, or of one of its own."""
-    return LedgerFrontier(store or MemoryStore(), job_name)
+    return TransactionalFrontier(store or MemoryStore(), job_name)
 
 
 class MemoryStore:
@@ -133,7 +133,7 @@ class MemoryTables:
         self._parked = _Index()
         self._loads: dict[str, int] = {}
         self._permits: list[str] = []
-        self._holds: dict[tuple[Work, int], Hold] = {}
+        self._holds: dict[tuple[Work, int], LeaseRow] = {}
         self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
         self._staged: dict[tuple[int, int], list[bytes]] = {}
         self._items: dict[int, Item] = {}
@@ -177,11 +177,13 @@ class MemoryTables:
     def save_rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
             place = row.place
-            self._queues[row.host_key].put(row.id, (-row.priority, row.seq, row.id) if place is Place.QUEUED else None)
-            away, is_away = self._away[row.host_key], place is Place.DELAYED or place is Place.SUSPECT
+            self._queues[row.host_key].put(
+                row.id, (-row.priority, row.seq, row.id) if place is RequestState.QUEUED else None
+            )
+            away, is_away = self._away[row.host_key], place is RequestState.DELAYED or place is RequestState.SUSPECT
             if is_away or row.id in away:
-                self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is Place.DELAYED else None)
-                self._suspects.put(row.id, (row.seq, row.id) if place is Place.SUSPECT else None)
+                self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is RequestState.DELAYED else None)
+                self._suspects.put(row.id, (row.seq, row.id) if place is RequestState.SUSPECT else None)
                 away.put(row.id, (row.seq, row.id) if is_away else None)
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
@@ -208,7 +210,7 @@ class MemoryTables:
         return [self._rows[key[-1]] for key in keys]
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        dead = (row for row in self._rows.values() if row.place is Place.DEAD)
+        dead = (row for row in self._rows.values() if row.place is RequestState.DEAD)
         chosen = sorted((row for row in dead if error_class in ("", row.error_class)), key=lambda row: row.seq)
         return chosen[after : after + limit]
 
@@ -269,30 +271,30 @@ class MemoryTables:
 
     # ---- leases
 
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]:
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
         return {key: self._holds[key] for key in keys if key in self._holds}
 
-    def save_holds(self, holds: Sequence[Hold]) -> None:
+    def save_holds(self, holds: Sequence[LeaseRow]) -> None:
         for hold in holds:
             key = (hold.work, hold.id)
             self._holds[key] = hold
             self._by_worker[hold.worker].add(key)
         self.save_rows([hold.row for hold in holds if hold.row is not None])
 
-    def drop_holds(self, holds: Sequence[Hold]) -> None:
+    def drop_holds(self, holds: Sequence[LeaseRow]) -> None:
         for hold in holds:
             key = (hold.work, hold.id)
             self._holds.pop(key, None)
             self._by_worker[hold.worker].discard(key)
 
-    def expired_holds(self, now: float, limit: int) -> list[Hold]:
+    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]:
         expired = sorted((h for h in self._holds.values() if h.deadline <= now), key=lambda h: (h.deadline, h.epoch))
         return expired[:limit]
 
     def first_deadline(self) -> float | None:
         return min((hold.deadline for hold in self._holds.values()), default=None)
 
-    def holds_of(self, worker: str) -> list[Hold]:
+    def holds_of(self, worker: str) -> list[LeaseRow]:
         return sorted((self._holds[key] for key in self._by_worker[worker]), key=lambda hold: hold.epoch)
 
     def load_of(self, worker: str) -> tuple[int, bool]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.frontier.books import as_job, pages_per_second
-from skitter.frontier.damage import checked_text, checked_time
+from skitter.frontier.books import pages_per_second, require_job
+from skitter.frontier.damaged_values import checked_text, checked_time
 from skitter.frontier.ledger import Ledger
-from skitter.frontier.tables import Place, Row
+from skitter.frontier.tables import RequestState, Row
 from skitter.model.host import Host
 from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.lease import Work
@@ -17,11 +17,11 @@ from skitter.policy import politeness
 
 MOST_COUNTED = 100_000
 """Of a host's queue. People need no exact figure beyond, and counting a million would hold up the crawl."""
-STATE_OF = {place: place.name.lower() for place in Place} | {Place.SUSPECT: "queued"}
+STATE_OF = {place: place.name.lower() for place in RequestState} | {RequestState.SUSPECT: "queued"}
 
 
 def is_dead(row: Row) -> bool:
-    return row.place is Place.DEAD
+    return row.place is RequestState.DEAD
 
 
 def report(ledger: Ledger, notable: int, queues: int) -> Report:
@@ -38,7 +38,7 @@ def report(ledger: Ledger, notable: int, queues: int) -> Report:
         for sink in ledger.tables.sinks()
     ]
     return Report(
-        job=as_job(job, job.spec.name),
+        job=require_job(job, job.spec.name),
         counts=ledger.counts(),
         tally=dict(job.tally),
         errors=dict(job.errors),
@@ -71,10 +71,10 @@ def trace(ledger: Ledger, request_id: int) -> Trace | None:
     request = decode(row.payload)
     host = ledger.tables.hosts([row.host_key]).get(row.host_key)
     hold = ledger.tables.holds([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))
-    waits = hold is None and row.place in (Place.QUEUED, Place.SUSPECT, Place.DELAYED)
+    waits = hold is None and row.place in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
     ready_at = max(row.not_before, politeness.due_at(host) if host else 0.0) if waits else 0.0
     return Trace(
-        state=STATE_OF[Place.LEASED if hold else row.place],
+        state=STATE_OF[RequestState.LEASED if hold else row.place],
         url=request.url,
         depth=request.depth,
         priority=row.priority,

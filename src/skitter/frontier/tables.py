@@ -20,7 +20,7 @@ from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
 
 
-class Place(enum.IntEnum):
+class RequestState(enum.IntEnum):
     """Where a request row is. The numbers are stored."""
 
     QUEUED = 0
@@ -43,7 +43,7 @@ class Row(msgspec.Struct):
     host_key: str
     priority: int
     payload: bytes
-    place: Place = Place.QUEUED
+    place: RequestState = RequestState.QUEUED
     attempts: int = 0
     losses: int = 0
     losses_alone: int = 0
@@ -56,7 +56,7 @@ class Row(msgspec.Struct):
     error: str = ""
 
 
-class Hold(msgspec.Struct):
+class LeaseRow(msgspec.Struct):
     """One current lease."""
 
     work: Work
@@ -213,15 +213,15 @@ class Tables(Protocol):
 
     # Leases
     # A request that is held has left its queue; where its row says so is the store's affair.
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]: ...
-    def save_holds(self, holds: Sequence[Hold]) -> None: ...
-    def drop_holds(self, holds: Sequence[Hold]) -> None: ...
-    def expired_holds(self, now: float, limit: int) -> list[Hold]: ...
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]: ...
+    def save_holds(self, holds: Sequence[LeaseRow]) -> None: ...
+    def drop_holds(self, holds: Sequence[LeaseRow]) -> None: ...
+    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]: ...
     def first_deadline(self) -> float | None:
         """Of all leases; None: there is none."""
         ...
 
-    def holds_of(self, worker: str) -> list[Hold]: ...
+    def holds_of(self, worker: str) -> list[LeaseRow]: ...
     def load_of(self, worker: str) -> tuple[int, bool]:
         """How many leases it holds, and whether one of them is to be alone."""
         ...

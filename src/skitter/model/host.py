@@ -76,4 +76,4 @@ class Host(msgspec.Struct, array_like=True):
     pages: int = 0
     """That ended done in this run: what its budget is spent on."""
     signs: int = 0
-    """Of a trap (policy/budgets.py)."""
+    """Of a trap (policy/host_budgets.py)."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NewType
 import msgspec
 
 from skitter.errors import FormatError, ItemError
-from skitter.model.carried import carried, read_extension
 from skitter.model.job import Job
+from skitter.model.meta_codec import encode_meta, read_extension
 from skitter.model.secrets import shown_url
 from skitter.model.url import canonical, host_key
 
@@ -91,7 +91,7 @@ class Fingerprinter:
         self._named: Callable[[str], str] = canonical
         if ignore_sessions:
             # Most jobs do not ask for it, and its patterns are dear to make.
-            from skitter.model.sessions import without_session
+            from skitter.model.session_ids import without_session
 
             self._named = lambda url: canonical(without_session(url))
 
@@ -149,7 +149,7 @@ def encode(request: Request) -> bytes:
     try:
         if request.meta or request.cb_kwargs:
             request = request.replace(
-                meta=carried(request.meta, "meta"), cb_kwargs=carried(request.cb_kwargs, "cb_kwargs")
+                meta=encode_meta(request.meta, "meta"), cb_kwargs=encode_meta(request.cb_kwargs, "cb_kwargs")
             )
         stored = _ENCODER.encode(request)
         # Half a microsecond, so that a wrong type is the fault of the callback that yields it, and not of the

@@ -7,7 +7,7 @@ frontier applies them inside the transaction that grants or commits.
 from __future__ import annotations
 
 from skitter.model.host import Host, Phase
-from skitter.policy.budgets import Budgets
+from skitter.policy.host_budgets import Budgets
 from skitter.settings import Politeness, Retry
 
 MAX_PAUSE_SECONDS = 86_400.0

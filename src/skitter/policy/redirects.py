@@ -10,7 +10,7 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.secrets import is_credential_header, shown_url
 from skitter.model.url import absolute, canonical, host_key, host_name, port
-from skitter.policy import network
+from skitter.policy import network_guard
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
@@ -83,7 +83,7 @@ def stays(page: Page, following: Request) -> bool:
     """
     return (
         page.address != ""
-        and network.refused(page.address) is not None
+        and network_guard.refused(page.address) is not None
         and host_name(page.url) == host_name(following.url)
-        and network.refused_port(port(following.url)) is None
+        and network_guard.refused_port(port(following.url)) is None
     )

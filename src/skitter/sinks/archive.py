@@ -16,11 +16,11 @@ import msgspec
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.disk import AppendFile, in_place
-from skitter.sinks.packing import Packing, Plain, chunks_of
-from skitter.sinks.pages import Records
-from skitter.sinks.parts import PartNames, PartsSink
-from skitter.sinks.rendered import decoded
+from skitter.sinks.compression import Packing, Plain, chunks_of
+from skitter.sinks.durable_files import AppendFile, in_place
+from skitter.sinks.page_records import Records
+from skitter.sinks.part_files import PartNames, PartsSink
+from skitter.sinks.whole_file import decoded
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from skitter.errors import ExtraMissingError
-from skitter.sinks.columns import Column, Kind
+from skitter.sinks.type_inference import Column, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa

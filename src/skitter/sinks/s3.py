@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 from skitter import private_files
 from skitter.errors import ExtraMissingError, SinkAwayError, SinkError, UsageError
 from skitter.sinks.contract import Sink
-from skitter.sinks.disk import mapped
-from skitter.sinks.files import DEFAULT_PATTERN, format_of, here, number_of
-from skitter.sinks.parts import PART_BYTES, PartNames, PartsSink
+from skitter.sinks.durable_files import mapped
+from skitter.sinks.file_targets import DEFAULT_PATTERN, format_of, here, number_of
+from skitter.sinks.part_files import PART_BYTES, PartNames, PartsSink
 from skitter.sinks.targets import Target
 
 SPOOLS = private_files.FOLDER

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from skitter.errors import SinkError
+from skitter.model.control_characters import visible_json
 from skitter.model.job import Item, SinkProgress
-from skitter.model.visible import visible_json
-from skitter.sinks.disk import mapped, write_all
-from skitter.sinks.records import json_lines
+from skitter.sinks.durable_files import mapped, write_all
+from skitter.sinks.json_records import json_lines
 
 _MARK = b"1"
 

@@ -47,7 +47,7 @@ SCHEMES = {
     "amqps": "skitter.sinks.streams:amqp_sink",
     "kafka": "skitter.sinks.streams:kafka_sink",
     "kafka+ssl": "skitter.sinks.streams:kafka_sink",
-    "python": "skitter.sinks.user:python_sink",
+    "python": "skitter.sinks.custom_sink:python_sink",
 }
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay
 optional (ExtraMissingError)."""
@@ -128,7 +128,7 @@ def parse_target(
     fields = tuple(key_fields)
     known = None
     if not _scheme(text):
-        from skitter.sinks.files import archive_of, file_name
+        from skitter.sinks.file_targets import archive_of, file_name
 
         is_path = text.startswith(("./", "/")) and "://" not in text
         if ":" in text.rpartition("@")[0] and not is_path and archive_of(text) is None:
@@ -159,13 +159,13 @@ def sink_of(target: Target) -> Sink:
     """The sink of a target; nothing is touched yet."""
     scheme = target.scheme
     if not scheme:
-        from skitter.sinks.files import file_sink
+        from skitter.sinks.file_targets import file_sink
 
         return file_sink(target.name, overwrite=target.overwrite, job=target.job, options=target.options)
     if scheme in SCHEMES:
         return _imported(SCHEMES[scheme], target)(target)
     if (found := entry_point(scheme)) is not None:
-        from skitter.sinks.user import entry_point_sink
+        from skitter.sinks.custom_sink import entry_point_sink
 
         return entry_point_sink(target, found)
     raise _unknown(target)

@@ -20,9 +20,9 @@ from types import ModuleType
 from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.model.reference import add_to_path, is_trusted_file, resolve, untrusted
+from skitter.model.import_ref import add_to_path, is_trusted_file, resolve, untrusted
 from skitter.spiders.base import Spider
-from skitter.spiders.site import SiteSpider
+from skitter.spiders.site_spider import SiteSpider
 
 DEFAULT_PLACES = ("spiders",)
 """Where a name is looked for, unless the project says otherwise."""

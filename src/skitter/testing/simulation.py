@@ -24,7 +24,7 @@ from skitter.model.job import JobSpec
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, RequestId
-from skitter.policy.asking import pause_seconds
+from skitter.policy.polling import pause_seconds
 from skitter.settings import Settings
 from skitter.testing.clock import FakeClock
 from skitter.worker.batching import MOST_OUTCOMES, SOON_SECONDS

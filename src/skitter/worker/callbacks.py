@@ -20,8 +20,8 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.request import Links, Request
 from skitter.model.secrets import concealed
-from skitter.worker.harvest import Harvest
 from skitter.worker.item_functions import ItemFunctions, is_drop
+from skitter.worker.page_yield import PageYield
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
@@ -50,16 +50,16 @@ class Callbacks:
         self._secrets = list(secrets)
 
     async def call(
-        self, lease: Lease, harvest: Harvest, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
+        self, lease: Lease, page_yield: PageYield, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
     ) -> str:
         """Run it to its end; the traceback if it raised, else nothing."""
         try:
             result = callback(argument, **keywords)
             # Nearly every callback is a generator, and to be sure that it is nothing else takes a while.
             if not isinstance(result, GeneratorType) and isinstance(result, (AsyncIterable, Awaitable)):
-                await self._consume_async(lease, harvest, result, argument)
+                await self._consume_async(lease, page_yield, result, argument)
             else:
-                await self._consume(lease, harvest, result, argument)
+                await self._consume(lease, page_yield, result, argument)
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
@@ -70,13 +70,13 @@ class Callbacks:
         """The traceback, from where the spider's own code begins, without secrets."""
         return concealed(_traceback(error), self._secrets)
 
-    async def send_part(self, lease: Lease, harvest: Harvest) -> None:
+    async def send_part(self, lease: Lease, page_yield: PageYield) -> None:
         """Commit what was harvested so far, ahead of the rest. Raises LeaseLostError when that is refused."""
-        part, urls = harvest.take_part(lease)
+        part, urls = page_yield.take_part(lease)
         if not await self._commit_part(part, urls):
             raise LeaseLostError
 
-    async def _take(self, harvest: Harvest, output: Any, argument: Any) -> None:
+    async def _take(self, page_yield: PageYield, output: Any, argument: Any) -> None:
         """One thing that a callback yielded; an item passes the item functions first."""
         if self._item_functions is not None and is_item(output):
             try:
@@ -84,16 +84,16 @@ class Callbacks:
                 response = getattr(argument, "response", argument)
                 output = await self._item_functions.apply(output, response)
             except RejectItem as reject:
-                harvest.reject(output, str(reject))
+                page_yield.reject(output, str(reject))
                 return
             except Exception as error:
                 if not is_drop(error):
                     raise
-                harvest.drop(str(error))
+                page_yield.drop(str(error))
                 return
-        harvest.take(output)
+        page_yield.take(output)
 
-    async def _consume(self, lease: Lease, harvest: Harvest, result: Any, argument: Any) -> None:
+    async def _consume(self, lease: Lease, page_yield: PageYield, result: Any, argument: Any) -> None:
         if result is None:
             return
         if not isinstance(result, GeneratorType) and (
@@ -102,42 +102,44 @@ class Callbacks:
             result = (result,)  # a text is one wrong thing, not as many as it has letters
         for output in result:
             if self._item_functions:
-                await self._take(harvest, output, argument)
+                await self._take(page_yield, output, argument)
             else:
-                harvest.take(output)
-            if harvest.is_large:
-                await self.send_part(lease, harvest)
+                page_yield.take(output)
+            if page_yield.is_large:
+                await self.send_part(lease, page_yield)
             elif isinstance(output, Links) and not output:
                 # How a callback of ours lets others go on in the middle of long work: what reads sitemaps.
                 await asyncio.sleep(0)
 
     async def _consume_async(
-        self, lease: Lease, harvest: Harvest, result: AsyncIterable[Any] | Awaitable[Any], argument: Any
+        self, lease: Lease, page_yield: PageYield, result: AsyncIterable[Any] | Awaitable[Any], argument: Any
     ) -> None:
         limit = asyncio.timeout(self._callback_seconds)
         try:
             async with limit:
                 if isinstance(result, AsyncIterable):
-                    await self._consume_each(lease, harvest, result, argument)
+                    await self._consume_each(lease, page_yield, result, argument)
                 else:
-                    await self._consume(lease, harvest, await result, argument)
+                    await self._consume(lease, page_yield, await result, argument)
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(f"the callback took more than {self._callback_seconds:g} s") from error
             raise
 
-    async def _consume_each(self, lease: Lease, harvest: Harvest, outputs: AsyncIterable[Any], argument: Any) -> None:
+    async def _consume_each(
+        self, lease: Lease, page_yield: PageYield, outputs: AsyncIterable[Any], argument: Any
+    ) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if callable(close := getattr(outputs, "aclose", None)):
                 # Now, and not when the collector finds it: it may hold connections.
                 stack.push_async_callback(close)
             async for output in outputs:
                 if self._item_functions:
-                    await self._take(harvest, output, argument)
+                    await self._take(page_yield, output, argument)
                 else:
-                    harvest.take(output)
-                if harvest.is_large:
-                    await self.send_part(lease, harvest)
+                    page_yield.take(output)
+                if page_yield.is_large:
+                    await self.send_part(lease, page_yield)
 
 
 def is_of_the_callback(error: BaseException) -> bool:

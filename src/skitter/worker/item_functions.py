@@ -80,7 +80,7 @@ def item_functions_of(
 ) -> ItemFunctions:
     """The spider's own, then those of the setting ``item_functions``. SpiderError for what cannot be called.
 
-    ``trusted``: the setting came from the store (``model.reference.resolve``).
+    ``trusted``: the setting came from the store (``model.import_ref.resolve``).
     """
     found = [_step(spider, each) for each in _listed(spider.item_functions)]
     found += [_step(spider, name.strip(), trusted) for name in settings.split(",") if name.strip()]

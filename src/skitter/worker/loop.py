@@ -28,7 +28,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
 from skitter.model.worker import Doing, WorkerCard
 from skitter.observe import events
-from skitter.policy.asking import pause_seconds
+from skitter.policy.polling import pause_seconds
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
@@ -37,15 +37,15 @@ from skitter.spiders.base import Spider
 from skitter.spiders.sitemaps import is_robots
 from skitter.worker.batching import Batching
 from skitter.worker.callbacks import Callbacks, LeaseLostError
-from skitter.worker.gate import Gatekeeper
-from skitter.worker.handover import Ended, Handover, name_of
-from skitter.worker.harvest import Rules
+from skitter.worker.commit_queue import CommitQueue, Ended, name_of
 from skitter.worker.item_functions import item_functions_of
-from skitter.worker.known import KnownUrls
+from skitter.worker.known_urls import KnownUrls
 from skitter.worker.loop_status import LoopStatus
+from skitter.worker.page_visit import Visitor
+from skitter.worker.page_yield import LinkContext
+from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
 from skitter.worker.url_table import UrlTable
-from skitter.worker.visit import Visitor
 
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
@@ -98,8 +98,8 @@ class Worker:
         else:
             table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
         known = KnownUrls(table, shared=shared)
-        self._handover = Handover(worker_id, source, known, archive)
-        self.held = self._handover.held
+        self._commit_queue = CommitQueue(worker_id, source, known, archive)
+        self.held = self._commit_queue.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(
             domains=spider.allowed_domains,
@@ -107,7 +107,7 @@ class Worker:
             max_depth=settings.limits.max_depth,
             traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
         )
-        rules = Rules(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
+        rules = LinkContext(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds
         self._item_functions = item_functions_of(
             spider, settings.items.item_functions, callback_seconds, settings.run.trusted
@@ -118,7 +118,7 @@ class Worker:
             secrets=secrets.of_arguments(job.spec.arguments),
             item_functions=self._item_functions,
         )
-        self._gatekeeper = Gatekeeper(source=source, fetcher=fetcher, settings=settings)
+        self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
         self._loop_status = loop_status or LoopStatus()
         self._visitor = Visitor(
             rules=rules,
@@ -144,7 +144,7 @@ class Worker:
     @property
     def committed(self) -> int:
         """Outcomes that were accepted."""
-        return self._handover.committed
+        return self._commit_queue.committed
 
     # ---- from outside; each may be called again, and before run()
 
@@ -163,7 +163,7 @@ class Worker:
         epochs = {lease.epoch for lease in leases}
         # What has no task is being handed in or given back, and the answer to that will tell.
         for task, lease in self._tasks.items():
-            if lease.epoch in epochs and self._handover.drop(lease):
+            if lease.epoch in epochs and self._commit_queue.drop(lease):
                 task.cancel()
 
     def card(self) -> WorkerCard:
@@ -228,14 +228,14 @@ class Worker:
         asked_at = time.monotonic()
         grant: Grant | None = None
         if batch:
-            grant = await self._handover.commit(batch, want)
+            grant = await self._commit_queue.commit(batch, want)
         elif want and asked_at >= self._ask_at:
             grant = await self._source.lease(self.id, want)
         if grant is not None:
             pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
-            self._handover.meet(grant.store)
+            self._commit_queue.meet(grant.store)
             self._tell(grant)
             await self._start(grant, asked_at)
             if len(grant.leases) >= want:
@@ -283,7 +283,7 @@ class Worker:
             await asyncio.wait(list(self._tasks), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             await self._hand_in()
         await self._cancel_tasks()
-        self._handover.broken_off.extend(self._tasks.values())
+        self._commit_queue.broken_off.extend(self._tasks.values())
         await self._hand_in()
 
     async def _drop_lost(self) -> None:
@@ -301,18 +301,18 @@ class Worker:
             raise self._failure
         batch = await self._collect()
         if batch:
-            await self._handover.commit(batch, 0)
+            await self._commit_queue.commit(batch, 0)
 
     async def _collect(self) -> list[Ended]:
         """What is to be committed now; what is not to be worked on goes back first."""
         self._batching.handed_over()
-        batch = self._handover.take_outcomes()
-        if await self._handover.release():
+        batch = self._commit_queue.take_outcomes()
+        if await self._commit_queue.release():
             self._ask_now()
         return batch
 
     async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
-        accepted = await self._handover.commit_part(part, urls)
+        accepted = await self._commit_queue.commit_part(part, urls)
         if accepted:
             # The links of a part can be leased at once: seeds are not kept waiting while start() goes on.
             self._ask_now()
@@ -338,10 +338,10 @@ class Worker:
             self.held[lease.epoch] = lease
         self.superseded = grant.run != self._run
         if self._stopping or self.superseded:
-            self._handover.unstarted.extend(grant.leases)
+            self._commit_queue.unstarted.extend(grant.leases)
             return
         self._scope.permit(grant.permitted)
-        await self._gatekeeper.load(grant.leases)
+        await self._robots_gate.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
             task = loop.create_task(self._work(lease, _start_by(lease, asked_at)))
@@ -363,7 +363,7 @@ class Worker:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            return await self._gatekeeper.read(lease, start_by), []
+            return await self._robots_gate.read(lease, start_by), []
         try:
             request = lease.request
         except FormatError:
@@ -372,11 +372,11 @@ class Worker:
             reason = f"the stored request {lease.id} cannot be read: {type(error).__name__}: {error}"
             log.error("%s: %s", name_of(lease), reason)  # noqa: TRY400  a traceback would tell nothing more
             return Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=reason, touched=False), []
-        if (rule := self._gatekeeper.rule_against(lease, request.url)) is not None:
+        if (rule := self._robots_gate.rule_against(lease, request.url)) is not None:
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
             ), []
-        if is_robots(request) and (page := await self._gatekeeper.copy_of(lease)) is not None:
+        if is_robots(request) and (page := await self._robots_gate.copy_of(lease)) is not None:
             return await self._visitor.read(lease, request, page)
         return await self._visitor.visit(lease, request, start_by)
 
@@ -384,18 +384,18 @@ class Worker:
         """A task is over: an outcome, a release, or nothing (lost)."""
         lease = self._tasks.pop(task)
         if task.cancelled():
-            self._handover.broken_off.append(lease)
+            self._commit_queue.broken_off.append(lease)
         elif (error := task.exception()) is not None:
             self._failed(lease, error)
         elif (result := task.result()) is not None:
-            self._handover.outcomes.append(result)
+            self._commit_queue.outcomes.append(result)
         else:
-            self._handover.late.append(lease)
+            self._commit_queue.late.append(lease)
         self._batching.look()
 
     def _failed(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, LeaseLostError):
-            self._handover.drop(lease)
+            self._commit_queue.drop(lease)
             # Nothing waits for that; but it may have been the last thing that kept the worker.
             self._wake.set()
         elif isinstance(error, FrontierError | SinkError):
@@ -405,7 +405,7 @@ class Worker:
             text = "".join(traceback.format_exception(error))
             log.error("a defect of skitter's own at %s:\n%s", name_of(lease), text)
             outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text)
-            self._handover.outcomes.append((outcome, []))
+            self._commit_queue.outcomes.append((outcome, []))
 
     def _look_around(self) -> None:
         """What has ended meanwhile is judged by what is under way now; and first the loop reads what has come."""
@@ -414,7 +414,7 @@ class Worker:
             self._batching.look()
 
     def _standing(self) -> tuple[int, int]:
-        return self._handover.waiting, len(self._tasks) - self._slow
+        return self._commit_queue.waiting, len(self._tasks) - self._slow
 
     def _ask_now(self) -> None:
         """There is something to lease."""

@@ -12,7 +12,7 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.spiders.sitemaps import sitemap_requests
 from skitter.worker.callbacks import Callbacks, is_of_the_callback
-from skitter.worker.harvest import Harvest, Rules
+from skitter.worker.page_yield import LinkContext, PageYield
 
 FIRST_PART = 64
 """A long list of seeds starts the crawl before it is read to its end."""
@@ -23,14 +23,14 @@ PART_SECONDS = 0.5
 class Seeder:
     """Adds the first requests. Only the last part closes the seeding, so a seeding that dies is run again."""
 
-    def __init__(self, *, rules: Rules, callbacks: Callbacks) -> None:
+    def __init__(self, *, rules: LinkContext, callbacks: Callbacks) -> None:
         self._rules = rules
         self._callbacks = callbacks
 
     async def seed(self, lease: Lease) -> tuple[Outcome, list[str]]:
         """The last part, and its URLs to remember. If start() fails, what it yielded before that stays."""
-        harvest = Harvest(self._rules, lease.id, None)
-        parts = _Parts(lease, harvest, self._callbacks)
+        page_yield = PageYield(self._rules, lease.id, None)
+        parts = _Parts(lease, page_yield, self._callbacks)
         sending = asyncio.create_task(parts.send_now_and_then())
         seeding = asyncio.current_task()
         assert seeding is not None
@@ -77,9 +77,9 @@ class Seeder:
 class _Parts:
     """What start() has yielded, on its way into the frontier."""
 
-    def __init__(self, lease: Lease, harvest: Harvest, callbacks: Callbacks) -> None:
+    def __init__(self, lease: Lease, page_yield: PageYield, callbacks: Callbacks) -> None:
         self._lease = lease
-        self._harvest = harvest
+        self._page_yield = page_yield
         self._callbacks = callbacks
         self._sent = 0
         self._sent_at = time.monotonic()
@@ -88,11 +88,11 @@ class _Parts:
 
     async def take(self, output: Any) -> None:
         """One thing that start() yielded."""
-        harvest = self._harvest
+        page_yield = self._page_yield
         if is_item(output):
             raise TypeError("start() yields Requests, not items")
-        harvest.take(output)
-        enough = harvest.is_large or (not self._sent and len(harvest.links) >= FIRST_PART)
+        page_yield.take(output)
+        enough = page_yield.is_large or (not self._sent and len(page_yield.links) >= FIRST_PART)
         if enough or time.monotonic() - self._sent_at >= PART_SECONDS:
             await self._send()
             # The pages that are already there get their turn.
@@ -107,13 +107,13 @@ class _Parts:
     async def last(self) -> tuple[Outcome, list[str]]:
         """What is left, with nothing on its way any more."""
         async with self._turn:
-            outcome, urls = self._harvest.take_part(self._lease)
+            outcome, urls = self._page_yield.take_part(self._lease)
             outcome.more = False
             return outcome, urls
 
     async def _send(self) -> None:
         async with self._turn:
             self._sent_at = time.monotonic()
-            if self._harvest.links:
+            if self._page_yield.links:
                 self._sent += 1
-                await self._callbacks.send_part(self._lease, self._harvest)
+                await self._callbacks.send_part(self._lease, self._page_yield)

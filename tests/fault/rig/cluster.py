@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.node import Node
-from skitter.app.backends import open_frontier
+from skitter.app.frontiers import open_frontier
 from skitter.model.request import Fingerprinter
 from skitter.model.url import canonical, host_key
 from skitter.testing.history import Evidence, Fault, Findings, check, read_histories, still_held

@@ -27,8 +27,8 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter, Request
 from skitter.model.worker import WorkerCard
+from skitter.node.supervisor import FAILURES
 from skitter.settings import Settings
-from skitter.worker.supervisor import FAILURES
 
 JOB = "harmed"
 TARGET = "out.jsonl"

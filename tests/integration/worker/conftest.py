@@ -19,9 +19,9 @@ from skitter.model.job import Dead, JobSpec, State
 from skitter.model.url import canonical
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
-from skitter.spiders.site import SiteSpider
+from skitter.spiders.site_spider import SiteSpider
+from skitter.worker.lease_renewal import renew_while_running
 from skitter.worker.loop import Worker
-from skitter.worker.renewal import renew_while_running
 
 SINK = "out.jsonl"
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]

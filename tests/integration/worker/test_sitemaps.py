@@ -12,7 +12,7 @@ import pytest
 
 from skitter.spiders import sitemaps
 from skitter.spiders.base import Spider
-from skitter.spiders.site import SiteSpider
+from skitter.spiders.site_spider import SiteSpider
 
 ON_MEMORY = pytest.mark.parametrize("site", ["memory"], indirect=True)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.bench import crawls, frontiers, profile
+from skitter.bench import crawl_bench, frontier_bench, profile
 from skitter.bench.figures import Machine, Spread, spread
-from skitter.bench.places import PARTS
+from skitter.bench.profile_parts import PARTS
 from skitter.bench.tables import as_text
 
 MACHINE = Machine(system="Linux x86_64", cores=128, python="3.14.10", skitter="10.10.10")
@@ -23,8 +23,8 @@ def test_no_figure_has_more_digits_than_it_is_sure_of() -> None:
     assert spread([12345.678, 0.00012345678]).low == 0.0001235
 
 
-def crawl_row(name: str) -> crawls.Row:
-    return crawls.Row(
+def crawl_row(name: str) -> crawl_bench.Row:
+    return crawl_bench.Row(
         name=name,
         pages=1_000_000,
         pages_per_second=Spread(12345.0, 11234.0, 13456.0),
@@ -34,9 +34,9 @@ def crawl_row(name: str) -> crawls.Row:
     )
 
 
-def frontier_row(name: str) -> frontiers.Row:
+def frontier_row(name: str) -> frontier_bench.Row:
     rate = Spread(123456.0, 1.0, 2.0)
-    return frontiers.Row(
+    return frontier_bench.Row(
         frontier=name,
         requests=10_000_000,
         hosts=1_000_000,
@@ -53,13 +53,13 @@ def frontier_row(name: str) -> frontiers.Row:
 
 
 REPORTS = [
-    crawls.Report(
+    crawl_bench.Report(
         machine=MACHINE,
         site="1,000,000 pages of 7 kB with 20 links, one host, served by this machine",
         rounds=3,
         rows=[crawl_row("bare parts"), crawl_row("sqlite")],
     ),
-    frontiers.Report(machine=MACHINE, rounds=3, rows=[frontier_row("memory"), frontier_row("sqlite")]),
+    frontier_bench.Report(machine=MACHINE, rounds=3, rows=[frontier_row("memory"), frontier_row("sqlite")]),
     profile.Report(
         machine=MACHINE,
         site="1,000,000 pages of 7 kB with 20 links, one host, served by this machine",
@@ -85,6 +85,8 @@ def test_a_table_fits_on_80_columns_and_says_whose_figures_it_shows(report) -> N
 
 def test_a_store_that_cannot_be_asked_has_no_bytes() -> None:
     row = frontier_row("redis+cluster")
-    unknown = frontiers.Row(**{name: getattr(row, name) for name in row.__struct_fields__} | {"bytes_per_url": None})
-    table = as_text(frontiers.Report(machine=MACHINE, rounds=1, rows=[unknown]))
+    unknown = frontier_bench.Row(
+        **{name: getattr(row, name) for name in row.__struct_fields__} | {"bytes_per_url": None}
+    )
+    table = as_text(frontier_bench.Report(machine=MACHINE, rounds=1, rows=[unknown]))
     assert table[1].endswith(" -")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.bench import sites, stores
+from skitter.bench import bench_frontiers, sites
 from skitter.cli import main
 from skitter.cli.arguments import whole
 from skitter.errors import UsageError
@@ -56,7 +56,7 @@ def test_a_file_that_is_there_is_left_alone(tmp_path, capsys) -> None:
 
 def test_frontiers_are_told_apart_by_short_names_without_secrets() -> None:
     first, second = "redis://one:6379", "redis://:sesame@two:6379"
-    names = stores.names_of(["memory:", "sqlite:", first, second, first])
+    names = bench_frontiers.names_of(["memory:", "sqlite:", first, second, first])
     assert list(names) == ["memory:", "sqlite:", first, second]
     assert list(names.values())[:3] == ["memory", "sqlite", "redis"]
     assert "two" in names[second]

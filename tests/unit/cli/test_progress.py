@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from skitter.cli.live import LiveDisplay, frame
-from skitter.cli.pace import ASCII_BLOCKS, Pace
+from skitter.cli.live_display import LiveDisplay, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
+from skitter.cli.throughput import ASCII_BLOCKS, Pace
 from skitter.model.job import Counts, SinkSeen, State
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from skitter.cli.jobs import Place
+from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
 from skitter.cli.why import seen_reasons
 from skitter.model.job import HostSeen, Trace
 from skitter.model.worker import WorkerCard, WorkerSeen
 
-PLACE = Place("redis://:hunter2@crawl-db:6379/0", "a.example")
+PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
 
 
 def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSeen:

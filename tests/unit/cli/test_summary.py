@@ -10,9 +10,9 @@ import pytest
 from skitter.cli import summary as ending
 from skitter.cli.arguments import Parser
 from skitter.cli.crawl import configure
-from skitter.cli.jobs import Place
+from skitter.cli.job_ref import JobRef
 
-PLACE = Place("sqlite:.skitter/my shop.db", "shop")
+PLACE = JobRef("sqlite:.skitter/my shop.db", "shop")
 AGAIN = ["skitter", "crawl", "https://a.example/?a=1&b=2", "-o", "x.jsonl", "--fresh", "--max-pages", "10"]
 
 
@@ -71,9 +71,9 @@ def test_items_that_no_sink_took_can_be_drained(make_summary) -> None:
 
 
 def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
-    (step,) = ending.next_steps(make_summary(failed=2), Place("memory:", "x"), AGAIN)
+    (step,) = ending.next_steps(make_summary(failed=2), JobRef("memory:", "x"), AGAIN)
     assert "skitter failed" not in step
-    assert "skitter" not in ending.reason_hint(make_summary(failed=2), Place("memory:", "x"))
+    assert "skitter" not in ending.reason_hint(make_summary(failed=2), JobRef("memory:", "x"))
 
 
 def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:

@@ -12,11 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skitter.app import collect_outputs, open_frontier
-from skitter.app.backends import is_redis
+from skitter.app.frontiers import is_redis
 from skitter.cli import _explain, main
-from skitter.cli.jobs import Place
+from skitter.cli.job_ref import JobRef
 from skitter.cli.output import note
-from skitter.cli.targets import find_target
+from skitter.cli.what_to_crawl import find_target
 from skitter.fetch.proxy import read_proxy
 from skitter.frontier.redis.address import parse_address
 from skitter.model.secrets import of_address, shown_address
@@ -27,7 +27,7 @@ SIGNS = ":/@?#\\=&%.,;[]-+ \t\nx1"
 
 
 def frontier(text: str) -> None:
-    note(Place(text, "j").shown)
+    note(JobRef(text, "j").shown)
     if is_redis(text):
         note(str(parse_address(text)))
     else:

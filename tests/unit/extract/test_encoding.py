@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skitter.extract.charset_guess import guess
+from skitter.extract.charset_labels import CODECS, codec_of
 from skitter.extract.encoding import decode, find_encoding
-from skitter.extract.guess import guess
-from skitter.extract.labels import CODECS, codec_of
 
 LABELS = [
     ("iso-8859-1", "cp1252"),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.errors import UrlError, UsageError
-from skitter.extract.headers import Headers
 from skitter.extract.response import Response
+from skitter.extract.response_headers import Headers
 
 Respond = Callable[..., Response]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from skitter.errors import ExtraMissingError
-from skitter.extract.css import SelectorError
+from skitter.extract.css_selectors import SelectorError
 from skitter.extract.response import Response
 
 Respond = Callable[..., Response]

@@ -11,7 +11,7 @@ import pytest
 
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.contract import Sink
-from skitter.sinks.files import file_sink
+from skitter.sinks.file_targets import file_sink
 
 
 class Run:

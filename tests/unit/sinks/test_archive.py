@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from skitter.errors import BadItemsError, SinkError, UsageError
-from skitter.model.archive import Archived, archived, is_archived
+from skitter.model.archive_ref import Archived, archived, is_archived
 from skitter.model.job import Item, SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.sinks import pages as pages_module
-from skitter.sinks.ahead import WrittenAhead
+from skitter.sinks import page_records as pages_module
 from skitter.sinks.contract import PageSink
-from skitter.sinks.files import file_sink
+from skitter.sinks.file_targets import file_sink
+from skitter.sinks.page_spool import WrittenAhead
 
 HERE = socket.gethostname()
 BOTH = pytest.mark.parametrize("name", ["pages.warc.gz", "pages.warc"])

@@ -16,7 +16,7 @@ from read_back import records
 
 from skitter.errors import SinkError
 from skitter.sinks import parquet
-from skitter.sinks.columns import DEPTH, STRUCT_FIELDS
+from skitter.sinks.type_inference import DEPTH, STRUCT_FIELDS
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import UsageError
-from skitter.sinks.lines import LinesSink
+from skitter.sinks.json_lines import LinesSink
 from skitter.sinks.targets import Target, parse_target, place_of, shown, sink_of
 
 SECRETS = [

@@ -10,7 +10,7 @@ import pytest
 
 from skitter.errors import SpiderError
 from skitter.spiders.loading import full_reference, load_spider, make_spider
-from skitter.spiders.site import SiteSpider
+from skitter.spiders.site_spider import SiteSpider
 
 ONE = "from skitter import Spider\n\nclass Books(Spider):\n    name = 'books'\n"
 TWO = ONE + "\nclass News(Spider):\n    name = 'news'\n"

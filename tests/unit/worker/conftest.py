@@ -13,7 +13,7 @@ import pytest
 
 from skitter.extract.items import decode_item
 from skitter.fetch.contract import FetchRequest
-from skitter.frontier.ledgered import LedgerFrontier
+from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import Command, Dead, Job, JobSpec, State
 from skitter.model.page import Page
@@ -85,7 +85,7 @@ class Crawl:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.store = MemoryStore(self.clock.of_store())
-        self.frontier: LedgerFrontier = memory_frontier("job", self.store)
+        self.frontier: TransactionalFrontier = memory_frontier("job", self.store)
         self.fetcher = Answers()
         self.workers: list[Worker] = []
         self._tasks: list[asyncio.Task[State]] = []

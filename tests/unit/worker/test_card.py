@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from skitter import __version__
+from skitter.cluster.process_identity import card_of, worker_id
 from skitter.model.job import Command
 from skitter.model.request import Request
 from skitter.model.worker import Doing, WorkerCard
 from skitter.spiders.base import Spider
-from skitter.worker import renewal as module
-from skitter.worker.identity import card_of, worker_id
-from skitter.worker.renewal import renew_while_running
+from skitter.worker import lease_renewal as module
+from skitter.worker.lease_renewal import renew_while_running
 
 
 class Held:

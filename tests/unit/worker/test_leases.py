@@ -13,7 +13,7 @@ from skitter.errors import FetchError, FormatError, FrontierError, LateError
 from skitter.model.job import State
 from skitter.model.request import Entry
 from skitter.spiders.base import Spider
-from skitter.worker import harvest as harvest_module
+from skitter.worker import page_yield as harvest_module
 
 BASE = "http://a.example"
 

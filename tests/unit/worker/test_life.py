@@ -12,7 +12,7 @@ from skitter.model.job import Command, State
 from skitter.model.request import Request
 from skitter.spiders.base import Spider
 from skitter.worker import loop as module
-from skitter.worker.handover import TOLD_FAILURES
+from skitter.worker.commit_queue import TOLD_FAILURES
 
 BASE = "http://a.example"
 

@@ -21,14 +21,14 @@ _FORMS = {
     "": "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for an own CA)",
 }
 
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 """Host and port."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
     """Where a Redis is, or who knows where it is; who asks; and what an answer must have survived."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[HostPort, ...] = ()
     """The server; or the sentinels, or some nodes of a cluster."""
     path: str = ""
     """Of a socket file; then there are no places."""
@@ -65,7 +65,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"{scheme}://{hosts}/{self.db}"
 
 
-def shown(place: Place) -> str:
+def shown(place: HostPort) -> str:
     host, port = place
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -105,7 +105,7 @@ def parse_address(url: str) -> Address:
     return address
 
 
-def _at(kind: str, places: tuple[Place, ...], path: str, options: dict[str, str]) -> Address:
+def _at(kind: str, places: tuple[HostPort, ...], path: str, options: dict[str, str]) -> Address:
     if kind == "unix":
         if places or not path.strip("/"):
             raise ValueError("a socket file has a path and no host")
@@ -160,7 +160,7 @@ def _check_no_user(url: str) -> None:
         raise ValueError("a user outside its place")
 
 
-def _places(hosts: str, default_port: int) -> tuple[Place, ...]:
+def _places(hosts: str, default_port: int) -> tuple[HostPort, ...]:
     places = []
     for host in hosts.split(",") if hosts else []:
         parts = urlsplit(f"//{host}")

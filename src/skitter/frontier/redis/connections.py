@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 
-from skitter.frontier.redis.address import Address, Place
+from skitter.frontier.redis.address import Address, HostPort
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
@@ -15,7 +15,7 @@ ASK_SECONDS = 2.0
 """For a sentinel: another one may answer sooner."""
 
 
-def connection_to(address: Address, place: Place) -> AbstractConnection:
+def connection_to(address: Address, place: HostPort) -> AbstractConnection:
     """To the server, not yet made. ``place`` is where it is now."""
     shared: dict[str, Any] = {
         "db": address.db,
@@ -33,7 +33,7 @@ def connection_to(address: Address, place: Place) -> AbstractConnection:
     return _over_network(address, place, shared | {"socket_keepalive": True})
 
 
-def connection_to_sentinel(address: Address, place: Place) -> AbstractConnection:
+def connection_to_sentinel(address: Address, place: HostPort) -> AbstractConnection:
     """To one of the sentinels, not yet made. With TLS they are trusted as the server is."""
     shared = {
         "username": address.sentinel_username,
@@ -46,7 +46,7 @@ def connection_to_sentinel(address: Address, place: Place) -> AbstractConnection
     return _over_network(address, place, shared)
 
 
-def _over_network(address: Address, place: Place, shared: dict[str, Any]) -> AbstractConnection:
+def _over_network(address: Address, place: HostPort, shared: dict[str, Any]) -> AbstractConnection:
     shared = shared | {"host": place[0], "port": place[1]}
     if not address.tls:
         return Connection(**shared)

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from skitter.errors import JobError
-from skitter.frontier.books import as_job
+from skitter.frontier.books import require_job
 from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.ledgered import SINK_OWNER_SECONDS
-from skitter.frontier.redis import reading, wire
+from skitter.frontier.redis import codec, report
+from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
-from skitter.frontier.redis.server import RedisServer, flags
 from skitter.frontier.tables import JobRow
 from skitter.model.job import (
     Begun,
@@ -76,15 +76,15 @@ class RedisFrontier:
     # ---- the job
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
-        settings = wire.settings_of(spec)
+        settings = codec.settings_of(spec)
         await self._server.check()
         # Before the job: a job that is not listed could not be dropped.
         await register(self._server.address, self._name)
         mean = await self._bucket_mean()
         while True:
             found = await self._row()
-            version = wire.decode_record(found[0]).spec_version if found else 0
-            same = found is None or wire.job_row(*found).spec.same_work(spec)
+            version = codec.decode_record(found[0]).spec_version if found else 0
+            same = found is None or codec.job_row(*found).spec.same_work(spec)
             secret = secrets.token_hex(16)
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
             word, over = await self._call("begin", *head, *await self._split(), *sinks)
@@ -114,17 +114,17 @@ class RedisFrontier:
         return max(1, min(BUCKET_MEAN, int(root**2 / 2)))
 
     async def job(self) -> Job:
-        return as_job(await self._job_row(), self._name)
+        return require_job(await self._job_row(), self._name)
 
     async def command(self, command: Command) -> Job:
         record, spec = await self._run("command", command)
-        return as_job(wire.job_row(record, spec), self._name)
+        return require_job(codec.job_row(record, spec), self._name)
 
     # ---- work
 
     async def add(self, entries: Sequence[Entry]) -> int:
         arguments: list[Any] = []
-        wire.pack_entries(arguments, entries)
+        codec.pack_entries(arguments, entries)
         new: int = await self._run("add", *arguments)
         return new
 
@@ -134,7 +134,7 @@ class RedisFrontier:
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         arguments: list[Any] = [worker]
-        wire.pack_leases(arguments, leases)
+        codec.pack_leases(arguments, leases)
         return _flags(await self._run("renew", *arguments))
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
@@ -144,14 +144,14 @@ class RedisFrontier:
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         async with self._turn:
             arguments: list[Any] = [worker, want, *self._permits_known, self._token()]
-            wire.pack_outcomes(arguments, outcomes)
+            codec.pack_outcomes(arguments, outcomes)
             accepted, answer, new, troubles = await self._run("commit", *arguments)
             grant = None if answer is None else self._granted(answer)
-            return Committed(_flags(accepted), grant, new, wire.read_troubles(troubles))
+            return Committed(_flags(accepted), grant, new, codec.read_troubles(troubles))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
-        wire.pack_leases(arguments, leases)
+        codec.pack_leases(arguments, leases)
         await self._run("release", *arguments)
 
     async def release_worker(self, worker: str) -> int:
@@ -168,7 +168,7 @@ class RedisFrontier:
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         if ids:
-            named: int = await self._run("revive", error_class, 0, *map(wire.raw_id, ids))
+            named: int = await self._run("revive", error_class, 0, *map(codec.raw_id, ids))
             return named
         # In batches, so that a million dead requests do not hold the server for seconds.
         revived = 0
@@ -185,7 +185,7 @@ class RedisFrontier:
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
 
     def _granted(self, answer: Sequence[Any]) -> Grant:
-        grant = wire.read_grant(answer, self._server.life)
+        grant = codec.read_grant(answer, self._server.life)
         run, known = self._permits_known
         self._permits_known = (grant.run, (known if run == grant.run else 0) + len(grant.permitted))
         if grant.store != self._store:
@@ -210,7 +210,7 @@ class RedisFrontier:
         if limit:
             # Not when an owner only says that it is still there, between items and items_done.
             self._given_by[target] = answer[2]
-        return wire.read_items(*answer[:2])
+        return codec.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
         told = (progress.position, progress.mark, *flags([progress.closed]))
@@ -221,7 +221,7 @@ class RedisFrontier:
         return done != 0
 
     async def peek(self, after: int, limit: int) -> list[Item]:
-        return wire.read_items(*await self._run("peek", after, limit))
+        return codec.read_items(*await self._run("peek", after, limit))
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))
@@ -229,10 +229,10 @@ class RedisFrontier:
     # ---- reading
 
     async def counts(self) -> Counts:
-        return reading.counts(await self._job_row())
+        return report.counts(await self._job_row())
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
-        return reading.report(await self._run("report"), hosts, queues)
+        return report.report(await self._run("report"), hosts, queues)
 
     async def workers(self) -> list[WorkerSeen]:
         return (await self.report(0)).workers
@@ -240,14 +240,14 @@ class RedisFrontier:
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
         place, looked = 1, 0
         while True:
-            head = (wire.raw_id(request_id), request_id, host_key)
-            answer = await self._run("trace", *head, place, looked, reading.PIECE)
+            head = (codec.raw_id(request_id), request_id, host_key)
+            answer = await self._run("trace", *head, place, looked, report.PIECE)
             if answer[0] != b"more":
-                return reading.trace(answer, host_key)
+                return report.trace(answer, host_key)
             place, looked = answer[1:]
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return [reading.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+        return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
 
     async def close(self) -> None:
         await self._server.close()
@@ -265,7 +265,7 @@ class RedisFrontier:
     async def _run(self, name: str, *arguments: Any) -> Any:
         answer = await self._call(name, *arguments)
         if answer is None:
-            as_job(None, self._name)
+            require_job(None, self._name)
         return answer
 
     async def _call(self, name: str, *arguments: Any) -> Any:
@@ -275,15 +275,15 @@ class RedisFrontier:
         record, spec = await self._server.command("MGET", self._key, self._prefix + "spec")
         if record is None:
             return None
-        wire.check_format(record, self._name)
+        codec.check_format(record, self._name)
         return record, spec
 
     async def _job_row(self) -> JobRow:
         found = await self._row()
         if found is None:
-            as_job(None, self._name)
+            require_job(None, self._name)
             raise AssertionError("as_job raises for a job that does not exist")
-        return wire.job_row(*found)
+        return codec.job_row(*found)
 
 
 def _flags(text: bytes) -> list[bool]:

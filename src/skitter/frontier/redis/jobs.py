@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from skitter.errors import DamageError
 from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
-from skitter.frontier.redis.server import RedisServer
-from skitter.frontier.redis.wire import run_of, shards_of
+from skitter.frontier.redis.client import RedisServer
+from skitter.frontier.redis.codec import run_of, shards_of
 
 JOBS_KEY = "skitter:jobs"
 """A set: the names of all jobs."""

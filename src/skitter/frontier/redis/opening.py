@@ -10,18 +10,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from skitter.errors import DamageError, FrontierError, JobError, VanishedError
 from skitter.frontier.contract import Frontier
-from skitter.frontier.damage import UNREADABLE, damaged
-from skitter.frontier.redis.absence import Absence
+from skitter.frontier.damaged_values import UNREADABLE, damaged
 from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
-from skitter.frontier.redis.damage import find_damage
-from skitter.frontier.redis.failures import OtherFormatError
+from skitter.frontier.redis.client import RedisServer
+from skitter.frontier.redis.codec import check_format, shards_of
+from skitter.frontier.redis.damaged_values import find_damage
 from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
-from skitter.frontier.redis.introduction import count_masters
+from skitter.frontier.redis.handshake import count_masters
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of
-from skitter.frontier.redis.server import RedisServer
+from skitter.frontier.redis.outage import Outage
+from skitter.frontier.redis.server_errors import OtherFormatError
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.wire import check_format, shards_of
 from skitter.model.job import (
     Begun,
     Command,
@@ -91,7 +91,7 @@ class _Opening:
         self._name = job_name
         self._patient = patient
         self._clock = clock
-        self._absence = Absence()
+        self._absence = Outage()
         self._server = RedisServer(address, patient=patient, absence=self._absence)
         self._opened: Frontier | None = None
         self._shards = 1

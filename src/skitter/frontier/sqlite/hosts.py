@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.frontier.sqlite.connected import Connected, typed
-from skitter.frontier.sqlite.packing import encode, listed
+from skitter.frontier.sqlite.row_codec import encode, listed
 from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at

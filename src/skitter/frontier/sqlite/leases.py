@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.frontier.sqlite.connected import Connected, typed
-from skitter.frontier.sqlite.packing import encode, hold_of, hold_record, listed
-from skitter.frontier.tables import Hold
+from skitter.frontier.sqlite.row_codec import encode, hold_of, hold_record, listed
+from skitter.frontier.tables import LeaseRow
 from skitter.model.lease import Work
 from skitter.model.worker import WorkerCard
 
@@ -19,34 +19,34 @@ _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 class Leases(Connected):
     """A lease carries the row of its request, which is not written before the lease ends."""
 
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], Hold]:
-        found: list[Hold] = []
+    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
+        found: list[LeaseRow] = []
         for work in {work for work, _ in keys}:
             ids = listed([request_id for other, request_id in keys if other is work])
             found += self._holds("work = ? AND id IN (SELECT value FROM json_each(?))", work, ids)
         return {(hold.work, hold.id): hold for hold in found}
 
-    def save_holds(self, holds: Sequence[Hold]) -> None:
+    def save_holds(self, holds: Sequence[LeaseRow]) -> None:
         job = self._job
         self._executemany(
             f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [(job, +h.work, h.id, h.epoch, h.worker, h.deadline, +h.alone, hold_record(h)) for h in holds],
         )
 
-    def drop_holds(self, holds: Sequence[Hold]) -> None:
+    def drop_holds(self, holds: Sequence[LeaseRow]) -> None:
         self._executemany(
             "DELETE FROM holds WHERE job = ? AND work = ? AND id = ?",
             [(self._job, +hold.work, hold.id) for hold in holds],
         )
 
-    def expired_holds(self, now: float, limit: int) -> list[Hold]:
+    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]:
         return self._holds("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
 
     def first_deadline(self) -> float | None:
         first: float | None = self._one("SELECT min(deadline) FROM holds WHERE job = ?")
         return first
 
-    def holds_of(self, worker: str) -> list[Hold]:
+    def holds_of(self, worker: str) -> list[LeaseRow]:
         return self._holds("worker = ? ORDER BY epoch", worker)
 
     def load_of(self, worker: str) -> tuple[int, bool]:
@@ -58,7 +58,7 @@ class Leases(Connected):
     def any_hold(self) -> bool:
         return self._one("SELECT 1 FROM holds WHERE job = ? LIMIT 1") is not None
 
-    def _holds(self, where: str, *values: object) -> list[Hold]:
+    def _holds(self, where: str, *values: object) -> list[LeaseRow]:
         found = self._execute(f"SELECT {_HOLD} FROM holds WHERE job = ? AND {where}", (self._job, *values))
         return [hold_of(*columns) for columns in found]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.frontier.sqlite.connected import Connected, typed
-from skitter.frontier.sqlite.packing import encode
+from skitter.frontier.sqlite.row_codec import encode
 from skitter.frontier.tables import SinkRow
 from skitter.model.job import Item, SinkProgress
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from skitter.frontier.sqlite.hosts import Hosts
-from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, history_of, listed, row_of
+from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, history_of, listed, row_of
 from skitter.frontier.tables import Row
 
 _ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history"

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from skitter import private_files
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.damage import UNREADABLE, damaged
-from skitter.frontier.ledgered import LedgerFrontier
-from skitter.frontier.sqlite.damage import find_damage
+from skitter.frontier.damaged_values import UNREADABLE, damaged
+from skitter.frontier.ledgered import TransactionalFrontier
+from skitter.frontier.sqlite.damaged_values import find_damage
 from skitter.frontier.sqlite.tables import SqliteTables
 from skitter.frontier.tables import Tables
 
@@ -52,14 +52,14 @@ them. Without a name: a text that is no UTF-8."""
 
 def sqlite_frontier(
     path: Path, job_name: str, *, create: bool = True, clock: StoreClock | None = None, shared: bool = False
-) -> LedgerFrontier:
+) -> TransactionalFrontier:
     """The frontier of one job in a file. Without ``create`` the file must exist.
 
     ``shared``: it may be a link or belong to another user, and keeps the mode that it has.
     """
     if not create and not (path.exists() if shared else os.path.lexists(path)):
         raise missing_file(path)
-    return LedgerFrontier(SqliteStore(path, job_name, clock or StoreClock(), shared=shared), job_name)
+    return TransactionalFrontier(SqliteStore(path, job_name, clock or StoreClock(), shared=shared), job_name)
 
 
 def missing_file(path: Path) -> FrontierError:

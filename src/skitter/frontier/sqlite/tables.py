@@ -7,11 +7,11 @@ import sqlite3
 import msgspec
 
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.damage import checked_time
+from skitter.frontier.damaged_values import checked_time
 from skitter.frontier.sqlite.leases import Leases
 from skitter.frontier.sqlite.outbox import OutboxTables
-from skitter.frontier.sqlite.packing import SEQ_BITS, SEQ_MASK, encode
 from skitter.frontier.sqlite.requests import Requests
+from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, encode
 from skitter.frontier.tables import JobRow
 from skitter.model.host import Phase
 from skitter.model.job import JobSpec

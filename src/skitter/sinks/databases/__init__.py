@@ -12,14 +12,14 @@ from skitter.sinks.targets import Target
 
 
 def sqlite_sink(target: Target) -> Sink:
-    from skitter.sinks.databases.sink import TableSink
     from skitter.sinks.databases.sqlite import SqliteDatabase
+    from skitter.sinks.databases.table_sink import TableSink
 
     return TableSink(SqliteDatabase(target))
 
 
 def postgresql_sink(target: Target) -> Sink:
-    from skitter.sinks.databases.sink import TableSink
+    from skitter.sinks.databases.table_sink import TableSink
 
     try:
         from skitter.sinks.databases.postgresql import PostgresqlDatabase
@@ -29,7 +29,7 @@ def postgresql_sink(target: Target) -> Sink:
 
 
 def mysql_sink(target: Target) -> Sink:
-    from skitter.sinks.databases.sink import TableSink
+    from skitter.sinks.databases.table_sink import TableSink
 
     try:
         from skitter.sinks.databases.mysql import MysqlDatabase

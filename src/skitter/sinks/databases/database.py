@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from skitter.sinks.databases.kinds import Kind
-from skitter.sinks.databases.names import Rules
+from skitter.sinks.databases.column_names import Rules
+from skitter.sinks.databases.column_types import Kind
 from skitter.sinks.targets import Target
 
 MADE_BY = "made by skitter"

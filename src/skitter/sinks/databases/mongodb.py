@@ -13,12 +13,12 @@ from typing import Any
 
 from skitter.errors import BadItemsError, ItemError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.databases.documents import encoded
-from skitter.sinks.databases.homes import Homes
-from skitter.sinks.databases.lock import MachineLock
+from skitter.sinks.databases.column_names import short_key
+from skitter.sinks.databases.mongodb_documents import encoded
+from skitter.sinks.databases.mongodb_ring import Homes
 from skitter.sinks.databases.mongodb_server import MongodbServer
-from skitter.sinks.databases.names import short_key
-from skitter.sinks.keys import keyed
+from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.item_keys import keyed
 from skitter.sinks.targets import Target
 
 RING = "mongodb+ring"

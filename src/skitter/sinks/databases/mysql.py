@@ -16,9 +16,9 @@ import pymysql
 from pymysql.constants import CLIENT, CR, ER
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.sinks.databases.column_names import KEY, Rules
+from skitter.sinks.databases.column_types import Kind, as_json, as_text, plain
 from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.kinds import Kind, as_json, as_text, plain
-from skitter.sinks.databases.names import KEY, Rules
 from skitter.sinks.databases.statements import names, quoted, table_of, told, unbelieved
 from skitter.sinks.targets import Target
 

@@ -17,9 +17,9 @@ import asyncpg
 import msgspec
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.sinks.databases.column_names import KEY, Rules
+from skitter.sinks.databases.column_types import Kind
 from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.kinds import Kind
-from skitter.sinks.databases.names import KEY, Rules
 from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told, unbelieved
 from skitter.sinks.targets import Target
 

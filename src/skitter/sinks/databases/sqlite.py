@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from skitter.errors import SinkAwayError, SinkError
+from skitter.sinks.databases.column_names import KEY, Rules
+from skitter.sinks.databases.column_types import Kind, plain
 from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.kinds import Kind, plain
-from skitter.sinks.databases.names import KEY, Rules
 from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told
-from skitter.sinks.disk import in_place
+from skitter.sinks.durable_files import in_place
 from skitter.sinks.targets import Target
 
 _BUSY_SECONDS = 5.0

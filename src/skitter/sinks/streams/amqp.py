@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.databases.lock import MachineLock
-from skitter.sinks.databases.names import short_key
+from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.statements import told, unbelieved
-from skitter.sinks.streams.amqp_channel import AmqpChannel, Closed, Place
+from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.streams.amqp_channel import AmqpChannel, Closed, Destination
 from skitter.sinks.streams.messages import Message, known_options, messages_of
 from skitter.sinks.targets import Target
 
@@ -46,7 +46,7 @@ class AmqpSink:
         options = known_options(target, "ca", "client_cert", "client_key")
         self.target = target.name
         self._target = target
-        self._place = Place(exchange, routing_key)
+        self._place = Destination(exchange, routing_key)
         self._channel = AmqpChannel(target, self._place, options)
         self._lock = MachineLock(target.job, self.target)
 

@@ -28,7 +28,7 @@ _PERSISTENT = 2
 logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where messages go."""
 
     exchange: str
@@ -47,7 +47,7 @@ class Closed(Exception):  # noqa: N818  it is over, which may be nobody's error
 class AmqpChannel:
     """Not open yet. Every method raises Closed."""
 
-    def __init__(self, target: Target, place: Place, options: Mapping[str, str]) -> None:
+    def __init__(self, target: Target, place: Destination, options: Mapping[str, str]) -> None:
         self._target, self._place, self._options = target, place, options
         self._connection: Any = None
         self._loop: Any = None

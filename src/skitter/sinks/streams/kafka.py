@@ -18,11 +18,11 @@ import msgspec
 
 from skitter.errors import BadItemsError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.databases.lock import MachineLock
-from skitter.sinks.rendered import decoded
+from skitter.sinks.databases.target_lock import MachineLock
 from skitter.sinks.streams.kafka_topic import KafkaTopic, Noted
 from skitter.sinks.streams.messages import Message, messages_of
 from skitter.sinks.targets import Target
+from skitter.sinks.whole_file import decoded
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.errors import BadItemsError, UsageError
 from skitter.model.job import Item
-from skitter.sinks.keys import keyed
+from skitter.sinks.item_keys import keyed
 from skitter.sinks.targets import Target
 
 _ENCODER = msgspec.json.Encoder()

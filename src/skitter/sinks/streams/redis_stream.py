@@ -21,12 +21,12 @@ from redis import exceptions
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.databases.lock import MachineLock
 from skitter.sinks.databases.statements import told, unbelieved
-from skitter.sinks.rendered import decoded
+from skitter.sinks.databases.target_lock import MachineLock
 from skitter.sinks.streams.messages import in_pieces, known_options, messages_of
 from skitter.sinks.streams.redis_client import OPTIONS, client_of
 from skitter.sinks.targets import Target
+from skitter.sinks.whole_file import decoded
 
 _PIECE_BYTES = 4 << 20
 """A script holds up everybody else at its server, for some milliseconds here."""

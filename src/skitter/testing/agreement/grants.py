@@ -11,7 +11,7 @@ import msgspec
 from skitter.model.host import Host
 from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.policy.losses import is_suspect
+from skitter.policy.lost_leases import is_suspect
 
 Ready = dict[str, tuple[list[int], int]]
 """Hosts that could be served now, but for their addresses: the priorities that wait there, highest first, and the room

@@ -18,7 +18,7 @@ from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
-from skitter.policy import budgets
+from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import ready_hosts
 from skitter.testing.agreement.invariants import Agreeing
 from skitter.testing.agreement.pair import Key
@@ -56,7 +56,7 @@ class FrontiersAgree(Agreeing):
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
         self.patch.setattr(books, "BATCH", piece)
-        self.patch.setattr(budgets, "TRAP_SIGNS", TRAP_SIGNS)
+        self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}

@@ -18,7 +18,7 @@ from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.host import Host, Phase
 from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
-from skitter.policy import budgets
+from skitter.policy import host_budgets
 from skitter.settings import Settings
 from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
 from skitter.testing.agreement.steps import (
@@ -131,8 +131,8 @@ class Pair(RuleBasedStateMachine):
         return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
 
     @property
-    def budgets(self) -> budgets.Budgets | None:
-        return budgets.of_job(Settings.from_layers([("the job", self.settings)]))
+    def budgets(self) -> host_budgets.Budgets | None:
+        return host_budgets.of_job(Settings.from_layers([("the job", self.settings)]))
 
     def rooms(self) -> Rooms:
         """As the oracle has them."""

@@ -8,7 +8,7 @@ from skitter.frontier.books import BATCH
 from skitter.model.job import Begun, Command, State
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews
-from skitter.policy.budgets import TRAP_SIGNS
+from skitter.policy.host_budgets import TRAP_SIGNS
 from skitter.testing.contract.client import Client, name_of, names_of
 from skitter.testing.contract.store import ContractStore
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, RobotsRecord
-from skitter.policy.losses import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
+from skitter.policy.lost_leases import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
 from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
 

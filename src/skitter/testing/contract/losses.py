@@ -5,7 +5,7 @@ from __future__ import annotations
 from skitter.model.job import State
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, HostNews
-from skitter.policy.losses import LOSSES_IN_ALL
+from skitter.policy.lost_leases import LOSSES_IN_ALL
 from skitter.testing.contract.client import name_of, names_of
 from skitter.testing.contract.store import ContractStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skitter.model.job import Begun, State
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending
-from skitter.policy.losses import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
+from skitter.policy.lost_leases import LOSSES_BEFORE_ALONE, LOSSES_IN_ALL, LOSSES_WHILE_ALONE
 from skitter.testing.contract.client import names_of
 from skitter.testing.contract.store import ContractStore
 

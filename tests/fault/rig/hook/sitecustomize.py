@@ -22,9 +22,9 @@ if clock:
     right, wrong = time.time, float(clock)
     time.time = lambda: right() + wrong
 if history and sys.orig_argv[1:4] == ["-P", "-m", "skitter.app"]:
-    from skitter.app import child
+    from skitter.app import worker_main
     from skitter.testing.history import Recorded, Recorder, record_fetches
 
-    recorder, open_frontier = Recorder(Path(history)), child.open_frontier
-    child.open_frontier = lambda *names, **options: Recorded(open_frontier(*names, **options), recorder)
+    recorder, open_frontier = Recorder(Path(history)), worker_main.open_frontier
+    worker_main.open_frontier = lambda *names, **options: Recorded(open_frontier(*names, **options), recorder)
     record_fetches(recorder)

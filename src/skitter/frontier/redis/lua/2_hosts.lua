@@ -14,7 +14,7 @@ local GATE, GATE_LOSSES, TRUSTED, LATENCY, ADDRESS, HOST_ERROR, PHASE = 15, 16, 
 local LEVELS, AWAY = 22, 23
 -- How often the pause of its next block is doubled.
 local BACKOFF = 24
--- What its budget is spent on, and the signs of a trap (policy/budgets.py).
+-- What its budget is spent on, and the signs of a trap (policy/host_budgets.py).
 local PAGES, SIGNS = 25, 26
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
@@ -93,7 +93,7 @@ local function needs_gate(h)
   return S.obey_robots and h[ROBOTS_UNTIL] <= now
 end
 
--- ---- addresses (frontier/addresses.py has the reasons): only where S.per_ip is set, or was
+-- ---- addresses (frontier/ip_limits.py has the reasons): only where S.per_ip is set, or was
 
 local function load_of(address)
   local load = addresses.loads[address]

@@ -13,7 +13,7 @@ local function check_numbers(record, texts)
   end
 end
 
--- As frontier/damage.py has it.
+-- As frontier/damaged_values.py has it.
 local LATEST = 100000000000
 
 local function check_time(value)

@@ -7,12 +7,12 @@ import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from skitter.frontier.redis.shards.crossing import Crossing
-from skitter.frontier.redis.shards.merging import Merging
+from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
+from skitter.frontier.redis.shards.leasing import ShardedLeasing
+from skitter.frontier.redis.shards.outbox import ShardedOutbox
+from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.split import Split, together
-from skitter.frontier.redis.shards.targets import Targets
-from skitter.frontier.redis.shards.turns import Turns
+from skitter.frontier.redis.shards.shard_set import ShardSet, together
 from skitter.model.job import (
     Begun,
     Command,
@@ -38,48 +38,48 @@ class ShardedFrontier:
     """A Frontier over several shards; one job, one process."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        self._split = Split(shards)
-        self._crossing = Crossing(self._split)
-        self._turns = Turns(self._split)
-        self._targets = Targets(self._split)
-        self._merging = Merging(self._split)
+        self._shard_set = ShardSet(shards)
+        self._cross_shard_links = CrossShardLinks(self._shard_set)
+        self._leasing = ShardedLeasing(self._shard_set)
+        self._targets = ShardedOutbox(self._shard_set)
+        self._merging = MergedReport(self._shard_set)
         self._renewing: dict[Shard, asyncio.Task[list[bool]]] = {}
 
     # ---- the job
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
-        lead = self._split.lead
-        shards = self._split.shards
+        lead = self._shard_set.lead
+        shards = self._shard_set.shards
         # Whether every item is delivered is asked of a finished job only, and that gets no more of them.
         lead.is_to_be(len(shards), sum(await together(shard.count_items() for shard in shards)))
-        await together(shard.check() for shard in self._split.others)
+        await together(shard.check() for shard in self._shard_set.others)
         begun = await lead.begin(spec, fresh=fresh, sinks=sinks)
-        await self._split.stand()
+        await self._shard_set.stand()
         await lead.step("complete", lead.present.run)
         return begun
 
     async def job(self) -> Job:
-        return await self._split.lead.job()
+        return await self._shard_set.lead.job()
 
     async def command(self, command: Command) -> Job:
-        await self._split.lead.command(command)
-        await self._split.stand()
-        await self._split.settle(self._split.shards)
+        await self._shard_set.lead.command(command)
+        await self._shard_set.stand()
+        await self._shard_set.settle(self._shard_set.shards)
         return await self.job()
 
     # ---- work
 
     async def add(self, entries: Sequence[Entry]) -> int:
-        new = await self._crossing.add(entries)
-        await self._split.settle(self._split.shards)
+        new = await self._cross_shard_links.add(entries)
+        await self._shard_set.settle(self._shard_set.shards)
         return new
 
     async def lease(self, worker: str, limit: int) -> Grant:
-        return await self._turns.lease(worker, limit)
+        return await self._leasing.lease(worker, limit)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         """A shard that does not answer has not said that anything is lost; it is asked until it answers."""
-        homes = self._by_home(leases) or {self._split.lead: []}
+        homes = self._by_home(leases) or {self._shard_set.lead: []}
         asked: dict[asyncio.Task[list[bool]], list[int]] = {}
         for shard, places in homes.items():
             if shard not in self._renewing:
@@ -95,7 +95,7 @@ class ShardedFrontier:
         return kept
 
     async def _renew(self, shard: Shard, worker: str, leases: Sequence[Lease]) -> list[bool]:
-        return await self._split.at(shard, lambda shard: shard.renew(worker, leases))
+        return await self._shard_set.at(shard, lambda shard: shard.renew(worker, leases))
 
     def _renewed(self, shard: Shard, renewing: asyncio.Task[list[bool]]) -> None:
         del self._renewing[shard]
@@ -103,30 +103,30 @@ class ShardedFrontier:
             renewing.exception()  # whoever waits for it is told; nobody may
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        told = await self._split.each(lambda shard: shard.hear_of(worker, card))
+        told = await self._shard_set.each(lambda shard: shard.hear_of(worker, card))
         silent = {name for names in told for name in names}
         if silent:
             # One that is silent here may be at work in another shard.
-            agreed = await self._split.each(lambda shard: shard.silent(silent))
+            agreed = await self._shard_set.each(lambda shard: shard.silent(silent))
             silent.intersection_update(*agreed)
         if silent:
-            await self._split.each(lambda shard: shard.silent(silent, forget=True))
+            await self._shard_set.each(lambda shard: shard.silent(silent, forget=True))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        carried, new = await self._crossing.carry(outcomes)
+        carried, new = await self._cross_shard_links.carry(outcomes)
         accepted = [False] * len(outcomes)
         troubles: list[HostTrouble] = []
         homes: dict[Shard, list[int]] = defaultdict(list)
         for place, outcome in enumerate(carried):
             if outcome is not None:
-                homes[self._crossing.home_of(outcome.lease)].append(place)
+                homes[self._cross_shard_links.home_of(outcome.lease)].append(place)
 
         async def ack(shard: Shard) -> Committed:
             mine = [outcome for place in homes[shard] if (outcome := carried[place]) is not None]
             return await shard.commit(worker, mine)
 
         new_links = 0
-        for places, answer in zip(homes.values(), await self._split.each(ack, homes), strict=True):
+        for places, answer in zip(homes.values(), await self._shard_set.each(ack, homes), strict=True):
             for place, is_accepted in zip(places, answer.accepted, strict=True):
                 accepted[place] = is_accepted
             new_links += answer.new_links
@@ -136,19 +136,19 @@ class ShardedFrontier:
         if want:
             grant = await self.lease(worker, want)
         else:
-            await self._split.settle(homes)
+            await self._shard_set.settle(homes)
         return Committed(accepted, grant, new_links, _in_order(troubles, outcomes))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         homes = self._by_home(leases)
-        await self._split.each(
+        await self._shard_set.each(
             lambda shard: shard.release([leases[place] for place in homes[shard]], late=late, touched=touched), homes
         )
-        await self._split.settle(homes)
+        await self._shard_set.settle(homes)
 
     async def release_worker(self, worker: str) -> int:
         lost = await self._everywhere(lambda shard: shard.release_worker(worker))
-        for shard in self._split.shards:
+        for shard in self._shard_set.shards:
             shard.forget_worker(worker)
         return lost
 
@@ -159,23 +159,23 @@ class ShardedFrontier:
         return await self._everywhere(lambda shard: shard.reap())
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
-        revived, left = 0, self._split.shards
+        revived, left = 0, self._shard_set.shards
         while left:
             asked, left = left, []
-            answers = await self._split.each(lambda shard: shard.revive(error_class, ids), asked)
+            answers = await self._shard_set.each(lambda shard: shard.revive(error_class, ids), asked)
             for shard, answer in zip(asked, answers, strict=True):
                 revived += max(0, answer)
                 if answer < 0:
-                    await self._split.reopen(None, finished=True)
+                    await self._shard_set.reopen(None, finished=True)
                     left.append(shard)
         return revived
 
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         groups: dict[Shard, list[str]] = defaultdict(list)
         for key in host_keys:
-            groups[self._split.of(key)].append(key)
+            groups[self._shard_set.of(key)].append(key)
         found: dict[str, RobotsRecord] = {}
-        for some in await self._split.each(lambda shard: shard.robots(groups[shard]), groups):
+        for some in await self._shard_set.each(lambda shard: shard.robots(groups[shard]), groups):
             found |= some
         return found
 
@@ -183,12 +183,12 @@ class ShardedFrontier:
         """The places of the leases, by the shard that has granted them."""
         homes: dict[Shard, list[int]] = defaultdict(list)
         for place, lease in enumerate(leases):
-            homes[self._crossing.home_of(lease)].append(place)
+            homes[self._cross_shard_links.home_of(lease)].append(place)
         return homes
 
     async def _everywhere(self, call: Callable[[Shard], Awaitable[int]]) -> int:
-        total = sum(await self._split.each(call))
-        await self._split.settle(self._split.shards)
+        total = sum(await self._shard_set.each(call))
+        await self._shard_set.settle(self._shard_set.shards)
         return total
 
     # ---- the outbox
@@ -228,7 +228,7 @@ class ShardedFrontier:
     async def close(self) -> None:
         for renewing in list(self._renewing.values()):
             renewing.cancel()
-        for shard in self._split.shards:
+        for shard in self._shard_set.shards:
             await shard.close()
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from skitter.errors import FrontierError
-from skitter.frontier.books import as_job
+from skitter.frontier.books import require_job
 from skitter.frontier.contract import FORGET_SECONDS
-from skitter.frontier.redis import wire
+from skitter.frontier.redis import codec
+from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
-from skitter.frontier.redis.server import RedisServer, flags
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
@@ -27,7 +27,7 @@ _NO_PERMITS = (0, 2**31)
 """Said to a shard that is asked for leases: permitted host keys are asked for apart, at the lead."""
 
 
-class Standing(msgspec.Struct, frozen=True, array_like=True):
+class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     """Where a shard stands (6_shards.lua), in the order in which it is told."""
 
     version: int
@@ -83,7 +83,7 @@ class Shard(RedisFrontier):
     ) -> None:
         super().__init__(server, job_name, clock, prefix)
         self.number = number
-        self.standing: Standing | None = None
+        self.standing: ShardStatus | None = None
         self._stood_at = 0.0
         self.visited_at = 0.0
         """When it was last asked for leases, by this process's clock."""
@@ -94,7 +94,7 @@ class Shard(RedisFrontier):
         self._shards_and_items = (1, 0)
 
     @property
-    def present(self) -> Standing:
+    def present(self) -> ShardStatus:
         """Where it stood when it last answered."""
         assert self.standing is not None, "every shard is asked before it is judged"
         return self.standing
@@ -112,7 +112,7 @@ class Shard(RedisFrontier):
     def life(self) -> str:
         return self._server.life
 
-    async def _split(self) -> tuple[int, int]:
+    async def _shard_set(self) -> tuple[int, int]:
         return self._shards_and_items
 
     def is_to_be(self, shards: int, items: int) -> None:
@@ -124,7 +124,7 @@ class Shard(RedisFrontier):
         if answer is None:
             if self.number != LEAD:
                 raise ShardAbsentError
-            as_job(None, self._name)
+            require_job(None, self._name)
         return answer
 
     async def _call(self, name: str, *arguments: Any) -> Any:
@@ -133,7 +133,9 @@ class Shard(RedisFrontier):
             told, fields = answer
             if len(fields) == STANDING_FIELDS:
                 self.standing = msgspec.convert(
-                    [field.decode() if isinstance(field, bytes) else field for field in fields], Standing, strict=False
+                    [field.decode() if isinstance(field, bytes) else field for field in fields],
+                    ShardStatus,
+                    strict=False,
                 )
                 self._stood_at = time.monotonic()
                 return told
@@ -150,7 +152,7 @@ class Shard(RedisFrontier):
 
     # ---- asking
 
-    async def stand(self, worker: str = "") -> Standing:
+    async def stand(self, worker: str = "") -> ShardStatus:
         await self._run("standing", worker)
         if worker:
             self._note(worker)
@@ -160,19 +162,19 @@ class Shard(RedisFrontier):
         """Refuse a server that would lose parts of the job."""
         await self._server.check()
 
-    async def record(self) -> wire.JobRecord:
+    async def record(self) -> codec.JobRecord:
         found = await self._row()
         if found is None:
             if self.number != LEAD:
                 raise ShardAbsentError
-            as_job(None, self._name)
+            require_job(None, self._name)
             raise AssertionError("as_job raises for a job that does not exist")
-        return wire.decode_record(found[0])
+        return codec.decode_record(found[0])
 
     async def count_items(self) -> int:
         """All that it ever had."""
         found = await self._row()
-        return wire.decode_record(found[0]).position if found else 0
+        return codec.decode_record(found[0]).position if found else 0
 
     async def report_answer(self) -> tuple[Sequence[Any], int]:
         """What ``reading.report`` reads, and the changes so far."""
@@ -195,7 +197,7 @@ class Shard(RedisFrontier):
         async with self._turn:
             answer = await self._run("lease", worker, limit, *_NO_PERMITS, self._token(), *others)
         self._note(worker)
-        grant = wire.read_grant(answer, "")
+        grant = codec.read_grant(answer, "")
         self.visited_at = time.monotonic()
         return grant
 
@@ -212,14 +214,14 @@ class Shard(RedisFrontier):
     async def fence(self, leases: Sequence[Lease]) -> tuple[str, int]:
         """Which leases are current, as a text of 1 and 0, and the run in which they are."""
         arguments: list[Any] = []
-        wire.pack_leases(arguments, leases)
+        codec.pack_leases(arguments, leases)
         answer: bytes = await self._run("fence", *arguments)
         return answer.decode(), self.present.run
 
     async def add_links(self, run: int, permits: int, entries: Sequence[Entry]) -> str:
         """Which were new, as a text of 1 and 0; or why nothing was added (links.lua)."""
         arguments: list[Any] = [run, permits]
-        wire.pack_entries(arguments, entries)
+        codec.pack_entries(arguments, entries)
         answer: bytes = await self._run("links", *arguments)
         return answer.decode()
 

@@ -1,0 +1,65 @@
+"""Work for a job in this very process: for a frontier that lives in it, or a spider that no other could load."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from skitter.app.config import CrawlPlan, job_settings
+from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.worker_main import join, leave, make_spider, make_worker
+from skitter.delivery.archive import open_archive
+from skitter.fetch.engine import CurlFetcher
+from skitter.frontier.contract import Frontier
+from skitter.node.shutdown_signals import ShutdownSignals
+from skitter.spiders.base import Spider
+from skitter.worker.lease_renewal import RenewalThread, renew_while_running
+from skitter.worker.loop import Worker
+
+
+async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: ShutdownSignals) -> None:
+    """One worker, until it has ended."""
+    job = await frontier.job()
+    settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
+    fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
+    archive = await open_archive(frontier, settings.fetch)
+    made = spider or make_spider(job, plan.spec.spider, settings.run.trusted)
+    worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
+    await join(worker, frontier)
+    running = asyncio.create_task(worker.run())
+    stop.aim(worker.stop, running.cancel)
+    try:
+        async with _renewed(worker, plan, frontier, settings.limits.lease_seconds):
+            # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
+            # prints goes where it goes in a process of its own: standard output is for data.
+            with contextlib.redirect_stdout(sys.stderr):
+                await asyncio.wait([running])
+        if not (stop.forced and running.cancelled()):
+            running.result()
+            await leave(worker, frontier)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await fetcher.close()
+        if archive is not None:
+            archive.close()
+
+
+@contextlib.asynccontextmanager
+async def _renewed(worker: Worker, plan: CrawlPlan, frontier: Frontier, lease_seconds: float) -> AsyncIterator[None]:
+    """Its leases are kept, beside the loop where another client of the store can be had."""
+    if is_shared(plan.frontier):
+        with RenewalThread(
+            worker, lambda: open_frontier(plan.frontier, plan.spec.name, create=False, patient=True), lease_seconds
+        ):
+            yield
+        return
+    renewing = asyncio.create_task(renew_while_running(worker, frontier, lease_seconds, worker.lost))
+    try:
+        yield
+    finally:
+        renewing.cancel()

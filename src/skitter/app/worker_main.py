@@ -1,0 +1,231 @@
+"""The process of one worker: ``python -m skitter.app PIPE STATUS``, started by a supervisor.
+
+Its configuration comes by standard input, and not by the command line, which everybody on the machine can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from skitter.app.config import WorkerConfig, job_settings
+from skitter.app.event_loop import new_loop, settle_process
+from skitter.app.frontiers import open_frontier
+from skitter.cluster.process_identity import card_of, worker_id
+from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
+from skitter.fetch.engine import CurlFetcher
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Job
+from skitter.node.memory_limit import limit_memory
+from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
+from skitter.observe import events
+from skitter.settings import Fetch, Run, Settings
+from skitter.sinks.contract import ARCHIVES, Archive
+from skitter.spiders.base import Spider
+from skitter.spiders.loading import load_spider
+from skitter.spiders.loading import make_spider as instance_of
+from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
+from skitter.worker.loop import Worker
+from skitter.worker.loop_status import LoopStatus
+
+_ORPHAN_SECONDS = 5.0
+"""Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
+log = logging.getLogger("skitter.worker")
+
+
+def make_spider(job: Job, reference: str, trusted: Sequence[str]) -> Spider:
+    """The job's spider, with its arguments; the built-in one gets the job's seeds.
+
+    ``reference``: what this node's command named; empty: as the job says, if that is trusted.
+    """
+    kind = load_spider(reference or job.spec.spider, Path.cwd(), None if reference else trusted)
+    spider = instance_of(kind, job.spec.arguments)
+    if not job.spec.spider:
+        spider.start_urls = job.spec.seeds
+    if job.spec.sitemaps:
+        spider.sitemap_urls = [*spider.sitemap_urls, *job.spec.sitemaps]
+    return spider
+
+
+def make_worker(
+    frontier: Frontier,
+    fetcher: CurlFetcher,
+    spider: Spider,
+    job: Job,
+    settings: Settings,
+    *,
+    stay: bool,
+    url_table: int = -1,
+    archive: Archive | None = None,
+    loop_status: LoopStatus | None = None,
+) -> Worker:
+    """A worker on open parts."""
+    return Worker(
+        worker_id(),
+        source=frontier,
+        fetcher=fetcher,
+        spider=spider,
+        job=job,
+        settings=settings,
+        by_seeds=not job.spec.spider and not spider.allowed_domains,
+        stay=stay,
+        card=card_of(job.spec.spider),
+        url_table=url_table,
+        archive=archive,
+        loop_status=loop_status,
+    )
+
+
+async def join(worker: Worker, frontier: Frontier) -> None:
+    """A worker begins."""
+    card = worker.card()
+    await frontier.tell(worker.id, card)
+    told = {"version": card.version, "spider": card.spider or "built-in spider"}
+    events.tell(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
+
+
+async def leave(worker: Worker, frontier: Frontier) -> None:
+    """A worker has ended as it should. After its last renewal, which would list it again."""
+    # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
+    with contextlib.suppress(FrontierError, JobError):
+        await frontier.tell(worker.id, None)
+    events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
+
+
+async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
+    if not any(ARCHIVES in sink.target for sink in (await frontier.report(0)).sinks):
+        return None
+    # Most jobs have none, and a worker without one starts without all that sinks are made of.
+    from skitter.delivery.archive import open_archive
+
+    return await open_archive(frontier, fetch)
+
+
+async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus) -> bool:
+    """Until the worker ends; whether it is to be started again, for a new run of the job."""
+    frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
+    work = asyncio.current_task()
+    assert work is not None, "this is a task"
+    alone = asyncio.create_task(_end_when_alone(pipe, work))
+    try:
+        job = await frontier.job()
+        settings = job_settings(job, config.run)
+        fetcher = CurlFetcher(
+            settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
+        )
+        spider = make_spider(job, config.spider, settings.run.trusted)
+        archive = await _archive(frontier, settings.fetch)
+        worker = make_worker(
+            frontier,
+            fetcher,
+            spider,
+            job,
+            settings,
+            stay=config.stay,
+            url_table=config.url_table,
+            archive=archive,
+            loop_status=loop_status,
+        )
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+        pipe.say(hello=worker.id)
+        heart = _Heart(worker, pipe, settings.run.shutdown_seconds)
+        renewal = RenewalThread(
+            worker,
+            lambda: open_frontier(config.frontier, config.job, create=False, patient=True),
+            settings.limits.lease_seconds,
+            heart.beat,
+        )
+        await join(worker, frontier)
+        alone.cancel()
+        try:
+            with renewal:
+                await worker.run()
+        finally:
+            pipe.say(committed=worker.committed)
+            await fetcher.close()
+            if archive is not None:
+                archive.close()
+        await leave(worker, frontier)
+        return worker.superseded and config.stay
+    finally:
+        alone.cancel()
+        await frontier.close()
+
+
+async def _end_when_alone(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:
+    """Until the heart beats: a store that is away at the start is waited for, but not without a supervisor."""
+    while not pipe.is_broken:
+        await asyncio.sleep(BEAT_SECONDS)
+        pipe.say(beat=True)
+    work.cancel()
+
+
+class _Heart:
+    """Tells the supervisor, from the renewal thread, that the process lives."""
+
+    def __init__(self, worker: Worker, pipe: SupervisorPipe, shutdown_seconds: float) -> None:
+        self._worker = worker
+        self._pipe = pipe
+        self._patience_seconds = shutdown_seconds + _ORPHAN_SECONDS
+        self._loop = asyncio.get_running_loop()
+        self._alone_since: float | None = None
+        self._committed = 0
+
+    def beat(self) -> None:
+        self._pipe.say(beat=True)
+        if self._worker.committed != self._committed:
+            self._committed = self._worker.committed
+            self._pipe.say(committed=self._committed)
+        if self._pipe.is_broken:
+            self._end()
+
+    def _end(self) -> None:
+        now = time.monotonic()
+        if self._alone_since is None:
+            self._alone_since = now
+            self._loop.call_soon_threadsafe(self._worker.stop)
+        elif now - self._alone_since > self._patience_seconds:
+            # A callback that blocks would keep its page leased for ever. So it is lost, and leased to others.
+            os._exit(1)
+
+
+def main() -> int:
+    pipe, loop_status = SupervisorPipe(int(sys.argv[1])), LoopStatus(int(sys.argv[2]))
+    # What a spider starts has no business with it; the memory stays mapped.
+    os.close(int(sys.argv[2]))
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerConfig)
+    logging.basicConfig(
+        handlers=[PipeLogHandler(pipe)], level=logging.INFO if config.verbosity > 0 else logging.WARNING
+    )
+    events.logger.setLevel(config.event_level)
+    settle_process()
+    limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            again = runner.run(_work(config, pipe, loop_status))
+    except asyncio.CancelledError:
+        # Alone: nobody would hear why.
+        return 1
+    except ContradictionError as error:
+        # What a page brought may be the reason: then it costs that page, and not the crawl.
+        pipe.say_at_last(failed=str(error))
+        return 1
+    except SkitterError as error:
+        pipe.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)
+        return error.exit_code
+    except Exception as error:
+        log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
+        pipe.say_at_last(failed=f"{type(error).__name__}: {error}")
+        return 1
+    pipe.say_at_last(end=again)
+    return 0

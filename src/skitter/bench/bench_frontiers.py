@@ -1,0 +1,119 @@
+"""The frontiers that are measured: a job of the bench's own in each, which is gone when it is over.
+
+A Redis may hold jobs of others. Nothing but the bench's own job is touched there, under a name that nobody else has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from skitter.app.frontiers import drop_job, is_redis, open_frontier
+from skitter.errors import SkitterError, UsageError
+from skitter.frontier.contract import Frontier
+from skitter.model.secrets import shown_address
+
+DEFAULTS = ("memory:", "sqlite:")
+NEW_FILE = "sqlite:"
+"""Without a path: a file in the folder of the measurement."""
+
+
+class Store(msgspec.Struct, frozen=True):
+    """Where one job of the bench is kept."""
+
+    address: str
+    job: str
+
+    @property
+    def holds(self) -> str:
+        """What a URL takes there: ``memory`` or ``disk``."""
+        return "disk" if self.address.startswith("sqlite:") else "memory"
+
+    def open(self, *, create: bool = True) -> Frontier:
+        return open_frontier(self.address, self.job, create=create)
+
+    async def size(self) -> int | None:
+        """Bytes that it takes now, with whatever else is there; None: they cannot be asked for.
+
+        Of a file while nobody has it open: then nothing is left in its log.
+        """
+        if not is_redis(self.address):
+            return self._size_here()
+        from skitter.frontier.redis.server_checks import read_info
+
+        # In a cluster one node would answer for itself.
+        if "+cluster" in self.address:
+            return None
+        return int(read_info(await redis_command(self.address, "INFO", "memory"))["used_memory"])
+
+    def forget(self) -> None:
+        """Remove the job, or what an interrupted measurement has left of it."""
+        if is_redis(self.address):
+            asyncio.run(drop_job(self.address, self.job))
+        elif self.address.startswith("sqlite:"):
+            for end in ("", "-wal", "-shm"):
+                Path(self.address.partition(":")[2] + end).unlink(missing_ok=True)
+
+    def _size_here(self) -> int:
+        if self.address.startswith("memory:"):
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        path = Path(self.address.partition(":")[2])
+        return path.stat().st_size if path.exists() else 0
+
+
+async def redis_command(url: str, *words: object) -> Any:
+    """One command to a Redis, and its answer."""
+    from skitter.frontier.redis.address import parse_address
+    from skitter.frontier.redis.client import RedisServer
+
+    server = RedisServer(parse_address(url))
+    try:
+        return await server.command(*words)
+    finally:
+        await server.close()
+
+
+@contextlib.contextmanager
+def own_store(address: str, folder: Path) -> Iterator[Store]:
+    """A new job at an address, forgotten at the end of the block, however it ends."""
+    if address.startswith("sqlite:"):
+        # Absolute: who is measured stands in another folder.
+        path = folder / "job.db" if address == NEW_FILE else Path(address.partition(":")[2]).absolute()
+        address = f"sqlite:{path}"
+    store = Store(address, f"bench-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        yield store
+    except BaseException:
+        # What ended it is the news, and not that a server which is away keeps the job.
+        with contextlib.suppress(SkitterError):
+            store.forget()
+        raise
+    store.forget()
+
+
+def names_of(addresses: Sequence[str]) -> dict[str, str]:
+    """A short name for each address; errors for what cannot be measured."""
+    names: dict[str, str] = {}
+    for address in dict.fromkeys(addresses):
+        scheme = address.partition(":")[0]
+        if address not in DEFAULTS:
+            _check(address, scheme)
+        names[address] = scheme if scheme not in names.values() else shown_address(address)
+    return names
+
+
+def _check(address: str, scheme: str) -> None:
+    if scheme == "sqlite" and (path := Path(address.partition(":")[2])).exists():
+        raise UsageError(
+            f"there is a file already: {path}", hint="a bench wants a new one, which it removes at the end"
+        )
+    if scheme not in ("memory", "sqlite") and not is_redis(address):
+        # In the words of whoever opens frontiers.
+        open_frontier(address, "bench", create=False)

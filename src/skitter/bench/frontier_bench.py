@@ -1,0 +1,165 @@
+"""Frontiers alone: URLs a second through add, lease and commit, and what a URL takes, at several lengths of a queue.
+
+Each rung is a job of its own in a process of its own: memory that a rung has freed would hide what the next one takes.
+``python -m skitter.bench.frontier_bench`` is that process: it reads a Rung, measures it and prints a Row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, product
+from pathlib import Path
+
+import msgspec
+
+from skitter.app.event_loop import new_loop
+from skitter.bench.bench_frontiers import Store, names_of, own_store
+from skitter.bench.figures import Machine, Spread, rounded, spread, this_machine
+from skitter.bench.frontier_load import BATCH, Load, Times
+from skitter.bench.measured_process import answering, measured
+from skitter.cli.terminal_text import count
+
+REQUESTS, HOSTS, DUPLICATES = (10_000, 100_000), (1, 1000), (0, 50, 99)
+"""A ladder that takes a minute or two."""
+URLS_PER_ROUND = 64 * BATCH
+"""Offered while a round goes on; enough for a millisecond to be nothing."""
+FEW_URLS = 1000
+"""So few take less than what a job takes by itself."""
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """What one row is measured with."""
+
+    store: Store
+    requests: int
+    """URLs that are offered, before the rounds begin."""
+    hosts: int
+    duplicates: int
+    """Of a hundred URLs offered, so many are known."""
+    rounds: int
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One rung, measured."""
+
+    frontier: str
+    requests: int
+    hosts: int
+    duplicates: int
+    queued: int
+    """URLs that were new."""
+    adds_per_second: Spread
+    """URLs offered while the queue was filled, known ones too; of as many pieces as there are rounds."""
+    leases_per_second: Spread
+    commits_per_second: Spread
+    urls_per_second: Spread
+    """Through all three in one call, as a worker does it: committed with its links, and a new one leased."""
+    microseconds_per_url: Spread
+    """Of the same."""
+    holds: str
+    """What a URL takes: ``memory`` or ``disk``."""
+    bytes_per_url: float | None
+    """Of a URL that was new, its text included; None: the store cannot be asked, or there were too few to tell."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole ladder."""
+
+    machine: Machine
+    rounds: int
+    rows: list[Row]
+
+
+def ladder(requests: Iterable[int], hosts: Iterable[int], duplicates: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Every combination, the short ones first; but more hosts than URLs there cannot be."""
+    return [(urls, keys, known) for urls, keys, known in product(requests, hosts, duplicates) if keys <= urls]
+
+
+def measure(
+    addresses: Sequence[str], rungs: Sequence[tuple[int, int, int]], rounds: int, on_step: Callable[[str], None]
+) -> Report:
+    """Each rung on each frontier. ``on_step`` is told what comes next."""
+    rows = []
+    for address, name in names_of(addresses).items():
+        for requests, hosts, duplicates in rungs:
+            on_step(f"{name}: {count(requests, 'request')}, {count(hosts, 'host')}, {duplicates} % known")
+            with tempfile.TemporaryDirectory() as folder, own_store(address, Path(folder)) as store:
+                rung = Rung(store=store, requests=requests, hosts=hosts, duplicates=duplicates, rounds=rounds)
+                told = msgspec.json.encode(rung)
+                found = measured(["skitter.bench.frontier_bench"], folder=Path(folder), told=told)
+            rows.append(msgspec.convert(found.answer | {"frontier": name}, Row))
+    return Report(machine=this_machine(), rounds=rounds, rows=rows)
+
+
+# ---- the process of one rung
+
+
+async def climb(rung: Rung) -> Row:
+    """Fill the queue once, and work on it in rounds."""
+    store, rounds = rung.store, rung.rounds
+    gc.collect()
+    before = await store.size()
+    load = Load(store.open(), rung.hosts, duplicates=rung.duplicates)
+    try:
+        await load.begin(store.job)
+        adding = [await load.fill(urls) for urls in _pieces(rung.requests, rounds)]
+        if store.holds == "disk":
+            # Closed, so that its log is in the file.
+            await load.frontier.close()
+        after = await store.size()
+        if store.holds == "disk":
+            load.frontier = store.open(create=False)
+        leasing, committing, cycles = [], [], []
+        # A page brings more than one URL when some are known.
+        pages = max(4 * BATCH, min(rung.requests, URLS_PER_ROUND) * (100 - rung.duplicates) // 100)
+        for _ in range(rounds):
+            leased, committed = await load.lease_and_commit(pages)
+            leasing.append(leased)
+            committing.append(committed)
+            await load.cycle(1)  # so that the next one begins with leases
+            cycles.append(await load.cycle(pages))
+    finally:
+        await load.frontier.close()
+    return Row(
+        frontier="",
+        requests=rung.requests,
+        hosts=rung.hosts,
+        duplicates=rung.duplicates,
+        queued=load.queued,
+        adds_per_second=_rate(adding),
+        leases_per_second=_rate(leasing),
+        commits_per_second=_rate(committing),
+        urls_per_second=_rate(cycles),
+        microseconds_per_url=spread(times.wall / times.urls * 1e6 for times in cycles),
+        holds=store.holds,
+        bytes_per_url=_each(before, after, load.queued),
+    )
+
+
+def _each(before: int | None, after: int | None, urls: int) -> float | None:
+    if before is None or after is None or urls < FEW_URLS:
+        return None
+    return rounded((after - before) / urls)
+
+
+def _pieces(whole: int, parts: int) -> list[int]:
+    """As even as can be; none is empty."""
+    cuts = [whole * part // parts for part in range(parts + 1)]
+    return [high - low for low, high in pairwise(cuts) if high > low]
+
+
+def _rate(rounds: Iterable[Times]) -> Spread:
+    return spread(times.urls / times.wall for times in rounds)
+
+
+def _climb(rung: Rung) -> Row:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(climb(rung))
+
+
+if __name__ == "__main__":
+    sys.exit(answering(Rung, _climb))

@@ -1,0 +1,36 @@
+"""What ``pause``, ``resume`` and ``stop`` share: tell the job, and say the state it is in after."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skitter.cli.job_ref import ask, live_workers, locate
+from skitter.cli.output import note, print_json
+from skitter.model.job import Command, State
+
+if TYPE_CHECKING:
+    from skitter.frontier.contract import Frontier
+    from skitter.model.job import Job, Report
+
+
+def steer(options: argparse.Namespace, command: Command) -> int:
+    """The state goes to stdout; what it means for the person, if anything, to stderr."""
+    place = locate(options)
+
+    async def tell(frontier: Frontier) -> tuple[Job, Report]:
+        return await frontier.command(command), await frontier.report(0)
+
+    job, report = ask(place, tell)
+    workers = live_workers(report)
+    if options.json:
+        print_json({"job": place.job, "state": job.state, "run": job.run, "reason": job.reason, "workers": workers})
+    else:
+        print(f"{place.job}: {job.state}")
+    if job.state is State.FINISHED:
+        note("the job is finished: there is nothing to pause, resume or stop")
+    elif job.state is State.RUNNING and not workers:
+        note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")
+    elif job.state is State.DRAINING:
+        note(f"{report.counts.leased} requests are in flight; it is stopped when they have ended")
+    return 0

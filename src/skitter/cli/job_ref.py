@@ -1,0 +1,153 @@
+"""Which job a command is about, and how its frontier is opened."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from skitter import private_files
+from skitter.cli.arguments import did_you_mean
+from skitter.errors import FrontierError, UsageError
+from skitter.model.secrets import shown_address
+
+if TYPE_CHECKING:
+    from skitter.frontier.contract import Frontier
+    from skitter.model.job import Report
+    from skitter.model.worker import WorkerSeen
+
+T = TypeVar("T")
+MAX_JOB_CHARS = 100
+_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
+
+
+def job_name_of(text: str) -> str:
+    """A name made of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
+    return _UNSAFE_IN_NAME.sub("-", text).strip(".-")[:MAX_JOB_CHARS] or "job"
+
+
+def check_job_name(name: str) -> str:
+    """A name that the user chose; it is also the name of a file."""
+    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE_IN_NAME.search(name):
+        raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
+    return name
+
+
+class JobRef(NamedTuple):
+    """A frontier and a job in it."""
+
+    frontier: str
+    job: str
+
+    @property
+    def shown(self) -> str:
+        """The frontier without its password, which must not end up in a log."""
+        return shown_address(self.frontier, is_server=not self.frontier.startswith(("sqlite:", "unix:")))
+
+    def command(self, name: str, *words: str) -> str:
+        """A command about this job that can be pasted into a shell."""
+        return shlex.join(["skitter", name, *words, "--frontier", self.shown, "--job", self.job])
+
+
+def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
+    """From --frontier and --job, and from what lies in .skitter where one is missing."""
+    frontier, job = options.frontier, options.job
+    if frontier is not None and frontier.startswith("memory:"):
+        raise UsageError(
+            f"lives inside one crawl only: {frontier}", hint="use sqlite:PATH for crawls that others can see"
+        )
+    if job is not None:
+        check_job_name(job)
+        return JobRef(frontier, job) if frontier is not None else _by_name(job, must_exist)
+    if frontier is not None:
+        # As .skitter/NAME.db has it.
+        name = Path(frontier.partition(":")[2]).stem if frontier.startswith("sqlite:") else ""
+        if not name:
+            raise UsageError("which job?", hint="name it with --job NAME")
+        return JobRef(frontier, name)
+    return _the_only_one()
+
+
+def _by_name(job: str, must_exist: bool) -> JobRef:
+    from skitter.app import default_frontier
+
+    frontier = default_frontier(job)
+    if must_exist and job not in _names():
+        near = did_you_mean(job, _names())
+        raise UsageError(f"no such job here: {job}", hint=near or f"{_listed()}; --frontier URL names another store")
+    return JobRef(frontier, job)
+
+
+def _the_only_one() -> JobRef:
+    from skitter.app import default_frontier
+
+    names = _names()
+    if len(names) != 1:
+        raise UsageError("which job?", hint=f"name it with --job NAME, or --frontier URL and --job NAME; {_listed()}")
+    return JobRef(default_frontier(names[0]), names[0])
+
+
+def local_frontiers() -> list[str]:
+    """Every frontier that lies in .skitter."""
+    return [f"sqlite:{file}" for file in sorted(_folder().glob("*.db"))]
+
+
+def _names() -> list[str]:
+    return sorted(file.stem for file in _folder().glob("*.db"))
+
+
+def _folder() -> Path:
+    try:
+        private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
+    except private_files.NotPrivateError as error:
+        raise FrontierError(
+            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
+        ) from error
+    return private_files.FOLDER
+
+
+def _listed() -> str:
+    names = _names()
+    return (
+        f"here: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else "there is none in .skitter"
+    )
+
+
+@asynccontextmanager
+async def opened(place: JobRef) -> AsyncIterator[Frontier]:
+    """The frontier of an existing job."""
+    from skitter.app import open_frontier
+
+    frontier = open_frontier(place.frontier, place.job, create=False)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+def ask(place: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
+    """One question to the frontier of a job, and its answer."""
+    import asyncio
+
+    async def put() -> T:
+        async with opened(place) as frontier:
+            return await question(frontier)
+
+    return asyncio.run(put())
+
+
+def live_workers(report: Report) -> int:
+    """How many are at it."""
+    return sum(is_alive(worker, report) for worker in report.workers)
+
+
+def is_alive(worker: WorkerSeen, report: Report) -> bool:
+    """It was heard from within the length of a lease (they renew at a third of it), and as far as we see it exists."""
+    from skitter.cluster.process_identity import is_dead
+
+    lease_seconds: float = report.job.spec.settings.get("lease_seconds", 30.0)
+    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)

@@ -1,0 +1,151 @@
+"""Settings from everywhere, lowest rank first; only here are files and the environment read for them.
+
+defaults < the spider's custom_settings < skitter.toml or [tool.skitter] < SKITTER_* < --config < command line
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skitter.cli.arguments import Override, did_you_mean
+from skitter.errors import SettingsError
+from skitter.settings import Settings
+from skitter.spiders.loading import DEFAULT_PLACES
+from skitter.spiders.scrapy_settings import Layer, translated
+
+PREFIX = "SKITTER_"
+PASSWORD_VARIABLE = "SKITTER_SINK_PASSWORD"  # noqa: S105  the name of a variable
+"""The one that is no setting: for targets that name a user and no password."""
+
+
+class Project(NamedTuple):
+    """What the current folder says about itself."""
+
+    layer: Layer
+    places: Sequence[str]
+    """Files and folders where spiders are looked for by name."""
+    sinks: tuple[str, Sequence[Any]] = ("", ())
+    """Where they are written down, and the tables."""
+
+
+class Collected(NamedTuple):
+    settings: Settings
+    warnings: list[str]
+
+
+def read_project(folder: Path) -> Project:
+    """``skitter.toml``; without one, ``[tool.skitter]`` of ``pyproject.toml``."""
+    origin, table = "skitter.toml", _read_toml(folder / "skitter.toml")
+    if table is None:
+        origin = "pyproject.toml [tool.skitter]"
+        table = (_read_toml(folder / "pyproject.toml") or {}).get("tool", {}).get("skitter", {})
+    values: dict[str, Any] = {}
+    places: Any = list(DEFAULT_PLACES)
+    sinks: Any = []
+    groups = Settings.__struct_fields__
+    for name, value in table.items():
+        if name == "spiders":
+            places = [value] if isinstance(value, str) else value
+        elif name == "sink":
+            sinks = value
+        elif not isinstance(value, dict):
+            values[name] = value
+        elif name in groups:
+            values |= value
+        else:
+            hint = did_you_mean(name, groups) or f"tables: {', '.join(groups)}"
+            raise SettingsError(f"unknown table in {origin}: {name}", hint=hint)
+    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
+        raise SettingsError(f"bad value in {origin}: spiders={places!r}", hint='as in spiders = ["spiders", "news.py"]')
+    if not isinstance(sinks, list):
+        raise SettingsError(
+            f"not a list of tables in {origin}: sink", hint="each begins with [[sink]], in two brackets"
+        )
+    return Project((origin, values), places, (f"[[sink]] of {origin}", sinks))
+
+
+def collect(
+    *,
+    spider: Layer,
+    project: Project,
+    environment: Mapping[str, str],
+    config: str | None,
+    overrides: Iterable[Override],
+) -> Collected:
+    """All layers joined; what a foreign settings module has and skitter has not is named in ``warnings``."""
+    warnings: list[str] = []
+    layers = [translated(*spider, warnings), project.layer, *_from_environment(environment)]
+    if config is not None:
+        layers.append(translated(config, _run_module(config), warnings))
+    layers += _from_command_line(overrides)
+    settings = Settings.from_layers(layers)
+    if settings.run.proxy:
+        from skitter.fetch.proxy import read_proxy
+
+        read_proxy(settings.run.proxy)
+    return Collected(settings, warnings)
+
+
+def collect_run(
+    *, project: Project, environment: Mapping[str, str], config: str | None, overrides: Sequence[Override]
+) -> Collected:
+    """As ``collect``, for a worker: only ``run`` and ``logging`` are its own, the rest was fixed with the job."""
+    for override in overrides:
+        if override.name in Settings().job_wide():
+            raise SettingsError(
+                f"belongs to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
+                hint="give it to skitter crawl",
+            )
+    return collect(spider=("", {}), project=project, environment=environment, config=config, overrides=overrides)
+
+
+def sink_password(environment: Mapping[str, str]) -> str | None:
+    return environment.get(PASSWORD_VARIABLE) or None
+
+
+def _read_toml(path: Path) -> dict[str, Any] | None:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(
+            f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode"
+        ) from error
+    # Most folders have no such file, and a crawl there starts without what reads one.
+    import tomllib
+
+    try:
+        return tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
+    # An empty variable is what a shell leaves behind for "not set".
+    return [
+        (f"the environment ({name})", {name.removeprefix(PREFIX).lower(): value})
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIX) and name != PASSWORD_VARIABLE and value
+    ]
+
+
+def _from_command_line(overrides: Iterable[Override]) -> list[Layer]:
+    return [(override.origin, {override.name: override.value}) for override in overrides]
+
+
+def _run_module(config: str) -> dict[str, Any]:
+    import runpy
+
+    if not Path(config).is_file():
+        raise SettingsError(f"no such settings module: {config}", hint="--config takes the path of a .py file")
+    try:
+        values = runpy.run_path(config)
+    except Exception as error:
+        raise SettingsError(
+            f"a settings module that fails: {config}: {type(error).__name__}: {error}",
+            hint="run with -v for the traceback",
+        ) from error
+    return {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}

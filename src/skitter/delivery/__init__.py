@@ -1,0 +1,1 @@
+"""From the outbox of a job to its sinks: runner, failover, drain, archive, preview, export."""

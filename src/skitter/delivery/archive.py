@@ -1,0 +1,55 @@
+"""Archives of pages: each machine that works for a job has its own, under the same name (docs/adr/0027)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from skitter.cluster.process_identity import worker_id
+from skitter.errors import UsageError
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Report
+from skitter.settings import Fetch
+from skitter.sinks.contract import Archive, PageSink, Sink
+from skitter.sinks.file_targets import archive_of, file_name, here
+from skitter.sinks.targets import parse_target, sink_of
+
+
+def archives_here(report: Report) -> list[str]:
+    """The archives of a job by the names that they have on this machine, also those that only others have yet."""
+    written = [archive[0] for seen in report.sinks if (archive := archive_of(seen.target))]
+    return list(dict.fromkeys(file_name(text, {})[0] for text in written))
+
+
+def is_elsewhere(target: str) -> bool:
+    """Whether it is another machine's archive."""
+    archive = archive_of(target)
+    return archive is not None and archive[1] != here()
+
+
+def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
+    """What is written ahead goes when it is in the archive, so there is one."""
+    listed = list(sinks)
+    archives = [sink.target for sink in listed if isinstance(sink, PageSink)]
+    if len(archives) > 1:
+        raise UsageError(
+            f"a job has one archive of pages: {', '.join(archives)}", hint="give one of them; it can be copied later"
+        )
+    return listed
+
+
+async def open_archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
+    """Where this process writes pages ahead; None: the job has no archive."""
+    report = await frontier.report()
+    for target in archives_here(report):
+        if target not in [seen.target for seen in report.sinks]:
+            # The job keeps what this machine commits from now on, whenever somebody here comes to deliver it.
+            await frontier.open_sink(target, worker_id())
+            await frontier.close_sink(target, worker_id())
+        sink = sink_of(parse_target(target, job=report.job.spec.name))
+        assert isinstance(sink, PageSink), target
+        from skitter.fetch.header_lines import DEFAULT_HEADERS
+        from skitter.sinks.page_spool import WrittenAhead
+
+        sent = {"User-Agent": fetch.agent, **DEFAULT_HEADERS}
+        return WrittenAhead(sink.ahead, worker_id(), node=here(), sent=sent)
+    return None

@@ -1,0 +1,113 @@
+"""Items that are there already, in a job's outbox or a file of results, on their way to another target.
+
+It goes the way of every item: a delivery takes it to the sinks, with rejects and patience as in a crawl. Only the
+outbox is another one: it reads what is there, and forgets nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from skitter.app.crawl import opened
+from skitter.delivery.job_sinks import OnEvent, finish_delivery
+from skitter.delivery.runner import Delivery
+from skitter.errors import UsageError
+from skitter.extract.items import encode_item
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Item, SinkProgress
+from skitter.node.shutdown_signals import ShutdownSignals
+from skitter.sinks.contract import PageSink
+from skitter.sinks.rejects_file import rejects_of
+from skitter.sinks.result_reader import records_of
+from skitter.sinks.targets import Target, sink_of
+
+_PIECE = 1000
+Items = AsyncIterator[list[Item]]
+Source = Callable[[], Items]
+"""Starts reading from the beginning."""
+
+
+async def run_export(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> tuple[int, int]:
+    """Write all that a file, or the outbox of a (frontier, job), holds now. Items written, and rejected."""
+    if isinstance(source, str):
+        return await _write(lambda: _of_file(source), outputs, on_event)
+    frontier, job = source
+    async with opened(frontier, job, create=False) as store:
+        most = (await store.report()).undelivered
+        return await _write(lambda: of_outbox(store, most), outputs, on_event)
+
+
+async def _write(source: Source, outputs: Sequence[Target], on_event: OnEvent) -> tuple[int, int]:
+    written = rejected = 0
+    # One after the other, each from the beginning: nothing has to be kept for the slower ones.
+    for target in outputs:
+        stop = ShutdownSignals(on_event)
+        sink = sink_of(target)
+        if isinstance(sink, PageSink):
+            raise UsageError(f"an archive holds pages, not items: {target.name}", hint="give another format")
+        delivery = Delivery(
+            _Outbox(source()),
+            [sink],
+            "export",
+            rejects=lambda sink: rejects_of(sink, "export"),
+            on_event=on_event,
+        )
+        with stop.listening():
+            await delivery.take()
+            try:
+                await delivery.open()
+                await finish_delivery(delivery, stop, complete=True)
+            finally:
+                await delivery.close()
+        if stop.signal:
+            raise SystemExit(128 + stop.signal)
+        written += delivery.delivered
+        rejected += delivery.rejected
+    return written, rejected
+
+
+class _Outbox:
+    """An outbox that nobody fills: its items come from a source, and it has one reader."""
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        self._next: list[Item] = []
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:  # noqa: ARG002
+        return SinkProgress()
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:  # noqa: ARG002
+        if limit and not self._next:
+            self._next = await anext(self._items, [])
+        return self._next[:limit]
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:  # noqa: ARG002
+        self._next = [item for item in self._next if item.position > progress.position]
+        return True
+
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        pass
+
+
+async def of_outbox(store: Frontier, most: int) -> Items:
+    """At most so many: a crawl that goes on would never let it end."""
+    after = number = 0
+    while number < most and (items := await store.peek(after, min(_PIECE, most - number))):
+        after = items[-1].position
+        # Numbered anew: positions of a job in shards are no sequence.
+        yield [Item(number + n, item.request_id, item.place, item.record) for n, item in enumerate(items, 1)]
+        number += len(items)
+
+
+def _file_number(name: str) -> int:
+    """The same for the same file: written twice to a target with keys, it makes the same records there."""
+    return int.from_bytes(hashlib.blake2b(os.path.realpath(name).encode(), digest_size=8).digest(), "big")
+
+
+async def _of_file(name: str) -> Items:
+    file, numbered = _file_number(name), enumerate(records_of(name), 1)
+    while records := list(itertools.islice(numbered, _PIECE)):
+        yield [Item(number, file, number - 1, encode_item(record)) for number, record in records]

@@ -1,0 +1,93 @@
+"""A look at items: some of them, and how full their fields are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from skitter.app.crawl import opened
+from skitter.delivery.export import of_outbox
+from skitter.extract.items import decode_item
+from skitter.extract.rejected_items import is_reject
+from skitter.model.archive_ref import is_archived
+from skitter.sinks.result_reader import is_readable, records_of
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "text",
+    bytes: "bytes",
+    list: "list",
+    dict: "object",
+}
+
+
+class ItemPreview:
+    """What was seen of many records; memory does not grow with them."""
+
+    def __init__(self, source: str, sample: int, most: int) -> None:
+        self.source = source
+        """A file, or ``outbox``."""
+        self.sample: list[dict[str, Any]] = []
+        self.items = 0
+        """Looked at."""
+        self.most = most
+        self.undelivered = 0
+        """Items of the run that some target lacks."""
+        self._sample = sample
+        self._filled: Counter[str] = Counter()
+        self._types: dict[str, Counter[str]] = {}
+
+    def at(self, record: dict[str, Any]) -> None:
+        self.items += 1
+        if len(self.sample) < self._sample:
+            self.sample.append(record)
+        for name, value in record.items():
+            self._types.setdefault(name, Counter())[_NAMES.get(type(value), type(value).__name__)] += 1
+            self._filled[name] += value not in _EMPTY
+
+    @property
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """For each field, the fullest first: how many items have a value in it, which share of all, and its types."""
+        ordered = sorted(self._types, key=lambda name: -self._filled[name])
+        return {
+            name: {
+                "filled": self._filled[name],
+                "rate": round(self._filled[name] / self.items, 4),
+                "types": dict(self._types[name].most_common()),
+            }
+            for name in ordered
+        }
+
+
+def preview_file(name: str, *, sample: int, most: int) -> ItemPreview:
+    """At the first ones of a file of results."""
+    look = ItemPreview(name, sample, most)
+    for record in records_of(name):
+        if look.items == most:
+            break
+        look.at(record)
+    return look
+
+
+async def preview_job(frontier: str, job: str, *, sample: int, most: int) -> ItemPreview:
+    """At what the first target holds that is a file and can be read; otherwise at what waits in the outbox.
+
+    An item that every target has is forgotten in the outbox.
+    """
+    async with opened(frontier, job, create=False) as store:
+        report = await store.report()
+        readable = next((sink.target for sink in report.sinks if is_readable(sink.target)), None)
+        if readable is not None:
+            look = preview_file(readable, sample=sample, most=most)
+        else:
+            look = ItemPreview("outbox", sample, most)
+            async for items in of_outbox(store, most):
+                for item in items:
+                    if not (is_reject(item.record) or is_archived(item.record)):
+                        look.at(decode_item(item.record))
+        look.undelivered = report.undelivered
+        return look

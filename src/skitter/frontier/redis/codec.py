@@ -1,0 +1,360 @@
+"""Values on their way to the scripts and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from skitter.errors import DamageError
+from skitter.frontier import books
+from skitter.frontier.books import storable
+from skitter.frontier.damaged_values import checked_time
+from skitter.frontier.granting import SEED_ID, gate_id
+from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
+from skitter.frontier.redis.server_errors import OtherFormatError
+from skitter.frontier.tables import JobRow, RequestState, Row
+from skitter.model.job import Item, JobSpec, State
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
+from skitter.model.request import Entry
+from skitter.policy import host_budgets
+from skitter.settings import Settings
+
+FORMAT = 2
+"""Of what lies in Redis (1_job.lua)."""
+LEASE_FIELDS = 9
+MAX_PRIORITY = 2**53
+"""Lua's numbers are exact up to here; priorities beyond count as this one."""
+_NO_SUCH_KEY = b"?"
+_TRUSTS, _PERMITS = b"!%d", b"?%d"
+_WORKS = list(Work)
+_encode = msgspec.msgpack.encode
+_decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
+
+
+class JobRecord(msgspec.Struct):
+    """The key ``job`` (begin.lua), as far as clients read it."""
+
+    state: str
+    run: int
+    seeding: bool
+    started_at: float
+    ended_at: float
+    reason: str
+    queued: int
+    delayed: int
+    leased: int
+    done: int
+    redirected: int
+    dead: int
+    excluded: int
+    position: int
+    secret: str
+    spec_version: int
+    settings: dict[str, Any]
+    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+    changes: int = 0
+    """Of a shard: how often a request has changed its place."""
+
+
+class ScriptsRecord(msgspec.Struct):
+    """The same key, as far as only scripts read it: for the search of what is damaged."""
+
+    next_seq: Annotated[int, msgspec.Meta(ge=1)]
+    next_epoch: Annotated[float, msgspec.Meta(ge=0)]
+    first_item: Annotated[int, msgspec.Meta(ge=1)]
+    position: Annotated[int, msgspec.Meta(ge=0)]
+    seed_losses: int
+    buckets: Annotated[int, msgspec.Meta(ge=1)]
+    bucket_round: Annotated[int, msgspec.Meta(ge=1)]
+    bucket_mean: Annotated[int, msgspec.Meta(ge=1)]
+    clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+    wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+    settings: dict[str, float | bool | None]
+    crowded: dict[str, int] | list[Any] = {}
+    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+
+
+class _Outline(msgspec.Struct):
+    """What can be read of a job of any format."""
+
+    format: int = 0
+    shards: int = 1
+    run: int = 1
+
+
+class SinkRecord(msgspec.Struct, array_like=True):
+    """A target, as it stands in ``RUN:sinks``."""
+
+    position: int
+    closed: bool
+    owner: str
+    owned_until: float
+    rejected: int = 0
+    trouble: str = ""
+
+
+_decode_outline = msgspec.msgpack.Decoder(_Outline).decode
+decode_record = msgspec.msgpack.Decoder(JobRecord).decode
+decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
+
+
+def _unreadable(what: str) -> DamageError:
+    return DamageError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
+
+
+def _outline(record: bytes, what: str = "the record of the job") -> _Outline:
+    try:
+        return _decode_outline(record)
+    except msgspec.DecodeError as error:
+        raise _unreadable(what) from error
+
+
+def check_format(record: bytes, job_name: str) -> None:
+    """FormatError for a job that another skitter has written in another way."""
+    found = _outline(record, f"job {job_name}").format
+    if found != FORMAT:
+        age = "a newer" if found > FORMAT else "an older"
+        raise OtherFormatError(
+            f"written by {age} skitter (format {found}, this one reads {FORMAT}): job {job_name}",
+            hint="use the skitter that wrote it, or another --job",
+        )
+
+
+def shards_of(record: bytes) -> int:
+    """How many shards a job of any format has."""
+    return _outline(record).shards
+
+
+def run_of(record: bytes) -> int:
+    """The run of a job of any format."""
+    return _outline(record).run
+
+
+def job_row(record: bytes, spec: bytes) -> JobRow:
+    """What the ledger has as one record."""
+    try:
+        job, decoded_spec = decode_record(record), _decode_spec(spec)
+    except msgspec.DecodeError as error:
+        raise _unreadable("the record of the job") from error
+    return JobRow(
+        spec=decoded_spec,
+        secret=bytes.fromhex(job.secret),
+        state=State(job.state),
+        run=job.run,
+        seeding=job.seeding,
+        started_at=checked_time(job.started_at),
+        ended_at=checked_time(job.ended_at),
+        reason=job.reason,
+        queued=job.queued,
+        delayed=job.delayed,
+        leased=job.leased,
+        done=job.done,
+        redirected=job.redirected,
+        dead=job.dead,
+        excluded=job.excluded,
+        position=job.position,
+        paced_at=(job.pace[0], job.pace[2]),
+        paced_done=(job.pace[1], job.pace[3]),
+    )
+
+
+def settings_of(spec: JobSpec) -> bytes:
+    """The settings that the scripts apply."""
+    settings = Settings.from_layers([("the job", spec.settings)])
+    politeness, retry, limits = settings.politeness, settings.retry, settings.limits
+    return _encode(
+        {
+            "delay_seconds": politeness.delay_seconds,
+            "per_host": politeness.per_host,
+            "per_ip": politeness.per_ip,
+            "obey_robots": politeness.obey_robots,
+            "robots_seconds": politeness.robots_seconds,
+            "host_backoff_seconds": politeness.host_backoff_seconds,
+            "target_concurrency": politeness.target_concurrency,
+            "max_delay_seconds": politeness.max_delay_seconds,
+            "max_attempts": retry.max_attempts,
+            "retry_delay_seconds": retry.retry_delay_seconds,
+            "max_pages": limits.max_pages,
+            "max_pages_per_host": limits.max_pages_per_host,
+            "trap_pages": settings.traps.trap_pages if settings.traps.traps == "strict" else None,
+            "trap_signs": host_budgets.TRAP_SIGNS,
+            "lease_seconds": limits.lease_seconds,
+            "max_outbox_items": limits.max_outbox_items,
+            "bury_batch": books.BATCH,
+        }
+    )
+
+
+# ---- requests
+
+
+def raw_id(request_id: int) -> bytes:
+    return request_id.to_bytes(8, "big", signed=True)
+
+
+def read_id(raw: bytes) -> int:
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
+    """Four arguments each (add.lua)."""
+    for entry in entries:
+        priority, host_key = entry.priority, entry.host_key.encode()
+        if priority:
+            priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
+        arguments += (
+            b"%d" % entry.id,
+            host_key,
+            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
+            entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
+        )
+
+
+def read_row(fields: Sequence[Any]) -> Row:
+    """A row of the hash ``requests`` (3_requests.lua), without its id."""
+    seq, host, priority, place, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
+        fields
+    )
+    return Row(
+        seq=seq,
+        id=0,
+        host_key=host.decode(),
+        priority=int(priority),
+        payload=restore_prefix(load, host),
+        place=RequestState(place),
+        attempts=attempts,
+        losses=losses,
+        losses_alone=alone,
+        blocks=blocks,
+        not_before=float(not_before),
+        status=status,
+        error_class=error_class.decode(),
+        error=error.decode(),
+        ended_at=float(ended),
+    )
+
+
+# ---- leases
+
+
+def lease_key(lease: Lease) -> bytes:
+    """What a lease is called in the store; a name that nothing has for a lease that was never granted."""
+    if lease.work is Work.PAGE:
+        return raw_id(lease.id)
+    if lease.work is Work.ROBOTS:
+        return b"g" + lease.host_key.encode() if lease.id == gate_id(lease.host_key) else _NO_SUCH_KEY
+    return b"s" if lease.id == SEED_ID else _NO_SUCH_KEY
+
+
+def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
+    for lease in leases:
+        arguments += (lease_key(lease), lease.epoch)
+
+
+def read_grant(answer: Sequence[Any], store: str) -> Grant:
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers = answer
+    leased_at, ends_at = float(now), float(deadline)
+    leases = []
+    for place in range(0, len(flat), LEASE_FIELDS):
+        number, raw, epoch, host, payload, attempts, window, robots, trusted = flat[place : place + LEASE_FIELDS]
+        work, host_key = _WORKS[number], host.decode()
+        if work is Work.PAGE:
+            request_id = int.from_bytes(raw, "big", signed=True)
+        else:
+            request_id = gate_id(host_key) if work is Work.ROBOTS else SEED_ID
+        leases.append(
+            Lease(
+                work=work,
+                id=request_id,
+                epoch=epoch,
+                host_key=host_key,
+                payload=restore_prefix(payload, host),
+                attempts=attempts,
+                leased_at=leased_at,
+                deadline=ends_at,
+                start_seconds=float(window) if window else None,
+                robots_version=robots,
+                trusted=trusted == 1,
+            )
+        )
+    return Grant(
+        leases=leases,
+        state=State(state.decode()),
+        run=run,
+        ask_again_seconds=float(ask_again),
+        workers=workers,
+        blocked_by=blocked_by.decode(),
+        recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
+        permitted=[key.decode() for key in permitted],
+        store=store,
+    )
+
+
+# ---- outcomes
+
+
+def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
+    """One argument with everything small, then what is large or binary (commit.lua)."""
+    place = len(arguments)
+    arguments.append(b"")
+    heads: list[tuple[Any, ...]] = []
+    for outcome in outcomes:
+        tally, error_class = outcome.tally, outcome.error_class
+        head: tuple[Any, ...] = (
+            outcome.lease.epoch,
+            outcome.ending,
+            len(outcome.items),
+            len(outcome.links),
+            outcome.status,
+            [part for pair in tally.items() for part in pair] if tally else None,
+            None if outcome.news is None else _news(outcome.news),
+        )
+        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds:
+            error = storable(outcome.error)
+            head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
+        heads.append(head)
+        arguments.append(lease_key(outcome.lease))
+        if outcome.news is not None and outcome.news.robots is not None:
+            record = outcome.news.robots
+            arguments.append(_encode(RobotsRecord(record.text, record.crawl_delay_seconds, outcome.lease.epoch)))
+        arguments += outcome.items
+        if outcome.links:
+            pack_entries(arguments, outcome.links)
+    arguments[place] = _encode(heads)
+
+
+def _news(news: HostNews) -> tuple[Any, ...]:
+    did = news.answered + 2 * news.unreachable + 4 * news.blocked
+    if news.sign is not None:
+        did += 256 if news.sign else 512
+    if news.robots is not None:
+        did += 24 if news.robots.text else 8
+    elif news.retry_after_seconds is None:
+        return did, news.latency_seconds, news.address
+    crawl_delay = 0 if news.robots is None else news.robots.crawl_delay_seconds
+    return did, news.latency_seconds, news.address, news.retry_after_seconds, crawl_delay
+
+
+def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
+    return [
+        HostTrouble(
+            key=key.decode(),
+            error_class=error_class.decode(),
+            strikes=strikes,
+            pause_seconds=float(pause),
+            given_up=given_up == 1,
+            rule=rule.decode(),
+            pages=pages,
+        )
+        for key, error_class, strikes, pause, given_up, rule, pages in answer
+    ]
+
+
+def read_items(first: int, elements: Sequence[bytes]) -> list[Item]:
+    return [
+        Item(first + n, read_id(element[:8]), int.from_bytes(element[8:12], "big"), element[12:])
+        for n, element in enumerate(elements)
+    ]

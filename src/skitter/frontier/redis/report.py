@@ -1,0 +1,194 @@
+"""What people are told about a job in Redis, from what its scripts answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.frontier.books import pages_per_second, require_job
+from skitter.frontier.damaged_values import checked_time
+from skitter.frontier.reading import STATE_OF
+from skitter.frontier.redis import codec
+from skitter.frontier.tables import JobRow, RequestState
+from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
+from skitter.model.request import decode
+from skitter.model.worker import WorkerCard, WorkerSeen
+
+PIECE = 2000
+"""Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
+ENDED = "ended"
+"""Done or redirected: nothing is kept of such a request but that it was seen."""
+QUEUED_OR_ENDED = "queued-or-ended"
+_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
+
+
+def counts(job: JobRow) -> Counts:
+    return Counts(
+        queued=job.queued,
+        delayed=job.delayed,
+        leased=job.leased,
+        done=job.done,
+        redirected=job.redirected,
+        dead=job.dead,
+        excluded=job.excluded,
+    )
+
+
+def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
+    record, spec, time, tally, errors, sinks, workers, _, _, deadline = answer
+    job, now = codec.job_row(record, spec), checked_time(float(time))
+    bound = codec.decode_record(record).settings["max_outbox_items"]
+    seen = [_sink_seen(target, codec.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
+    return Report(
+        job=require_job(job, job.spec.name),
+        counts=counts(job),
+        tally={name.decode(): int(amount) for name, amount in _tuples(tally, 2)},
+        errors={name.decode(): int(amount) for name, amount in _tuples(errors, 2)},
+        undelivered=max((sink.undelivered for sink in seen), default=0),
+        sinks=seen,
+        workers=sorted(
+            (
+                WorkerSeen(
+                    name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None
+                )
+                for name, at, leased, card in _tuples(workers, 4)
+            ),
+            key=lambda worker: worker.id,
+        ),
+        hosts=top(slow_hosts(answer), notable),
+        crowded=top(crowded_hosts(answer), queues),
+        pages_per_second=pages_per_second(job, now),
+        overdue_seconds=max(0.0, now - float(deadline)),
+    )
+
+
+Scored = list[tuple[float, HostSeen]]
+"""Hosts with how slow and troubled they are, or how long their queues."""
+
+
+def slow_hosts(answer: Sequence[Any]) -> Scored:
+    return _scored(answer[7], float(answer[2]))
+
+
+def crowded_hosts(answer: Sequence[Any]) -> Scored:
+    return _scored(answer[8], float(answer[2]))
+
+
+def _scored(flat: Sequence[Any], now: float) -> Scored:
+    return [(float(score), _host_seen(key.decode(), told, now)) for key, score, told in _tuples(flat, 3)]
+
+
+def top(hosts: Scored, limit: int) -> list[HostSeen]:
+    """The highest scores first."""
+    return [host for _, host in sorted(hosts, key=lambda pair: (-pair[0], pair[1].key))[:limit]]
+
+
+def delivered(answer: Sequence[Any], target: bytes) -> int:
+    """Up to where a target has the items of the server that reports; all of them when it does not know the target."""
+    found = {name: codec.decode_sink(sink).position for name, sink in _tuples(answer[5], 2)}
+    return found.get(target, codec.decode_record(answer[0]).position)
+
+
+def _sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, now: float) -> SinkSeen:
+    owned = sink.owned_until > now
+    return SinkSeen(
+        target=target.decode(),
+        undelivered=position - sink.position,
+        owner=sink.owner if owned else "",
+        blocking=position - sink.position >= bound,
+        rejected=sink.rejected,
+        trouble=sink.trouble if owned else "",
+    )
+
+
+def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
+    if answer[0] == b"none":
+        return None
+    if answer[0] == b"seen":
+        return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
+    _, time, worker, told, *fields = answer
+    row, now = codec.read_row(fields), checked_time(float(time))
+    request = decode(row.payload)
+    host = _host_seen(row.host_key, told, now)
+    waits = row.place in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
+    return Trace(
+        state=STATE_OF[row.place],
+        url=request.url,
+        depth=request.depth,
+        priority=request.priority,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        added_at=0.0,
+        ended_at=checked_time(row.ended_at),
+        status=row.status,
+        error_class=row.error_class,
+        error=row.error,
+        ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
+        worker=worker.decode(),
+        host=host,
+    )
+
+
+def forgotten(state: str) -> Trace:
+    return Trace(
+        state=state,
+        url="",
+        depth=0,
+        priority=0,
+        attempts=0,
+        losses=0,
+        referrer=None,
+        added_at=0.0,
+        ended_at=0.0,
+        status=0,
+        error_class="",
+        error="",
+        ready_in_seconds=0.0,
+        worker="",
+        host=None,
+    )
+
+
+def dead(fields: Sequence[Any]) -> Dead:
+    row = codec.read_row(fields[1:])
+    request = decode(row.payload)
+    return Dead(
+        id=codec.read_id(fields[0]),
+        url=request.url,
+        error_class=row.error_class,
+        error=row.error,
+        status=row.status,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        ended_at=checked_time(row.ended_at),
+    )
+
+
+def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
+    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
+        told
+    )
+    blocked_seconds = max(0.0, checked_time(float(blocked_until)) - now)
+    return HostSeen(
+        key=key,
+        queued=queued,
+        in_flight=in_flight,
+        due_seconds=max(blocked_seconds, checked_time(float(due)) - now),
+        blocked_seconds=blocked_seconds,
+        latency_seconds=checked_time(float(latency)),
+        strikes=strikes,
+        error_class=error_class.decode(),
+        address=address.decode(),
+        address_full=address_full == 1,
+        pages=pages,
+        stopped_by=stopped_by.decode(),
+    )
+
+
+def _tuples(flat: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
+    """A flat answer in groups."""
+    return zip(*[iter(flat)] * size, strict=True)

@@ -1,0 +1,1 @@
+"""One machine of a crawl: the supervisor and its worker processes, the pipe between them, signals."""

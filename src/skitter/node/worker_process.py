@@ -1,0 +1,252 @@
+"""One worker process, as its supervisor knows it: started, listened to, and ended.
+
+Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``committed`` (how
+many outcomes), ``event`` (see ``observe.events``), ``log``, and at last ``end`` (whether to be started again),
+``error`` (why they cannot go on) or ``failed`` (an error that nobody expected). What their loops are doing is read from
+shared memory (``loop_status``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from skitter.cluster.process_identity import cpu_ticks, process_stat
+from skitter.errors import BackendError, SkitterError, UsageError
+from skitter.model.lease import Lease, Work
+from skitter.observe.events import Event, log_line, received
+from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
+
+LAST_WORDS_SECONDS = 1.0
+"""What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
+HELD_NICENESS = 5
+"""Added to that of a process that a page holds, which then has a third of a worker's share of a busy core: enough for
+a callback that is slow and not endless."""
+_STDERR = 2
+
+
+class WorkerProcess:
+    """One worker process."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        reading: int,
+        on_event: Callable[[Event], None],
+        loop_status: LoopStatus,
+    ) -> None:
+        self.worker = ""
+        """Its worker id, once it has said hello."""
+        self.silent_seconds = 0.0
+        """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
+        self.still_seconds = 0.0
+        """Since its loop last moved; counted likewise."""
+        self.relieved = asyncio.Event()
+        """A page holds its loop: another worker is to take its place."""
+        self.relieved_of: Lease | None = None
+        """That page."""
+        self.error: SkitterError | None = None
+        """Why it could not go on."""
+        self.failure = ""
+        """The error that nobody expected, of which it died. Not a page's: what a callback raises is caught."""
+        self.committed = 0
+        """Outcomes, by its last word on them."""
+        self.has_finished = False
+        """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
+        self.starts_over = False
+        """It said that a new run of the job began, for which it wants to be started again."""
+        self.verdict = ""
+        """Why the supervisor ended it."""
+        self.culprit: Lease | None = None
+        """The page for which it ended it."""
+        self._process = process
+        self._loop_status = loop_status
+        self._record = b""
+        self._ticks_before: tuple[int, int] | None = None
+        self._end = asyncio.get_running_loop().create_future()
+        # Not asyncio's way: uvloop gives a child its signals as they are by default, and not as ``_spawned`` wants.
+        threading.Thread(target=self._wait, args=(self._end.get_loop(),), daemon=True).start()
+        self._on_event = on_event
+        self._listening = asyncio.create_task(self._listen(reading))
+
+    @classmethod
+    async def start(
+        cls,
+        command: Callable[[int, int], Sequence[str]],
+        on_event: Callable[[Event], None],
+        told: bytes = b"",
+        inherits: Sequence[int] = (),
+    ) -> WorkerProcess:
+        """``command`` gives the command line of a child for two file descriptors: it speaks to the first and notes what
+        its loop is doing in the second.
+
+        ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
+        line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
+        """
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as its_own:
+            try:
+                reading, writing = os.pipe()
+                ours.callback(os.close, reading)
+                its_own.callback(os.close, writing)
+                stdin = _pipe_with(told)
+                its_own.callback(os.close, stdin)
+                status = new_status()
+                its_own.callback(os.close, status)
+                loop_status = LoopStatus(status)
+                process = _spawned(command(writing, status), stdin, [writing, status, *inherits])
+            except OSError as error:
+                hint = "too many processes or open files?"
+                raise BackendError(f"a worker process cannot be started: {error}", hint=hint) from error
+            ours.pop_all()
+        return cls(process, reading, on_event, loop_status)
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit code, negative for a signal."""
+        await self._end
+        code = self._process.wait()
+        await asyncio.wait([self._listening], timeout=LAST_WORDS_SECONDS)
+        self._listening.cancel()
+        return code
+
+    def close(self) -> None:
+        """After its end, and the last look."""
+        self._loop_status.close()
+
+    def terminate(self) -> None:
+        """Ask it to finish what it has in flight."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def look(self, seconds: float) -> tuple[Lease, float] | None:
+        """Count time; the page that had held the loop and has let it go, and for how long. Called every ``seconds``."""
+        self.silent_seconds += seconds
+        record, let_go = self._loop_status.read(), None
+        if record == self._record and is_ticking(record):
+            if not self.still_seconds:
+                self._ticks_before = cpu_ticks(self._process.pid)
+            self.still_seconds += seconds
+        else:
+            if self.still_seconds and (page := self._page()) is not None:
+                let_go = page, self.still_seconds
+            self._record, self.still_seconds = record, 0.0
+        return let_go
+
+    def holder(self) -> Lease | None:
+        """The page that holds the loop, at the last look; None: it is not known which.
+
+        Where the process has said nothing since its loop stands still, some thread holds the interpreter, and it need
+        not be the loop's: another thread may have taken it in the middle of an innocent page. CPU time tells.
+        """
+        page, before, now = self._page(), self._ticks_before, cpu_ticks(self._process.pid)
+        if self.silent_seconds >= self.still_seconds and before is not None and now is not None:
+            main, whole = now[0] - before[0], now[1] - before[1]
+            return page if main > 0 and 2 * main >= whole else None
+        return page
+
+    def _page(self) -> Lease | None:
+        lease = lease_of(self._record) if self._record else None
+        return lease if lease is not None and lease.work is Work.PAGE else None
+
+    def step_back(self) -> None:
+        """Another worker is in its place: let go of everything but its page, and give way to the others."""
+        self.terminate()
+        with contextlib.suppress(OSError):
+            own = os.getpriority(os.PRIO_PROCESS, self._process.pid)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, own + HELD_NICENESS)
+
+    def kill(self, verdict: str, culprit: Lease | None = None) -> None:
+        """End it at once."""
+        if not self.verdict:
+            self.verdict, self.culprit = verdict, culprit
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def is_stopped(self) -> bool:
+        """By SIGSTOP or Ctrl-Z."""
+        return process_stat(self._process.pid)[:1] == ["T"]
+
+    def how_it_ended(self) -> str:
+        """In words."""
+        code = self._process.returncode or 0
+        if self.verdict or code >= 0:
+            return self.verdict or self.failure or f"exit code {code}"
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._process.wait()
+        # RuntimeError: the loop has ended before.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._tell_end)
+
+    def _tell_end(self) -> None:
+        if not self._end.done():  # whoever waited was cancelled
+            self._end.set_result(None)
+
+    async def _listen(self, reading: int) -> None:
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb")
+        )
+        try:
+            while not stream.at_eof():
+                # ValueError: half a line, of a process that was killed while it spoke.
+                with contextlib.suppress(ValueError):
+                    line = await stream.readline()
+                    self.silent_seconds = 0.0
+                    self._hear(json.loads(line))
+        finally:
+            transport.close()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"hello": worker}:
+                self.worker = worker
+            case {"event": name, "fields": fields, "level": level, "at": at}:
+                self._on_event(received(name, {"worker": self.worker} | fields, level, at))
+            case {"log": text, **rest}:
+                said = log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
+                said.fields["worker"] = self.worker
+                self._on_event(said)
+            case {"committed": committed}:
+                self.committed = committed
+            case {"failed": text}:
+                self.failure = text
+            case {"end": again}:
+                self.has_finished, self.starts_over = not again, again
+            case {"error": text, "hint": hint, "code": code}:
+                kind = UsageError if code == UsageError.exit_code else BackendError
+                self.error = kind(text, hint=hint)
+
+
+def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:
+    """A process that Ctrl-C does not reach before it says so (``app.__main__``): it would end in a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # Standard output is for results; what a spider prints must not get between them.
+        return subprocess.Popen(command, stdin=stdin, stdout=_STDERR, pass_fds=inherits)  # noqa: S603  no shell
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _pipe_with(told: bytes) -> int:
+    """To be read to its end. Not a pipe of asyncio's: waiting for the child would be waiting for its pipes too."""
+    reading, writing = os.pipe()
+    try:
+        # Without waiting for a reader: it must fit into a pipe (64 KiB), and is far smaller.
+        os.set_blocking(writing, False)
+        if os.write(writing, told) != len(told):
+            raise AssertionError("too much to tell a child")
+    finally:
+        os.close(writing)
+    return reading

@@ -1,0 +1,62 @@
+"""Records as documents of MongoDB: what BSON has no form for, or a server no name for, is made fit or refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import bson
+import msgspec
+from bson.errors import InvalidBSON, InvalidDocument
+
+from skitter.errors import ItemError
+from skitter.sinks.databases.column_types import is_small
+
+MOST_BYTES = (16 << 20) - (16 << 10)
+"""Of a document, less what a statement adds to it."""
+_KEY = "_id"
+
+
+def encoded(key: str, record: dict[str, Any]) -> bytes:
+    """The document with this key. ItemError, with the reason, for a record that cannot be one."""
+    try:
+        document = bson.encode({_KEY: key, **_named(record, top=True)})
+    except (InvalidBSON, InvalidDocument, OverflowError, RecursionError, ValueError) as error:
+        raise ItemError(f"not a document: {error}") from error
+    if len(document) > MOST_BYTES:
+        raise ItemError(f"a document of {len(document)} bytes, and MongoDB takes 16 MB")
+    return document
+
+
+def _named(record: dict[str, Any], *, top: bool = False) -> dict[str, Any]:
+    named = {_name(field, top): _value(value) for field, value in record.items()}
+    if len(named) < len(record):
+        raise ItemError("two fields would have one name")
+    return named
+
+
+def _name(field: str, top: bool) -> str:
+    """Dots and dollars mean something to MongoDB: they become the full-width ones, as its manual had it."""
+    if "." in field:
+        field = field.replace(".", "\uff0e")
+    if field[:1] == "$":
+        field = "\uff04" + field[1:]
+    return "_" if not field else field + "_" if top and field == _KEY else field
+
+
+def _value(value: Any) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is dict:
+        return _named(value)
+    if kind is list:
+        return [_value(member) for member in value]
+    if kind is float:
+        # As JSON has it: no form for NaN and the infinities.
+        return value if math.isfinite(value) else None
+    if kind is int:
+        return value if is_small(value) else str(value)
+    if kind is bytes:
+        return msgspec.json.encode(value)[1:-1].decode()
+    return value

@@ -1,0 +1,202 @@
+"""Which sink a target without a scheme is: the suffix picks the format, ``-`` is standard output.
+
+A name with ``{part}`` in it is a folder of parts (``parts``), and so is a name that ends with ``/`` and says
+``?format=``. Only these have options behind a ``?``, which any other file may have in its name.
+
+An archive of pages (``.warc``, ``.warc.gz``) has the name of its machine behind an ``@``: see ``archive``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode
+
+from skitter.errors import UsageError
+from skitter.model.secrets import shown_address
+from skitter.sinks.compression import PACKINGS, Gzip, Packing, Plain
+from skitter.sinks.contract import Sink
+from skitter.sinks.json_lines import LinesSink
+
+if TYPE_CHECKING:
+    from skitter.sinks.archive import WarcPartsSink, WarcSink
+    from skitter.sinks.part_files import PartsSink
+    from skitter.sinks.whole_file import Form
+
+# Every crawl that writes a file comes here, and most write lines: other kinds are loaded when they are wanted.
+_LINES = (".jsonl", ".ndjson", ".jl")
+_FORMS = {
+    **dict.fromkeys(_LINES, ("json_lines", "JsonLines")),
+    ".json": ("json_array", "JsonArray"),
+    ".csv": ("csv_table", "CsvTable"),
+    ".parquet": ("parquet", "ParquetTable"),
+}
+"""Suffix -> the module of this package that has its form, and the class there."""
+_PACK_THEMSELVES = (".parquet",)
+SUFFIXES = tuple(
+    suffix + packing for suffix in _FORMS for packing in PACKINGS if not (packing and suffix in _PACK_THEMSELVES)
+)
+_ARCHIVES: dict[str, Callable[[], Packing]] = {".warc": Plain, ".warc.gz": Gzip}
+_OPTIONS = ("format", "part_bytes", "part_seconds")
+DEFAULT_PATTERN = "{job}-{part}"
+
+
+def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
+    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``take``.
+
+    ``job`` is written into spools, so that two unfinished jobs do not take each other's for their own.
+    """
+    if target == "-":
+        from skitter.sinks.stdout import StdoutSink
+
+        return StdoutSink()
+    name, given = file_name(target, options or {})
+    if unknown := [option for option in given if option not in _OPTIONS]:
+        raise UsageError(f"no such option of this target: {unknown[0]}", hint=f"a folder has {', '.join(_OPTIONS)}")
+    if given and not is_parts(name):
+        raise UsageError(
+            f"only a folder of parts has this option: {next(iter(given))}: {target}",
+            hint="its name has {part} in it, or ends with /",
+        )
+    if archive := archive_of(name):
+        return _archive_sink(name, *archive, given, overwrite=overwrite, job=job)
+    if is_parts(name):
+        return _parts_sink(name, given, overwrite=overwrite, job=job)
+    suffix, form, packing = format_of(name, target)
+    if suffix in _LINES:
+        return LinesSink(name, packing, overwrite=overwrite)
+    from skitter.sinks.whole_file import RenderedSink
+
+    return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
+
+
+def archive_of(name: str) -> tuple[str, str] | None:
+    """Of the name of an archive: the target as it was written, and its machine. None: it is another kind of sink."""
+    text, _, node = name.rpartition("@")
+    return (text, node) if text.partition("?")[0].lower().endswith(tuple(_ARCHIVES)) else None
+
+
+def here() -> str:
+    """This machine, as the names of archives have it."""
+    return socket.gethostname()
+
+
+def is_parts(name: str) -> bool:
+    """Whether a name means a folder of parts."""
+    path = name.partition("?")[0]
+    return path.endswith("/") or "{part}" in path
+
+
+def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """What the frontier keeps of a target, the same for the same place; and its options.
+
+    Not made absolute: a folder with its crawl and its results may be moved as a whole.
+    """
+    if archive := archive_of(text):
+        text, node = archive
+        name, given = file_name(text, options)
+        return name.rpartition("@")[0] + f"@{node}", given
+    if not is_parts(text):
+        name = os.path.normpath(text) if text else ""
+        # What is written ahead for an archive stays on its machine, so each has its own.
+        return f"{name}@{here()}" if name.lower().endswith(tuple(_ARCHIVES)) else name, dict(options)
+    path, _, query = text.partition("?")
+    try:
+        given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
+    except ValueError as error:
+        raise UsageError(
+            f"not a target: {shown_address(text)}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE"
+        ) from error
+    if path.endswith("/") and given.get("format"):
+        path += f"{DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
+    shown = urlencode(sorted(given.items()))
+    name = os.path.normpath(path) + ("/" if path.endswith("/") else "") + (shown and f"?{shown}")
+    return f"{name}@{here()}" if path.lower().endswith(tuple(_ARCHIVES)) else name, given
+
+
+def _archive_sink(
+    name: str, text: str, node: str, options: dict[str, str], *, overwrite: bool, job: str
+) -> WarcSink | WarcPartsSink:
+    from skitter.sinks.archive import WarcPartsSink, WarcSink
+    from skitter.sinks.part_files import PART_BYTES, PartNames
+
+    if node != here():
+        raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")
+    path = text.partition("?")[0]
+    packing = next(packing for suffix, packing in _ARCHIVES.items() if path.lower().endswith(suffix))()
+    if not is_parts(text):
+        return WarcSink(name, path, packing, node=node, overwrite=overwrite)
+    folder, pattern = _split(text)
+    return WarcPartsSink(
+        name,
+        Path(folder),
+        PartNames(pattern, job=job, node=node),
+        packing,
+        node=node,
+        part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
+        part_seconds=number_of(options, "part_seconds", 0.0),
+        overwrite=overwrite,
+        job=job,
+    )
+
+
+def _split(name: str) -> tuple[str, str]:
+    folder, _, pattern = name.partition("?")[0].rpartition("/")
+    if "{" in folder:
+        raise UsageError(f"only the name of the file has placeholders, not its folder: {name}", hint="FOLDER/{part}…")
+    return folder, pattern
+
+
+def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str) -> PartsSink:
+    from skitter.sinks.part_files import PART_BYTES, PartNames, PartsSink
+
+    folder, pattern = _split(name)
+    if "format" in options or not pattern:
+        raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
+    _, form, packing = format_of(pattern, name)
+    return PartsSink(
+        name,
+        Path(folder),
+        PartNames(pattern, job=job, node=here()),
+        form,
+        packing,
+        part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
+        part_seconds=number_of(options, "part_seconds", 0.0),
+        overwrite=overwrite,
+        job=job,
+    )
+
+
+def number_of(options: dict[str, str], name: str, default: float) -> float:
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf") or (name in options and value == 0):
+        raise UsageError(f"not a number above 0: {name}={options[name]}", hint=f"for example {name}=3600")
+    return value
+
+
+def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
+    """By the end of its name: the suffix, the form, the packing."""
+    lower = name.rpartition("/")[2].lower()
+    for ending, packing in reversed(PACKINGS.items()):
+        plain = lower.removesuffix(ending)
+        for suffix in _FORMS:
+            if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
+                return suffix, _form(suffix), packing()
+    raise UsageError(
+        f"no format for this file of results: {shown_address(target or name) or '(empty)'}",
+        hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
+        " with .warc or .warc.gz; or it is - for standard output",
+    )
+
+
+def _form(suffix: str) -> Form:
+    module, name = _FORMS[suffix]
+    form: Form = getattr(import_module(f"skitter.sinks.{module}"), name)()
+    return form

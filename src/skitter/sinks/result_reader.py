@@ -1,0 +1,61 @@
+"""Results that lie in a file, read back record by record: for looking at them, and for writing them elsewhere.
+
+What a format has no form for is lost in it: bytes come back as base64 text, and all that a table of CSV holds is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from skitter.errors import UsageError
+from skitter.sinks.compression import unpacked
+from skitter.sinks.csv_table import column_fields
+from skitter.sinks.durable_files import mapped
+from skitter.sinks.file_targets import SUFFIXES, format_of
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+Records = Iterator[dict[str, Any]]
+
+
+def records_of(name: str) -> Records:
+    """The records of a file of results, in order. UsageError for what is none."""
+    path = Path(name)
+    suffix, form, packing = format_of(name)
+    if not path.is_file():
+        raise UsageError(f"no such file of results: {name}", hint="give the path of a file that a crawl has written")
+    read = _table if suffix == ".csv" else _objects
+    with mapped(name), path.open("rb") as file:
+        try:
+            yield from read(form.read(unpacked(file, packing) if packing.suffix else file))
+        except ValueError as error:
+            raise UsageError(
+                f"not readable as results: {name}: {error}", hint="is it whole, and of its format?"
+            ) from error
+
+
+def is_readable(name: str) -> bool:
+    """Whether a target is a file that ``records_of`` reads, and it is there."""
+    return name.lower().endswith(SUFFIXES) and Path(name).is_file()
+
+
+def _objects(lines: Iterator[bytes]) -> Records:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _decode(line)
+            except msgspec.DecodeError as error:
+                raise ValueError(f"line {number}: {error}") from error
+
+
+def _table(lines: Iterator[bytes]) -> Records:
+    rows = (msgspec.json.decode(line, type=list[str]) for line in lines)
+    header = next(rows, None)
+    if header is not None:
+        names = column_fields(header)
+        for row in rows:
+            # An empty cell is a field that the item had not, or had empty: a table does not tell them apart.
+            yield {name: cell for name, cell in zip(names, row, strict=True) if cell}

@@ -1,0 +1,133 @@
+"""What a worker holds, and everything on its way back to the frontier: outcomes to commit, leases to release.
+
+A lease that was lost in the meantime is dropped here, whatever became of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from skitter.frontier.contract import WorkSource
+from skitter.model.lease import Grant, Lease, Work
+from skitter.model.outcome import Outcome
+from skitter.observe import events
+from skitter.sinks.contract import Archive
+from skitter.worker.commit_events import tell_commit
+from skitter.worker.known_urls import KnownUrls
+
+TOLD_FAILURES: Final = 5
+"""So many failed callbacks are named in the log; a spider that fails on every page shall not flood it."""
+log = logging.getLogger("skitter.worker")
+Ended = tuple[Outcome, list[str]]
+"""An outcome, and the URLs to remember once it is accepted."""
+
+
+class CommitQueue:
+    """Between a worker's tasks and its frontier."""
+
+    def __init__(self, worker_id: str, source: WorkSource, known: KnownUrls, archive: Archive | None = None) -> None:
+        self.held: dict[int, Lease] = {}
+        """Every lease that is not committed or released yet, by its epoch."""
+        self.committed = 0
+        """Outcomes that were accepted."""
+        self.outcomes: list[Ended] = []
+        self.late: list[Lease] = []
+        """Granted too late to be started."""
+        self.unstarted: list[Lease] = []
+        self.broken_off: list[Lease] = []
+        """They may have been at the socket."""
+        self._worker_id = worker_id
+        self._source = source
+        self._known = known
+        self._archive = archive
+        self._failed_callbacks = 0
+        self._store: str | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How much there is to hand over."""
+        return len(self.outcomes) + len(self.late) + len(self.unstarted) + len(self.broken_off)
+
+    def drop(self, lease: Lease) -> bool:
+        """It belongs to another worker now. False: that was known."""
+        if self.held.pop(lease.epoch, None) is None:
+            return False
+        log.warning("lost the lease of %s", name_of(lease))
+        return True
+
+    def meet(self, store: str) -> None:
+        """The store that has granted; what is known of an earlier life of it is forgotten."""
+        if self._store == store:
+            return
+        if self._store is not None:
+            events.tell(events.FRONTIER_REPLACED(worker=self._worker_id))
+        self._known.forget(store)
+        self._store = store
+
+    def take_outcomes(self) -> list[Ended]:
+        """What is to be committed now."""
+        batch, self.outcomes = self.outcomes, []
+        return [pair for pair in batch if pair[0].lease.epoch in self.held]
+
+    async def commit(self, batch: list[Ended], want: int) -> Grant | None:
+        """Make the outcomes true; new leases, if some are wanted."""
+        if self._archive is not None:
+            # First the pages, then what refers to them: whoever dies in between leaves pages that nobody refers to.
+            await self._archive.sync(self.held)
+        answer = await self._source.commit(self._worker_id, [outcome for outcome, _ in batch], want)
+        for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
+            self.held.pop(outcome.lease.epoch, None)
+            if not accepted:
+                log.warning("a commit came too late and was refused: %s", name_of(outcome.lease))
+                continue
+            self.committed += 1
+            if self._archive is not None:
+                self._archive.committed(outcome.lease.epoch)
+            self._known.learn(urls)
+            if outcome.error_class == "callback":
+                self._tell_failure(outcome)
+        tell_commit(self._worker_id, [outcome for outcome, _ in batch], answer)
+        return answer.grant
+
+    async def commit_part(self, part: Outcome, urls: list[str]) -> bool:
+        """A part of a large page, ahead of the rest; False: its lease is lost."""
+        answer = await self._source.commit(self._worker_id, [part])
+        if answer.accepted[0]:
+            self._known.learn(urls)
+            tell_commit(self._worker_id, [part], answer)
+        return answer.accepted[0]
+
+    async def release(self) -> bool:
+        """Hand back what is not to be worked on; whether there was anything."""
+        any_released = False
+        for back, late, touched in (
+            (self.late, True, False),
+            (self.unstarted, False, False),
+            (self.broken_off, False, True),
+        ):
+            leases = [lease for lease in back if self.held.pop(lease.epoch, None) is not None]
+            back.clear()
+            if leases:
+                await self._source.release(leases, late=late, touched=touched)
+                any_released = True
+        return any_released
+
+    def _tell_failure(self, outcome: Outcome) -> None:
+        self._failed_callbacks += 1
+        if self._failed_callbacks <= TOLD_FAILURES:
+            reason = outcome.error.strip().rpartition("\n")[2]
+            what = "failed" if outcome.lease.work is Work.SEED else "failed in its callback"
+            log.error("%s %s: %s", name_of(outcome.lease), what, reason)
+        if self._failed_callbacks == TOLD_FAILURES:
+            log.error("further failures are only counted; skitter failed shows them all")
+
+
+def name_of(lease: Lease) -> str:
+    """For messages."""
+    if lease.work is not Work.PAGE:
+        return f"{lease.host_key}/robots.txt" if lease.work is Work.ROBOTS else "start()"
+    try:
+        return lease.request.url
+    except Exception:  # noqa: BLE001  that it cannot be read may be what the message is about
+        return lease.host_key

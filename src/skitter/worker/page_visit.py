@@ -1,0 +1,270 @@
+"""One page: fetch it, hand it to the spider, and say how it ended.
+
+Everything a page can do wrong becomes an outcome here; nothing that a page does can raise past it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from skitter.agent import product_token
+from skitter.errors import FetchError
+from skitter.extract.response import Response
+from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model import secrets
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.page import Page
+from skitter.model.request import Request
+from skitter.model.url import Joins
+from skitter.policy import retry
+from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
+from skitter.settings import Settings
+from skitter.sinks.contract import Archive
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
+from skitter.worker.callbacks import Callbacks
+from skitter.worker.loop_status import LoopStatus
+from skitter.worker.page_directives import DirectivePolicy
+from skitter.worker.page_yield import LinkContext, PageYield
+from skitter.worker.trap_detector import TrapDetector
+
+
+class Failure:
+    """What an errback is given: the request that failed for good, and why."""
+
+    def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:
+        self.request = request
+        self.error_class = error_class
+        self.message = message
+        self.response = response
+
+
+def _concealed(error: str, request: Request, page: Page | None) -> str:
+    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+    known = secrets.of_request(request.url, request.headers, request.cookies)
+    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
+
+
+class Visitor:
+    """Turns leases of pages into outcomes."""
+
+    def __init__(
+        self,
+        *,
+        rules: LinkContext,
+        fetcher: Fetcher,
+        settings: Settings,
+        callbacks: Callbacks,
+        archive: Archive | None = None,
+        loop_status: LoopStatus | None = None,
+    ) -> None:
+        self._archive = archive
+        self._loop_status = loop_status or LoopStatus()
+        self._rules = rules
+        self._fetcher = fetcher
+        self._settings = settings
+        self._callbacks = callbacks
+        self._handled = frozenset(rules.spider.handle_statuses)
+        self._joins = Joins()
+        self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
+        self._product = product_token(settings.fetch.agent).lower()
+        politeness = settings.politeness
+        self._obeys_pages = (
+            politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
+        )
+
+    async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
+        """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        try:
+            page = await self._fetcher.fetch(
+                FetchRequest(
+                    url=request.url,
+                    method=request.method,
+                    headers=request.headers,
+                    body=request.body,
+                    cookies=request.cookies,
+                    trusted=lease.trusted,
+                    start_by=start_by,
+                    truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
+                )
+            )
+        except FetchError as error:
+            work = self._unanswered(lease, request, error)
+        else:
+            work = self._answered(lease, request, page)
+        # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
+        return await self._loop_status.noted(work, lease)
+
+    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        outcome, urls = await self._judged(lease, request, page)
+        if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
+            outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
+            # It travels with the items and is none: the frontier's count of items is put right.
+            outcome.tally = outcome.tally | {"items": -1, "archived": 1}
+        return outcome, urls
+
+    def _may_be_kept(self, request: Request, page: Page) -> bool:
+        """Not where the owner's wish is that no items are kept of it, and the job obeys that."""
+        if not self._obeys(request):
+            return True
+        response = Response(page, request, self._joins, self._product)
+        directives = DirectivePolicy(response, self._rules.scope, self._settings.politeness)
+        return directives.against_items not in ("noindex", "tdm")
+
+    async def _judged(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        status = page.status
+        if 200 <= status < 300 or status in self._handled:
+            return await self._done(lease, request, page)
+        if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
+            return await self._redirected(lease, request, page, location)
+        return await self._refused(lease, request, page)
+
+    async def read(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a page that is at hand: no network is touched."""
+        outcome, urls = await self._loop_status.noted(self._done(lease, request, page), lease)
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
+
+    # ---- how a fetch can end
+
+    async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        response = Response(page, request, self._joins, self._product)
+        callback = getattr(self._rules.spider, request.callback or "parse", None)
+        if callback is None:
+            error = f"the spider has no callback of this name: {request.callback}"
+            return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
+        directives = (
+            DirectivePolicy(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
+        )
+        page_yield = PageYield(self._rules, lease.id, request, directives=directives)
+        problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
+        if problem:
+            error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
+            problem = _concealed(problem, request, page)
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
+            return outcome, []
+        if directives is not None and (original := directives.original) is not None:
+            page_yield.take_original(original)
+        if response.has_flaws:
+            for rule, count in response.flaws.items():
+                page_yield.tally[f"skipped:{rule}"] += count
+        outcome = self._outcome(lease, page, Ending.DONE)
+        if self._trap_detector is not None and outcome.news is not None:
+            outcome.news = msgspec.structs.replace(outcome.news, sign=self._trap_detector.judge(response))
+        return self._harvested(outcome, page_yield)
+
+    async def _redirected(self, lease: Lease, request: Request, page: Page, location: str) -> tuple[Outcome, list[str]]:
+        try:
+            following, filtered = continuation(
+                request,
+                page.status,
+                location,
+                self._settings.fetch.max_redirects,
+                self._rules.fingerprinter.identity,
+            )
+        except FetchError as error:
+            return await self._fail(lease, request, page, error.kind, str(error))
+        outcome = self._outcome(lease, page, Ending.REDIRECTED)
+        rule = None if request.seed else self._rules.scope.rule_against(following.url, request.depth)
+        if rule is not None:
+            outcome.tally[f"outside:{rule}"] = 1
+        else:
+            trusts = lease.trusted and stays(page, following)
+            outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
+        return outcome, []
+
+    async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        status = page.status
+        error_class = "redirect" if status < 400 else retry.error_class(status)
+        message = f"HTTP {status}"
+        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
+        if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
+            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+            outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+            return outcome, []
+        if status in retry.RETRY_STATUSES and not self._is_last(lease):
+            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+            outcome.retry_seconds = self._backoff(lease)
+            return outcome, []
+        return await self._fail(lease, request, page, error_class, message)
+
+    async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
+        kind, message = error.kind, _concealed(str(error), request, None)
+        if kind == "guard":
+            return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if kind in retry.WAITING_KINDS:
+            # The page is not to blame: its host waits, and no attempt is spent.
+            news = HostNews(blocked=True)
+            return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
+        if kind in retry.UNREACHABLE_KINDS:
+            news = HostNews(unreachable=True)
+            if request.errback is None or not self._is_last(lease):
+                # How often is enough, the frontier decides: it knows what other requests met with.
+                return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
+            outcome, urls = await self._fail(lease, request, None, kind, message)
+            outcome.news = news
+            return outcome, urls
+        if kind in retry.NETWORK_KINDS and not self._is_last(lease):
+            outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
+            outcome.retry_seconds = self._backoff(lease)
+            return outcome, []
+        return await self._fail(lease, request, None, kind, message)
+
+    async def _fail(
+        self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
+    ) -> tuple[Outcome, list[str]]:
+        """Dead for good: the errback, if there is one, has the last word."""
+        message = _concealed(message, request, page)
+        outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
+        if request.errback is None:
+            return outcome, []
+        response = Response(page, request) if page is not None else None
+        failure = Failure(request, error_class, message, response)
+        # In one piece: a page that ends dead shows nothing of what was staged before.
+        page_yield = PageYield(self._rules, lease.id, request, in_parts=False)
+        errback = getattr(self._rules.spider, request.errback, None)
+        if errback is None:
+            problem = f"the spider has no errback of this name: {request.errback}"
+        else:
+            problem = await self._callbacks.call(lease, page_yield, errback, failure, {})
+        if problem:
+            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
+            return outcome, []
+        return self._harvested(outcome, page_yield)
+
+    # ---- small change
+
+    def _obeys(self, request: Request) -> bool:
+        """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
+        return self._obeys_pages and request.callback != SITEMAP_CALLBACK
+
+    def _is_last(self, lease: Lease) -> bool:
+        return lease.attempts + 1 >= self._settings.retry.max_attempts
+
+    def _backoff(self, lease: Lease) -> float:
+        return retry.backoff_seconds(lease.attempts + 1, self._settings.retry.retry_delay_seconds, random.random())
+
+    @staticmethod
+    def _outcome(lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = "") -> Outcome:
+        outcome = Outcome(lease=lease, ending=ending, error_class=error_class, error=error, tally={})
+        if page is not None:
+            outcome.status = page.status
+            outcome.news = HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
+            outcome.tally = {"bytes": page.wire_bytes}
+        return outcome
+
+    @staticmethod
+    def _harvested(outcome: Outcome, page_yield: PageYield) -> tuple[Outcome, list[str]]:
+        outcome.links, outcome.items = page_yield.links, page_yield.items
+        outcome.tally |= page_yield.tally
+        return outcome, page_yield.urls
+
+
+def _sitemap_bytes() -> int:
+    """How much of a sitemap is read: the protocol's limit, and one byte more, which tells that there is more."""
+    # Most jobs have no sitemap, and a worker starts without what reads one.
+    from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
+
+    return MAX_SITEMAP_BYTES + 1

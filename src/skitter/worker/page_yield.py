@@ -1,0 +1,245 @@
+"""What one callback yields, on its way to a commit: requests become entries, items become records."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import Any
+
+from skitter.errors import ItemError, UrlError
+from skitter.extract.items import encode_item, is_item
+from skitter.extract.rejected_items import encode_reject
+from skitter.model.lease import Lease
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import Entry, Fingerprinter, Links, Request
+from skitter.model.secrets import shown_url
+from skitter.model.url import absolute
+from skitter.policy.scope import Scope
+from skitter.spiders.base import Spider
+from skitter.spiders.sitemaps import SITEMAP_CALLBACK
+from skitter.worker.known_urls import KnownUrls
+from skitter.worker.page_directives import DirectivePolicy
+
+log = logging.getLogger("skitter.worker")
+PART_LINKS = 2_000
+PART_ITEMS = 2_000
+"""A page that yields more than this is committed in parts, so that neither memory nor a transaction grows with it."""
+DROP_REASONS = 50
+DROP_REASON_CHARS = 100
+"""Of reasons that items are dropped for, a worker counts so many apart: a reason with a price in it is none."""
+
+
+class LinkContext:
+    """What a worker knows that decides on a link or an item."""
+
+    def __init__(self, *, spider: Spider, fingerprinter: Fingerprinter, scope: Scope, known: KnownUrls) -> None:
+        self.spider = spider
+        self.fingerprinter = fingerprinter
+        self.scope = scope
+        self.known = known
+        self._drop_reasons: set[str] = set()
+
+    def drop_reason(self, text: str) -> str:
+        """The reason as it is counted."""
+        reason = " ".join(text.split())[:DROP_REASON_CHARS]
+        if reason not in self._drop_reasons and len(self._drop_reasons) >= DROP_REASONS:
+            return "other reasons"
+        self._drop_reasons.add(reason)
+        return reason
+
+    def name_of(self, callback: Any) -> str | None:
+        """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
+        if callback is None or callback == "parse":
+            return None
+        name = callback if isinstance(callback, str) else getattr(callback, "__name__", "")
+        method = getattr(self.spider, name, None)
+        if method is None or not (isinstance(callback, str) or method == callback):
+            raise TypeError(f"a callback must be a method of the spider or its name, not {callback!r}")
+        return None if name == "parse" else name
+
+
+class PageYield:
+    """Collects one page's yield. ``links``, ``items``, ``urls`` and ``tally`` go into its commit."""
+
+    __slots__ = (
+        "_ahead",
+        "_depth",
+        "_directives",
+        "_here",
+        "_in_parts",
+        "_is_seeding",
+        "_origin",
+        "_parent",
+        "_place",
+        "_rules",
+        "is_large",
+        "items",
+        "links",
+        "tally",
+        "urls",
+    )
+
+    def __init__(
+        self,
+        rules: LinkContext,
+        parent: int,
+        origin: Request | None,
+        *,
+        in_parts: bool = True,
+        directives: DirectivePolicy | None = None,
+    ) -> None:
+        """``origin`` is the page's request, or None while seeding. ``in_parts``: what is large may be sent ahead.
+
+        ``directives``: what the page asks for and the job obeys; None: nothing.
+        """
+        self._rules = rules
+        self._directives = directives
+        self._parent = parent
+        self._origin = origin
+        self._in_parts = in_parts
+        self._is_seeding = origin is None
+        # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
+        self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
+        self._place = 0
+        self._ahead = 0
+        self._here: set[str] = set()
+        self.links: list[Entry] = []
+        self.urls: list[str] = []
+        """Of the links that a later page may repeat: what the worker knows once the commit is accepted."""
+        self.items: list[bytes] = []
+        self.tally: dict[str, int] = defaultdict(int)
+        self.is_large = False
+        """Time to send a part."""
+
+    def take_part(self, lease: Lease) -> tuple[Outcome, list[str]]:
+        """What was collected so far, as a commit that more will follow; and its URLs to remember."""
+        part = Outcome(
+            lease=lease,
+            ending=Ending.DONE,
+            links=self.links,
+            items=self.items,
+            tally=dict(self.tally),
+            more=True,
+            after=self._ahead,
+        )
+        self._ahead += len(self.items)
+        urls = self.urls
+        self.links, self.urls, self.items, self.tally = [], [], [], defaultdict(int)
+        # From here on the frontier tells duplicates apart: this must not grow with a list of a million seeds.
+        self._here.clear()
+        self.is_large = False
+        return part, urls
+
+    def take(self, output: Any) -> None:
+        """One thing that a callback yielded."""
+        if isinstance(output, Request):
+            self._take_request(output)
+        elif isinstance(output, Links):
+            self._take_links(output)
+        elif is_item(output):
+            if self._directives is not None and (rule := self._directives.against_items) is not None:
+                self.tally[f"withheld:{rule}"] += 1
+                return
+            try:
+                self._add_item(encode_item(output))
+            except ItemError as error:
+                self.reject(output, f"{error} ({error.hint})")
+        elif output is not None:
+            raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+
+    def reject(self, item: Any, reason: str) -> None:
+        """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
+        self._add_item(encode_reject(item, reason, shown_url(self._origin.url) if self._origin else ""))
+        self.tally["rejected"] += 1
+
+    def drop(self, reason: str) -> None:
+        """An item function has left it out."""
+        self.tally[f"dropped:{self._rules.drop_reason(reason)}"] += 1
+
+    def _add_item(self, stored: bytes) -> None:
+        self.items.append(stored)
+        self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
+
+    def _take_links(self, urls: Links) -> None:
+        new = self._rules.known.unknown(urls)
+        if len(new) < len(urls):
+            self.tally["duplicates"] += len(urls) - len(new)
+            # Each counts as one place, known or not (see ``_take_request``).
+            self._place += len(urls) - len(new)
+        origin = shown_url(self._origin.url) if self._origin else None
+        for url in new:
+            # As ``_take_request`` does it, without asking what cannot be: they are plain, absolute and unknown.
+            self._place += 1
+            if url in self._here:
+                self.tally["duplicates"] += 1
+            elif not self._is_outside(url):
+                request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
+                self._add(request, plain=True)
+
+    def take_original(self, url: str) -> None:
+        """The page that this one is a duplicate of: it is treated in the same way, whatever the links here are."""
+        assert self._origin is not None
+        self._directives = None
+        self._take_request(self._origin.replace(url=url, headers={}, cookies={}, dont_filter=False))
+
+    def _take_request(self, request: Request) -> None:
+        rules, origin = self._rules, self._origin
+        # Counted before anything is left out: what a worker knows differs from one to the next, and an unfiltered
+        # request must be the same one when the page is read again elsewhere.
+        self._place += 1
+        # What the frontier dedups by URL alone may be known here; anything else is its business.
+        plain = request.method == "GET" and not request.dont_filter and not request.body
+        if plain and request.url in rules.known:
+            self.tally["duplicates"] += 1
+            return
+        try:
+            url = absolute(request.url, origin.url if origin else None)
+        except UrlError as error:
+            self.tally[f"skipped:{error.rule}"] += 1
+            if self._is_seeding:
+                # Nobody meant to write it: pages are full of such links, but a list of seeds is not.
+                log.warning("a seed is left out: %s", error)
+            return
+        if plain and (url in self._here or url in rules.known):
+            self.tally["duplicates"] += 1
+            return
+        if self._is_outside(url):
+            return
+        found = request.replace(
+            url=url,
+            method=request.method.upper(),
+            callback=rules.name_of(request.callback),
+            errback=rules.name_of(request.errback),
+            body=_as_bytes(request.body),
+            depth=self._depth,
+            referrer=shown_url(origin.url) if origin else None,
+            chain=(),
+            seed=self._is_seeding,
+        )
+        self._add(found, plain=plain)
+
+    def _is_outside(self, url: str) -> bool:
+        rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+        if rule is None and self._directives is not None:
+            # Not remembered: on another page the same link may be one to follow.
+            rule = self._directives.against_link(url)
+        if rule is None:
+            return False
+        self.tally[f"outside:{rule}"] += 1
+        return True
+
+    def _add(self, request: Request, *, plain: bool) -> None:
+        self.links.append(self._rules.fingerprinter.entry(request, self._parent, self._place))
+        self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
+        if plain:
+            self._here.add(request.url)
+            self.urls.append(request.url)
+
+
+def _as_bytes(body: object) -> bytes:
+    """Spiders write ``body=json.dumps(...)`` and mean bytes."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes):
+        return body
+    raise TypeError(f"a request's body is bytes or text, not {type(body).__name__}")

@@ -1,0 +1,111 @@
+"""Settings come from six places, and the higher rank wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.cli.arguments import Override
+from skitter.cli.settings_layers import Collected, collect, read_project
+from skitter.errors import SettingsError
+from skitter.settings import names
+from skitter.spiders.scrapy_settings import FOREIGN
+
+
+def collected(folder: Path, *, spider: dict[str, Any] | None = None, **given: Any) -> Collected:
+    return collect(
+        spider=("the spider", spider or {}),
+        project=read_project(folder),
+        environment=given.get("environment", {}),
+        config=given.get("config"),
+        overrides=given.get("overrides", []),
+    )
+
+
+def test_each_layer_beats_the_one_below(folder) -> None:
+    (folder / "skitter.toml").write_text("workers = 2\nper_host = 2\nmax_pages = 2\nmax_depth = 2\nconcurrency = 2")
+    (folder / "old.py").write_text("CLOSESPIDER_PAGECOUNT = 4\nDEPTH_LIMIT = 4")
+    settings = collected(
+        folder,
+        spider={"max_attempts": 1, "per_host": 1, "workers": 1, "max_pages": 1, "max_depth": 1},
+        environment={"SKITTER_WORKERS": "3", "SKITTER_MAX_PAGES": "3", "SKITTER_MAX_DEPTH": "3", "HOME": "x"},
+        config="old.py",
+        overrides=[Override("--max-depth", "max_depth", "5")],
+    ).settings
+    assert settings.fetch.timeout_seconds == 30
+    assert settings.retry.max_attempts == 1
+    assert (settings.politeness.per_host, settings.run.concurrency) == (2, 2)
+    assert settings.run.workers == 3
+    assert settings.limits.max_pages == 4
+    assert settings.limits.max_depth == 5
+
+
+def test_toml_may_be_flat_or_in_groups(folder) -> None:
+    (folder / "skitter.toml").write_text("workers = 2\n[politeness]\ndelay_seconds = 0.5\n[limits]\nmax_pages = 7")
+    settings = collected(folder).settings
+    assert (settings.run.workers, settings.politeness.delay_seconds, settings.limits.max_pages) == (2, 0.5, 7)
+
+
+def test_pyproject_counts_where_there_is_no_skitter_toml(folder) -> None:
+    (folder / "pyproject.toml").write_text('[tool.skitter]\nworkers = 4\nspiders = "mine"\n[tool.other]\nx = 1')
+    assert collected(folder).settings.run.workers == 4
+    assert read_project(folder).places == ["mine"]
+    (folder / "skitter.toml").write_text("concurrency = 3")
+    assert collected(folder).settings.run.workers == 1
+
+
+def test_an_empty_variable_is_not_set(folder) -> None:
+    assert collected(folder, environment={"SKITTER_MAX_PAGES": ""}).settings.limits.max_pages is None
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("workers = ", "not TOML: skitter.toml"),
+        ("workrs = 2", "unknown setting in skitter.toml: workrs"),
+        ("workers = 0", "bad value in skitter.toml: workers=0"),
+        ("[politness]\nper_host = 1", "unknown table in skitter.toml: politness"),
+        ("spiders = 3", "bad value in skitter.toml: spiders=3"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(folder, toml, message) -> None:
+    (folder / "skitter.toml").write_text(toml)
+    with pytest.raises(SettingsError, match=message) as caught:
+        collected(folder)
+    assert caught.value.hint
+
+
+def test_a_mistake_in_the_environment_names_the_variable(folder) -> None:
+    with pytest.raises(SettingsError, match=r"\(SKITTER_WORKRS\): workrs"):
+        collected(folder, environment={"SKITTER_WORKRS": "2"})
+
+
+def test_a_foreign_module_is_mapped_and_the_rest_named_once(folder) -> None:
+    (folder / "settings.py").write_text(
+        "import os\nBOT_NAME = 'x'\nEXTENSIONS = {}\nRETRY_TIMES = 2\nDEPTH_LIMIT = 0\nDOWNLOAD_MAXSIZE = 0\n"
+        "ITEM_PIPELINES = {'shop.pipes.B': 20, 'shop.pipes.A': 10, 'shop.C': None}\n"
+        "ROBOTSTXT_OBEY = False\nUSER_AGENT = 'me/1.0'\n_PRIVATE = 1\nlower = 2\n"
+    )
+    settings, warnings = collected(folder, config="settings.py", spider={"max_depth": 3})
+    assert settings.retry.max_attempts == 3
+    assert settings.limits.max_depth is None
+    assert settings.fetch.max_body_bytes > 1 << 60
+    assert (settings.politeness.obey_robots, settings.fetch.user_agent) == (False, "me/1.0")
+    assert warnings == ["settings.py: ignored, skitter has nothing of the kind: BOT_NAME, EXTENSIONS"]
+    assert settings.items.item_functions == "shop.pipes:A,shop.pipes:B"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("RETRY_TIMES = 'x'", "bad value in settings.py: RETRY_TIMES='x'"), ("1/0", "fails: settings.py: ZeroDivision")],
+)
+def test_a_foreign_module_that_cannot_be_used(folder, text, message) -> None:
+    (folder / "settings.py").write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        collected(folder, config="settings.py")
+
+
+def test_the_table_leads_to_settings_that_exist() -> None:
+    assert {setting for setting, _ in FOREIGN.values()} <= set(names())
