@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -348,6 +349,49 @@ def test_one_damaged_job_of_a_file_does_not_hide_the_others(skitter: Any, tmp_pa
     assert "jobs.record of name harmed" in told[harm.JOB]["problem"]
     skitter.run("drop", "--frontier", file.url, "--job", harm.JOB)
     assert [one["job"] for one in skitter.records("jobs", "--frontier", file.url)] == ["whole"]
+
+
+def test_a_schema_that_is_no_text_does_not_hide_the_other_files(skitter: Any) -> None:
+    for job in ("broken", "whole"):
+        asyncio.run(_begun(skitter.folder / ".skitter" / f"{job}.db", job))
+    file = skitter.folder / ".skitter" / "broken.db"
+    raw = file.read_bytes()
+    place = raw.index(b"CREATE TABLE hosts") + len("CREATE ")
+    file.write_bytes(raw[:place] + b"\xff" + raw[place + 1 :])
+    told = {one["job"]: one for one in skitter.records("jobs")}
+    assert {job: one["state"] for job, one in told.items()} == {"broken": "unreadable", "whole": "running"}
+    for command in (("status",), ("drop",), ("crawl", "http://127.0.0.1:9/", "-q")):
+        error = skitter.run(*command, "--job", "broken", code=3).stderr
+        assert "error: not a database, or a damaged one: " in error
+
+
+def test_a_column_that_is_not_there_is_named(skitter: Any) -> None:
+    file = skitter.folder / ".skitter" / "j.db"
+    asyncio.run(_begun(file, "j"))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("ALTER TABLE requests RENAME COLUMN history TO story")
+    for command in (("failed",), ("why", "http://127.0.0.1:9/")):
+        assert (
+            "error: job j is damaged: requests: there is no column history: "
+            in skitter.run(*command, "--job", "j", code=3).stderr
+        )
+
+
+def test_jobs_lists_a_file_whose_name_no_terminal_can_show(skitter: Any) -> None:
+    for name in (b"b\xffad.db", b"\x1b[31mred.db"):
+        asyncio.run(_begun(Path(os.fsdecode(os.fsencode(skitter.folder / ".skitter") + b"/" + name)), "j"))
+    assert len(skitter.records("jobs")) == 2
+    told = skitter.run("jobs").stdout
+    assert len(told.splitlines()) == 3
+    assert "\x1b" not in told
+
+
+async def _begun(file: Path, job: str) -> None:
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    frontier = sqlite_frontier(file, job)
+    await frontier.begin(JobSpec(name=job, spider=""))
+    await frontier.add([])
+    await frontier.close()
 
 
 @pytest.mark.parametrize("number", range(3))

@@ -56,7 +56,12 @@ def replace(file: Path) -> None:
     copy.rename(file)
 
 
-@pytest.mark.parametrize("harm", [delete, delete_all, delete_log, replace])
+def put_a_file_in_its_folders_place(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("elsewhere"))
+    file.parent.touch()
+
+
+@pytest.mark.parametrize("harm", [delete, delete_all, delete_log, replace, put_a_file_in_its_folders_place])
 def test_a_file_that_vanishes_is_said_and_what_is_committed_is_delivered(
     skitter: Any, web: ServedWeb, harm: Callable[[Path], None]
 ) -> None:
@@ -97,10 +102,29 @@ def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., 
     _, told = process.communicate(timeout=60)
     assert process.returncode == 3, told
     assert "error: the job vanished from Redis while it was in use" in told
-    found = re.search(r"(\d+) items were delivered before", told)
+    found = re.search(r"at least (\d+) items were delivered before", told)
     assert found, told
     assert int(found[1]) <= len(skitter.lines("out.jsonl"))
     assert "Traceback" not in told
+
+
+REFUSALS = {
+    "noeviction": lambda server: [server.say("CONFIG", "SET", *words) for words in EVICTS],
+    "no permissions": lambda server: server.say("ACL", "SETUSER", "default", "-sadd"),
+    "WRONGTYPE|no value|damaged": lambda server: server.say("SET", "skitter:jobs", "x"),
+}
+EVICTS = (("maxmemory", "100mb"), ("maxmemory-policy", "allkeys-lru"))
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_a_redis_that_refuses_to_begin_a_job_has_not_lost_it(
+    skitter: Any, own_redis: Callable[..., Any], reason: str
+) -> None:
+    server = own_redis()
+    REFUSALS[reason](server)
+    told = skitter.run("crawl", "http://127.0.0.1:9/", "--frontier", server.url, "--job", "j", code=3).stderr
+    assert "vanished" not in told
+    assert re.search(reason, told)
 
 
 def test_a_job_that_is_removed_from_its_file_is_said(skitter: Any, web: ServedWeb) -> None:

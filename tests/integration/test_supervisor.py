@@ -254,9 +254,17 @@ async def test_workers_that_fail_again_and_again_are_given_up_with_their_last_wo
     assert len(house.events) == module.FAILURES
 
 
+@pytest.mark.parametrize(("death", "told"), [("os.abort()", "SIGABRT"), ("os._exit(7)", "exit code 7")])
+async def test_workers_that_die_without_a_word_and_without_a_page_are_given_up(
+    house: House, death: str, told: str
+) -> None:
+    await house.leased()
+    with pytest.raises(BackendError, match=f"20 workers have failed .*: .*{told}"):
+        await house.run(house.supervisor(HELLO + death))
+
+
 @pytest.mark.parametrize(
-    "death",
-    ["say(committed=1)\nsay(failed='KeyError')\nos._exit(1)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"],
+    "death", ["say(committed=1)\nsay(failed='KeyError')\nos._exit(1)", "os.kill(os.getpid(), signal.SIGKILL)"]
 )
 async def test_workers_that_get_on_or_are_taken_down_are_replaced_however_often(house: House, death: str) -> None:
     await house.leased("a")

@@ -57,7 +57,7 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
 async def _deliver_the_rest(frontier: Frontier, plan: CrawlPlan, delivered: int, on_event: OnEvent) -> str:
     """From the file that is still open, where there is one; what to say of the items."""
     if not use_open_file(frontier):
-        return f"{delivered} items were delivered before, and those that were not are gone"
+        return f"at least {delivered} items were delivered before, and those that were not are gone"
     job, password = plan.spec.name, plan.sink_password
     trusted = plan.settings.run.trusted
     sinks = await sinks_to_serve(

@@ -116,5 +116,5 @@ def _as_text(found: list[Found], *, with_frontier: bool) -> list[str]:
     for place, report in found:
         told = _as_json(place, report)
         figures = [number(told[name]) if name in told else "-" for name in ("workers", "unfinished", "done", "dead")]
-        rows.append((clean(place.job), told["state"], *figures, place.shown if with_frontier else ""))
+        rows.append((clean(place.job), told["state"], *figures, clean(place.shown) if with_frontier else ""))
     return table(rows, right=[2, 3, 4, 5])

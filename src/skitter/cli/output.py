@@ -15,7 +15,15 @@ def print_json(value: Any) -> None:
 
     from skitter.model.secrets import without_secrets_inside
 
-    print(clean_json(msgspec.json.encode(without_secrets_inside(msgspec.to_builtins(value))).decode()))
+    plain = without_secrets_inside(msgspec.to_builtins(value))
+    try:
+        text = msgspec.json.encode(plain).decode()
+    except UnicodeEncodeError:
+        # The name of a file may be no text; json escapes what msgspec refuses.
+        import json
+
+        text = json.dumps(plain, separators=(",", ":"))
+    print(clean_json(text))
 
 
 def note(text: str) -> None:

@@ -23,8 +23,9 @@ MIN_USER_CHARS = 8
 
 _NAMES = r"passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?|authorization|cookie"
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
+_HEADER_ONLY = "auth|authentication|bearer|csrf|dpop|jwt|key|otp|passcode|session|sessionid|sid|signature|xsrf"
 # Of headers also these, as whole words: what identifies a client to one server is not for another.
-_HEADER_WORDS = rf"{_NAMES}|(?<![a-z0-9])(?:auth|authentication|csrf|jwt|key|session|sessionid|sid|xsrf)(?![a-z0-9])"
+_HEADER_WORDS = rf"{_NAMES}|(?<![a-z0-9])(?:{_HEADER_ONLY})(?![a-z0-9])"
 _CREDENTIAL_HEADER = re.compile(_HEADER_WORDS, re.IGNORECASE)
 # Greedy: a password may hold an @ itself.
 _USERINFO = re.compile(r"""(?<=[\w+.-]://)[^/\s?#"'<>\\]*@""")

@@ -198,7 +198,7 @@ class Supervisor:
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
-                self._judge_failure(child)
+                self._judge_failure(child, code, back)
         return child.has_finished
 
     def _judge_start(self, child: WorkerProcess, code: int) -> None:
@@ -213,20 +213,22 @@ class Supervisor:
                 hint="run with -v; the messages above may tell",
             )
 
-    def _judge_failure(self, child: WorkerProcess) -> None:
+    def _judge_failure(self, child: WorkerProcess, code: int, back: int) -> None:
         """A worker that dies of an error of its own is replaced, but not for ever.
 
-        Not counted: workers that were killed or that a page took down with it, whose leases are lost until that page is
-        dead; and errors of the store, which end the node at once.
+        Not counted: workers that somebody killed; those that a page took down with it, whose leases (``back``) are lost
+        until that page is dead; and errors of the store, which end the node at once.
         """
-        if not child.failure:
+        ended_itself = child.worker and not child.verdict and code not in (-signal.SIGKILL, -signal.SIGTERM)
+        if not child.failure and (back or not ended_itself):
             return
         committed = self._committed + sum(other.committed for other in self._children)
         self._failures = self._failures + 1 if committed == self._committed_at_failure else 1
         self._committed_at_failure = committed
         if self._failures >= FAILURES:
             raise BackendError(
-                f"{self._failures} workers have failed without committing anything: {child.failure}",
+                f"{self._failures} workers have failed without committing anything:"
+                f" {child.failure or child.how_it_ended()}",
                 hint="nothing is lost; run with -v for the traceback, and report it",
             )
 

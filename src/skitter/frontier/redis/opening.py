@@ -94,6 +94,8 @@ class _Opening:
         self._absence = Outage()
         self._server = RedisServer(address, patient=patient, absence=self._absence)
         self._opened: Frontier | None = None
+        self._was_there = False
+        """The job: a Redis that refuses to begin one has not lost it."""
         self._shards = 1
         self._one_at_a_time = asyncio.Lock()
 
@@ -108,6 +110,7 @@ class _Opening:
                     return self._of(1)
                 check_format(record, self._name)
                 self._opened = self._of(shards_of(record))
+                self._was_there = True
             return self._opened
 
     async def _damaged(self, error: Exception) -> DamageError:
@@ -124,8 +127,8 @@ class _Opening:
         return damaged(self._name, place, error, str(self._address))
 
     async def _has_vanished(self) -> bool:
-        """It was there when this object found it, and is not there any more."""
-        if self._opened is None:
+        """It was there when this object found it, or was begun by it, and is not there any more."""
+        if not self._was_there:
             return False
         found: int = await self._server.command("EXISTS", prefix_of(self._name) + "job")
         return found == 0
@@ -162,7 +165,9 @@ class _Opening:
                 self._opened = self._of(await self._shards_of_new())
             while True:
                 try:
-                    return await self._opened.begin(spec, fresh=fresh, sinks=sinks)
+                    begun = await self._opened.begin(spec, fresh=fresh, sinks=sinks)
+                    self._was_there = True
+                    return begun
                 except OtherShardsError as error:
                     await self._opened.close()
                     self._opened = self._of(error.shards)

@@ -162,6 +162,10 @@ def _problems(connection: sqlite3.Connection, job_name: str) -> Iterator[str]:
         return
     job = found[0]
     for table, (key, checks) in _TABLES.items():
+        there = [column[0] for column in connection.execute(f"SELECT * FROM {table} LIMIT 0").description]  # noqa: S608
+        if missing := [column for column in (key, *checks) if column not in there]:
+            yield f"{table}: there is no column {missing[0]}"
+            return
         for row in _rows(connection, f"SELECT * FROM {table} WHERE job = ?", job):  # noqa: S608  our own names
             if deadline.is_over():
                 return

@@ -81,7 +81,7 @@ def _trouble_of_disk(folder: Path) -> int | None:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
 
@@ -305,10 +305,19 @@ class SqliteStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise self._mapped(error) from error
+        except UnicodeDecodeError as error:
+            # SQLite quotes a broken schema in its message, and sqlite3 cannot decode that.
+            raise self._broken_file() from error
 
     def _damaged(self, error: Exception) -> FrontierError:
         """After the transaction: the search is a reader like any other."""
         return damaged(self._name, find_damage(self._connection, self._name), error, str(self._path))
+
+    def _broken_file(self) -> FormatError:
+        return FormatError(
+            f"not a database, or a damaged one: {self._path}",
+            hint="restore it from a copy, or move it away to start anew",
+        )
 
     def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
         if isinstance(error, private_files.NotPrivateError):
@@ -331,10 +340,7 @@ class SqliteStore:
                 hint="nothing is lost: free some space and run the same command again",
             )
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-            return FormatError(
-                f"not a database, or a damaged one: {self._path}",
-                hint="restore it from a copy, or move it away to start anew",
-            )
+            return self._broken_file()
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return FrontierError(
                 f"locked by another process for more than {BUSY_SECONDS:.0f} s: {self._path}",
