@@ -46,7 +46,8 @@ def _count(python: str, url: str, pages: int, frontier: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         address = frontier if frontier != "sqlite:" else f"sqlite:{folder}/bench.db"
         command = [
-            *("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", "--trace-children=yes"),
+            *("valgrind", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes"),
+            "--cachegrind-out-file=/dev/null",
             *(python, "-P", "-m", "skitter", "crawl", url, "-o", "out.jsonl", "-q", "--frontier", address),
             *("--concurrency", "64", "--per-host", "64", "--delay", "0", "--max-pages", str(pages)),
             # Everything takes fifty times as long: nothing may give up for it.
