@@ -16,8 +16,7 @@ import pytest_asyncio
 from tests.contract.test_redis import documented_rules
 
 from skitter.errors import FormatError, FrontierError, UsageError
-from skitter.frontier.books import BATCH
-from skitter.frontier.contract import FORGET_SECONDS, Frontier
+from skitter.frontier.contract import BATCH, FORGET_SECONDS, Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.client import RedisServer

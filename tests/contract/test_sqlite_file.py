@@ -17,9 +17,9 @@ import msgspec
 import pytest
 
 from skitter.errors import FormatError, FrontierError
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.store import FORMAT, LOOK_EVERY, SqliteStore
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.job import Begun, Command, SinkProgress, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter

@@ -22,11 +22,11 @@ import msgspec
 from skitter.delivery import sink_runner
 from skitter.delivery.runner import Delivery
 from skitter.errors import SinkError
-from skitter.frontier import ledgered
+from skitter.frontier.rules import outbox
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Item, SinkProgress
 
-ledgered.SINK_OWNER_SECONDS = 1.0
+outbox.SINK_OWNER_SECONDS = 1.0
 sink_runner.KEEP_SECONDS = 0.3
 sink_runner.STALE_SECONDS = 0.5
 BATCH = 5

@@ -21,16 +21,16 @@ loop.Worker._turn = fail
 """
 
 BAD_PAGE = """
-from skitter.frontier.ledger import Ledger
+from skitter.frontier.rules.commit import CommitRules
 
-commit = Ledger.commit
+commit = CommitRules.commit
 
 def fail(self, outcomes, *rest, **options):
     if any(outcome.lease.payload and outcome.lease.request.url.endswith("bad") for outcome in outcomes):
         raise OverflowError("too large for a column")
     return commit(self, outcomes, *rest, **options)
 
-Ledger.commit = fail
+CommitRules.commit = fail
 """
 
 

@@ -1,4 +1,4 @@
-"""The Redis frontier, whose rules are Lua, against the memory frontier, whose rules are the ledger's."""
+"""The Redis frontier, whose rules are Lua, against the memory frontier, whose rules are Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RedisAgrees(FrontiersAgree):
 
     def make_other(self, folder: Path) -> Frontier:
         # The very clock of the oracle: two that add up the same steps differ in the last digit.
-        frontier = redis_frontier(self.url + self.options, "job", clock=self.oracle._store._tables._clock.now)
+        frontier = redis_frontier(self.url + self.options, "job", clock=self.oracle._store.tables._clock.now)
         server: RedisServer = frontier._server
         self.loop.run_until_complete(server.command("FLUSHALL"))
         return frontier

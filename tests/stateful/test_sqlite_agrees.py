@@ -12,16 +12,13 @@ from typing import TypeVar
 from hypothesis import settings
 
 from skitter.frontier.contract import Frontier
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.store import SqliteStore
+from skitter.frontier.tables import Tables
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.testing.agreement import FrontiersAgree
 
 T = TypeVar("T")
-
-
-async def run_at_once(call: Callable[[], T], *, brief: bool = False) -> T:
-    return call()
 
 
 @functools.cache
@@ -43,7 +40,11 @@ class SqliteAgrees(FrontiersAgree):
         assert isinstance(store, SqliteStore)
         # Nobody pulls the plug here, and nobody else is waiting: many more steps in the same time.
         store._connection.execute("PRAGMA synchronous=OFF")
-        store.run = run_at_once  # type: ignore[method-assign, assignment]
+
+        async def run_at_once(call: Callable[[Tables], T], *, write: bool = True, brief: bool = False) -> T:
+            return store._transact(call, write=write)
+
+        store.run = run_at_once  # type: ignore[method-assign]
         return frontier
 
 

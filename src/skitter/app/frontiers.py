@@ -37,7 +37,7 @@ def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) ->
 
 def use_open_file(frontier: Frontier) -> bool:
     """Whether a frontier that has vanished can still be read, by what this process has open; from now on it can."""
-    from skitter.frontier.ledgered import TransactionalFrontier
+    from skitter.frontier.transactional import TransactionalFrontier
 
     return isinstance(frontier, TransactionalFrontier) and frontier.use_open_file()
 

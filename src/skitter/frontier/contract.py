@@ -13,7 +13,7 @@
     shards, the least recently served of a shard; shards take turns.)
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
  7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
-    others (expired leases, delayed requests, the queue of a host that is given up) it does for ``books.BATCH``
+    others (expired leases, delayed requests, the queue of a host that is given up) it does for ``BATCH``
     requests at most, and calls to come go on with it.
  8  Resume: everything above holds after any process was killed at any instant (``memory:`` excepted:
     it dies with its process).
@@ -65,6 +65,20 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
+BATCH = 1000
+"""Requests or hosts that one call moves at most on behalf of others (promise 7)."""
+BURY_BATCH = BATCH
+"""Requests of hosts that were given up, which one call ends at most."""
+POLL_SECONDS = 1.0
+"""When nothing is scheduled, a worker asks again this often: another one's commit may have added work."""
+SUSPECTS_TRIED = 32
+"""Requests to be leased alone that one call looks at for one that may start now."""
+SINK_OWNER_SECONDS = 30.0
+"""A sink whose owner has not been heard from for this long may be taken over."""
+NOTABLE_HOSTS = 16
+"""Slow and troubled hosts that a job remembers for people."""
+RATE_SAMPLE_SECONDS = 5.0
+"""Between two samples of what is done, for the present rate."""
 FORGET_SECONDS = 3600.0
 """A worker that is gone without a word is listed this long, so that somebody can see it."""
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.host import Host, Phase
 from skitter.model.job import Item
 from skitter.model.lease import Work
@@ -31,17 +30,13 @@ def memory_frontier(job_name: str, store: MemoryStore | None = None) -> Transact
 
 
 class MemoryStore:
-    """One job. Transactions need no lock: every call runs on the loop, and the ledger checks before it writes."""
+    """One job. Transactions need no lock: every call runs on the loop, and the rules check before they write."""
 
     def __init__(self, clock: StoreClock | None = None) -> None:
-        self._tables = MemoryTables(clock or StoreClock())
+        self.tables = MemoryTables(clock or StoreClock())
 
-    @contextmanager
-    def transaction(self, *, write: bool = True) -> Iterator[Tables]:  # noqa: ARG002 - as the protocol has it
-        yield self._tables
-
-    async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:  # noqa: ARG002
-        return call()
+    async def run(self, call: Callable[[Tables], T], *, write: bool = True, brief: bool = False) -> T:  # noqa: ARG002
+        return call(self.tables)
 
     def use_open_file(self) -> bool:
         return False
@@ -133,7 +128,7 @@ class MemoryTables:
         self._parked = _Index()
         self._loads: dict[str, int] = {}
         self._permits: list[str] = []
-        self._holds: dict[tuple[Work, int], LeaseRow] = {}
+        self._leases: dict[tuple[Work, int], LeaseRow] = {}
         self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
         self._staged: dict[tuple[int, int], list[bytes]] = {}
         self._items: dict[int, Item] = {}
@@ -176,14 +171,14 @@ class MemoryTables:
 
     def save_rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            place = row.place
+            state = row.state
             self._queues[row.host_key].put(
-                row.id, (-row.priority, row.seq, row.id) if place is RequestState.QUEUED else None
+                row.id, (-row.priority, row.seq, row.id) if state is RequestState.QUEUED else None
             )
-            away, is_away = self._away[row.host_key], place is RequestState.DELAYED or place is RequestState.SUSPECT
+            away, is_away = self._away[row.host_key], state is RequestState.DELAYED or state is RequestState.SUSPECT
             if is_away or row.id in away:
-                self._delayed.put(row.id, (row.not_before, row.seq, row.id) if place is RequestState.DELAYED else None)
-                self._suspects.put(row.id, (row.seq, row.id) if place is RequestState.SUSPECT else None)
+                self._delayed.put(row.id, (row.not_before, row.seq, row.id) if state is RequestState.DELAYED else None)
+                self._suspects.put(row.id, (row.seq, row.id) if state is RequestState.SUSPECT else None)
                 away.put(row.id, (row.seq, row.id) if is_away else None)
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
@@ -210,7 +205,7 @@ class MemoryTables:
         return [self._rows[key[-1]] for key in keys]
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        dead = (row for row in self._rows.values() if row.place is RequestState.DEAD)
+        dead = (row for row in self._rows.values() if row.state is RequestState.DEAD)
         chosen = sorted((row for row in dead if error_class in ("", row.error_class)), key=lambda row: row.seq)
         return chosen[after : after + limit]
 
@@ -271,38 +266,38 @@ class MemoryTables:
 
     # ---- leases
 
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
-        return {key: self._holds[key] for key in keys if key in self._holds}
+    def leases(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
+        return {key: self._leases[key] for key in keys if key in self._leases}
 
-    def save_holds(self, holds: Sequence[LeaseRow]) -> None:
-        for hold in holds:
-            key = (hold.work, hold.id)
-            self._holds[key] = hold
-            self._by_worker[hold.worker].add(key)
-        self.save_rows([hold.row for hold in holds if hold.row is not None])
+    def save_leases(self, leases: Sequence[LeaseRow]) -> None:
+        for lease in leases:
+            key = (lease.work, lease.id)
+            self._leases[key] = lease
+            self._by_worker[lease.worker].add(key)
+        self.save_rows([lease.row for lease in leases if lease.row is not None])
 
-    def drop_holds(self, holds: Sequence[LeaseRow]) -> None:
-        for hold in holds:
-            key = (hold.work, hold.id)
-            self._holds.pop(key, None)
-            self._by_worker[hold.worker].discard(key)
+    def drop_leases(self, leases: Sequence[LeaseRow]) -> None:
+        for lease in leases:
+            key = (lease.work, lease.id)
+            self._leases.pop(key, None)
+            self._by_worker[lease.worker].discard(key)
 
-    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]:
-        expired = sorted((h for h in self._holds.values() if h.deadline <= now), key=lambda h: (h.deadline, h.epoch))
-        return expired[:limit]
+    def expired_leases(self, now: float, limit: int) -> list[LeaseRow]:
+        expired = [lease for lease in self._leases.values() if lease.deadline <= now]
+        return sorted(expired, key=lambda lease: (lease.deadline, lease.epoch))[:limit]
 
     def first_deadline(self) -> float | None:
-        return min((hold.deadline for hold in self._holds.values()), default=None)
+        return min((lease.deadline for lease in self._leases.values()), default=None)
 
-    def holds_of(self, worker: str) -> list[LeaseRow]:
-        return sorted((self._holds[key] for key in self._by_worker[worker]), key=lambda hold: hold.epoch)
+    def leases_of(self, worker: str) -> list[LeaseRow]:
+        return sorted((self._leases[key] for key in self._by_worker[worker]), key=lambda lease: lease.epoch)
 
     def load_of(self, worker: str) -> tuple[int, bool]:
         held = self._by_worker[worker]
-        return len(held), any(self._holds[key].alone for key in held)
+        return len(held), any(self._leases[key].alone for key in held)
 
-    def any_hold(self) -> bool:
-        return bool(self._holds)
+    def any_lease(self) -> bool:
+        return bool(self._leases)
 
     # ---- workers
 

@@ -1,7 +1,7 @@
-"""What the ledger asks of a store: rows in, rows out, inside one transaction.
+"""The records of a job, and what the rules ask of a store: rows in, rows out, inside one transaction.
 
-No rule lives here. A backend that offers these tables (memory, SQLite) gets all promises of the
-contract from ``ledger``; a backend with its own engine (Redis and Lua) implements the contract itself.
+No rule lives here. A backend that offers these tables (memory, SQLite) gets all promises of the contract from
+``rules``; a backend with its own engine (Redis and Lua) implements the contract itself, and uses the records.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import Protocol
 
 import msgspec
 
+from skitter.errors import JobError
 from skitter.model.host import Host
-from skitter.model.job import Item, JobSpec, SinkProgress, State
+from skitter.model.job import Counts, Item, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
 
+MAX_ERROR_CHARS = 8000
+"""Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
+
 
 class RequestState(enum.IntEnum):
-    """Where a request row is. The numbers are stored."""
+    """The state of a request. The numbers are stored."""
 
     QUEUED = 0
     DELAYED = 1
@@ -34,6 +38,10 @@ class RequestState(enum.IntEnum):
     """Queued, and to be leased alone."""
 
 
+STATE_NAMES = {state: state.name.lower() for state in RequestState} | {RequestState.SUSPECT: "queued"}
+"""What people are told."""
+
+
 class Row(msgspec.Struct):
     """One request of the run."""
 
@@ -43,7 +51,7 @@ class Row(msgspec.Struct):
     host_key: str
     priority: int
     payload: bytes
-    place: RequestState = RequestState.QUEUED
+    state: RequestState = RequestState.QUEUED
     attempts: int = 0
     losses: int = 0
     losses_alone: int = 0
@@ -119,6 +127,56 @@ class SinkRow(msgspec.Struct):
     progress: SinkProgress
     owner: str = ""
     owned_until: float = 0.0
+
+
+def no_such_job(name: str) -> JobError:
+    """The error for a job that is not in the store."""
+    return JobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
+
+
+def public_job(row: JobRow) -> Job:
+    """The public view of a job's record."""
+    return Job(
+        spec=row.spec,
+        state=row.state,
+        run=row.run,
+        secret=row.secret,
+        seeding=row.seeding,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        reason=row.reason,
+    )
+
+
+def counts_of(row: JobRow) -> Counts:
+    """How many requests are in each state."""
+    return Counts(
+        queued=row.queued,
+        delayed=row.delayed,
+        leased=row.leased,
+        done=row.done,
+        redirected=row.redirected,
+        dead=row.dead,
+        excluded=row.excluded,
+    )
+
+
+def pages_per_second(row: JobRow, now: float) -> float:
+    """The present rate, by a job's record. A run that is younger than the samples is measured from its start."""
+    if row.ended_at:
+        return 0.0
+    # Of two samples the older one may be from before a long silence, or be none.
+    at, done = row.paced_at[0], row.paced_done[0]
+    if at < row.started_at:
+        at, done = row.started_at, 0
+    return max(0, row.done - done) / (now - at) if now > at else 0.0
+
+
+def storable(text: str) -> str:
+    """An error's text as every store can keep it: of bounded length, and without halves of surrogate pairs."""
+    if len(text) > MAX_ERROR_CHARS:
+        text = text[: MAX_ERROR_CHARS // 2] + "\n…\n" + text[-MAX_ERROR_CHARS // 2 :]
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class Tables(Protocol):
@@ -212,21 +270,21 @@ class Tables(Protocol):
         ...
 
     # Leases
-    # A request that is held has left its queue; where its row says so is the store's affair.
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]: ...
-    def save_holds(self, holds: Sequence[LeaseRow]) -> None: ...
-    def drop_holds(self, holds: Sequence[LeaseRow]) -> None: ...
-    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]: ...
+    # A request that is leased has left its queue; where its row says so is the store's affair.
+    def leases(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]: ...
+    def save_leases(self, leases: Sequence[LeaseRow]) -> None: ...
+    def drop_leases(self, leases: Sequence[LeaseRow]) -> None: ...
+    def expired_leases(self, now: float, limit: int) -> list[LeaseRow]: ...
     def first_deadline(self) -> float | None:
         """Of all leases; None: there is none."""
         ...
 
-    def holds_of(self, worker: str) -> list[LeaseRow]: ...
+    def leases_of(self, worker: str) -> list[LeaseRow]: ...
     def load_of(self, worker: str) -> tuple[int, bool]:
         """How many leases it holds, and whether one of them is to be alone."""
         ...
 
-    def any_hold(self) -> bool: ...
+    def any_lease(self) -> bool: ...
 
     # Workers
     def heard_from(self, worker: str, now: float) -> None: ...

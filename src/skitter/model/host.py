@@ -6,6 +6,9 @@ import enum
 
 import msgspec
 
+FIRST_START_SECONDS = 0.05
+"""The start window of a host's leases, until a worker came late for one."""
+
 
 class Phase(enum.IntEnum):
     """Where a host stands between two grants."""
@@ -45,7 +48,7 @@ class Host(msgspec.Struct, array_like=True):
     """Failed connections since the host last answered in any way."""
     blocks: int = 0
     """Blocks since the host last answered normally: enough of them, and it is given up."""
-    start_seconds: float = 0.05
+    start_seconds: float = FIRST_START_SECONDS
     """The start window of its leases."""
     crawl_delay_seconds: float = 0.0
     robots_version: int = 0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 
 import msgspec
 
 from skitter.model.request import Request, decode
+
+SEED_ID = 0
+"""The lease id of the seeding."""
 
 
 class Work(enum.IntEnum):
@@ -25,7 +29,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
     work: Work
     id: int
-    """The request id; for a gate, a number of the host; for the seeding, 0."""
+    """The request id; for a gate, ``gate_id`` of its host; for the seeding, ``SEED_ID``."""
     epoch: int
     """Unique within the job: whoever holds an older one is refused."""
     host_key: str = ""
@@ -46,6 +50,11 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     def request(self) -> Request:
         """Decoded anew at each call: keep it."""
         return decode(self.payload)
+
+
+def gate_id(host_key: str) -> int:
+    """The lease id of a host's gate: the same in every process, and never stored as a request."""
+    return int.from_bytes(hashlib.blake2b(host_key.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,9 @@ TRAP_SIGNS = 100
 """So many signs make a host a trap for the rest of the run. Each page of its own halves them, so on a site where one
 page in twenty is its own they do not pass 40; where nothing but the trap is left to crawl, a hundred pages do it."""
 
+STOPPED_SCORE = 3600.0
+"""A host whose budget is spent is worth a look before those that are slow, and after those in trouble."""
+
 
 class Budgets(msgspec.Struct, frozen=True):
     """The budgets of a job: of every host, and of one that looks like a trap. None: none."""

@@ -20,7 +20,10 @@ BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
 HELD_CLASS = "callback"
 """The error class of a host whose page holds, or has held, its worker."""
-_LATENCY_WEIGHT = 0.2
+LATENCY_WEIGHT = 0.2
+"""Of a new latency in the moving average."""
+MAX_DOUBLINGS = 40
+"""Of a pause: no further, because a float would overflow in the end."""
 
 
 def delay_of(host: Host, politeness: Politeness) -> float:
@@ -109,7 +112,7 @@ def answered(host: Host, leased_at: float, latency_seconds: float | None, *, suc
     if latency_seconds is not None:
         old = host.latency_seconds or latency_seconds
         new = latency_seconds if succeeded else max(old, latency_seconds)
-        host.latency_seconds = old + _LATENCY_WEIGHT * (new - old)
+        host.latency_seconds = old + LATENCY_WEIGHT * (new - old)
 
 
 def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float | None, first_seconds: float) -> bool:
@@ -121,7 +124,7 @@ def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float
         # A pause the host names holds, even when it was told to a request from before the block.
         host.blocked_until = max(host.blocked_until, now + pause)
     else:
-        pause = min(first_seconds * 2.0 ** min(host.backoff, 40), MAX_PAUSE_SECONDS)
+        pause = min(first_seconds * 2.0 ** min(host.backoff, MAX_DOUBLINGS), MAX_PAUSE_SECONDS)
     if not _strike(host, now, leased_at, pause):
         return False
     host.blocks += 1
@@ -131,7 +134,7 @@ def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float
 
 def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
     """No connection could be had. True if this request struck (see ``_strike``)."""
-    pause = min(retry.retry_delay_seconds * 2.0 ** min(host.strikes, 40), MAX_RECONNECT_SECONDS)
+    pause = min(retry.retry_delay_seconds * 2.0 ** min(host.strikes, MAX_DOUBLINGS), MAX_RECONNECT_SECONDS)
     if not _strike(host, now, leased_at, pause):
         return False
     host.strikes += 1

@@ -1,4 +1,4 @@
-"""robots.txt from servers that misbehave on purpose: what is fetched, what is not, and what the books say."""
+"""robots.txt from servers that misbehave on purpose: what is fetched, what is not, and what is counted."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_only_the_parts_are_named_and_each_has_a_place() -> None:
         ("skitter.model.url", "canonical.<locals>.<lambda>", "fingerprint"),
         ("skitter.model.request", "Fingerprinter.entry", "fingerprint"),
         ("skitter.model.request", "decode", None),
-        ("skitter.frontier.sqlite.store", "SqliteStore.transaction", "commit"),
+        ("skitter.frontier.sqlite.store", "SqliteStore._transact", "commit"),
         ("skitter.extraction", "f", None),
         ("json", "loads", None),
         ("", "f", None),

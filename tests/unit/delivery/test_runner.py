@@ -15,10 +15,10 @@ import pytest
 from skitter.delivery import sink_runner as module
 from skitter.delivery.runner import Delivery
 from skitter.errors import FrontierError, SinkError
-from skitter.frontier import ledgered
+from skitter.frontier import contract
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.job import Begun, Item, JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
@@ -393,7 +393,7 @@ async def test_a_target_has_one_owner_until_its_time_has_run_out(crawl):
         await Delivery(crawl.frontier, [second], "second").open()
     assert raised.value.hint
     assert (await crawl.sink_seen("list"))[1] == "first"
-    crawl.clock.now += ledgered.SINK_OWNER_SECONDS + 1
+    crawl.clock.now += contract.SINK_OWNER_SECONDS + 1
     second.rows = first.rows
     taken = Delivery(crawl.frontier, [second], "second")
     await taken.open()

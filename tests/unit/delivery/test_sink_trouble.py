@@ -14,8 +14,8 @@ from skitter.delivery.runner import Delivery
 from skitter.errors import BadItemsError, SinkAwayError, SinkError
 from skitter.extract.rejected_items import encode_reject
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.job import Item, JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request

@@ -13,8 +13,8 @@ import pytest
 
 from skitter.extract.items import decode_item
 from skitter.fetch.contract import FetchRequest
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.job import Command, Dead, Job, JobSpec, State
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request

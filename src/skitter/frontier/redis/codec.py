@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import msgspec
 
 from skitter.errors import DamageError
-from skitter.frontier import books
-from skitter.frontier.books import storable
+from skitter.frontier import contract
 from skitter.frontier.damaged_values import checked_time
-from skitter.frontier.granting import SEED_ID, gate_id
 from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
 from skitter.frontier.redis.server_errors import OtherFormatError
-from skitter.frontier.tables import JobRow, RequestState, Row
+from skitter.frontier.tables import JobRow, RequestState, Row, storable
 from skitter.model.job import Item, JobSpec, State
-from skitter.model.lease import Grant, Lease, Work
+from skitter.model.lease import SEED_ID, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets
@@ -134,7 +132,7 @@ def run_of(record: bytes) -> int:
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
-    """What the ledger has as one record."""
+    """The job's record as the other frontiers have it."""
     try:
         job, decoded_spec = decode_record(record), _decode_spec(spec)
     except msgspec.DecodeError as error:
@@ -183,7 +181,7 @@ def settings_of(spec: JobSpec) -> bytes:
             "trap_signs": host_budgets.TRAP_SIGNS,
             "lease_seconds": limits.lease_seconds,
             "max_outbox_items": limits.max_outbox_items,
-            "bury_batch": books.BATCH,
+            "bury_batch": contract.BURY_BATCH,
         }
     )
 
@@ -215,7 +213,7 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
 
 def read_row(fields: Sequence[Any]) -> Row:
     """A row of the hash ``requests`` (3_requests.lua), without its id."""
-    seq, host, priority, place, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
+    seq, host, priority, state, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
         fields
     )
     return Row(
@@ -224,7 +222,7 @@ def read_row(fields: Sequence[Any]) -> Row:
         host_key=host.decode(),
         priority=int(priority),
         payload=restore_prefix(load, host),
-        place=RequestState(place),
+        state=RequestState(state),
         attempts=attempts,
         losses=losses,
         losses_alone=alone,

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.books import require_job
 from skitter.frontier.damaged_values import SearchDeadline, check_job, checked_time, problem_of
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import scan_keys
 from skitter.frontier.redis.payload_codec import restore_prefix
+from skitter.frontier.tables import public_job
 from skitter.model.job import JobSpec
 from skitter.model.outcome import RobotsRecord
 from skitter.model.request import decode
@@ -86,7 +86,7 @@ async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
 
 def _check_job(record: bytes, spec: bytes) -> None:
     codec.shards_of(record)
-    check_job(require_job(codec.job_row(record, spec), ""))
+    check_job(public_job(codec.job_row(record, spec)))
     msgspec.msgpack.decode(record, type=codec.ScriptsRecord)
 
 

@@ -11,13 +11,11 @@ from typing import Any
 import msgspec
 
 from skitter.errors import JobError
-from skitter.frontier.books import require_job
-from skitter.frontier.contract import FORGET_SECONDS
-from skitter.frontier.ledgered import SINK_OWNER_SECONDS
+from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
 from skitter.frontier.redis import codec, report
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
-from skitter.frontier.tables import JobRow
+from skitter.frontier.tables import JobRow, no_such_job, public_job
 from skitter.model.job import (
     Begun,
     Command,
@@ -114,11 +112,11 @@ class RedisFrontier:
         return max(1, min(BUCKET_MEAN, int(root**2 / 2)))
 
     async def job(self) -> Job:
-        return require_job(await self._job_row(), self._name)
+        return public_job(await self._job_row())
 
     async def command(self, command: Command) -> Job:
         record, spec = await self._run("command", command)
-        return require_job(codec.job_row(record, spec), self._name)
+        return public_job(codec.job_row(record, spec))
 
     # ---- work
 
@@ -265,7 +263,7 @@ class RedisFrontier:
     async def _run(self, name: str, *arguments: Any) -> Any:
         answer = await self._call(name, *arguments)
         if answer is None:
-            require_job(None, self._name)
+            raise no_such_job(self._name)
         return answer
 
     async def _call(self, name: str, *arguments: Any) -> Any:
@@ -281,8 +279,7 @@ class RedisFrontier:
     async def _job_row(self) -> JobRow:
         found = await self._row()
         if found is None:
-            require_job(None, self._name)
-            raise AssertionError("as_job raises for a job that does not exist")
+            raise no_such_job(self._name)
         return codec.job_row(*found)
 
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.books import pages_per_second, require_job
 from skitter.frontier.damaged_values import checked_time
-from skitter.frontier.reading import STATE_OF
 from skitter.frontier.redis import codec
-from skitter.frontier.tables import JobRow, RequestState
+from skitter.frontier.tables import STATE_NAMES, JobRow, RequestState, pages_per_second, public_job
 from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -42,7 +40,7 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
     bound = codec.decode_record(record).settings["max_outbox_items"]
     seen = [_sink_seen(target, codec.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
     return Report(
-        job=require_job(job, job.spec.name),
+        job=public_job(job),
         counts=counts(job),
         tally={name.decode(): int(amount) for name, amount in _tuples(tally, 2)},
         errors={name.decode(): int(amount) for name, amount in _tuples(errors, 2)},
@@ -112,9 +110,9 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     row, now = codec.read_row(fields), checked_time(float(time))
     request = decode(row.payload)
     host = _host_seen(row.host_key, told, now)
-    waits = row.place in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
+    waits = row.state in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
     return Trace(
-        state=STATE_OF[row.place],
+        state=STATE_NAMES[row.state],
         url=request.url,
         depth=request.depth,
         priority=request.priority,

@@ -1,4 +1,9 @@
-"""The scripts, as the server gets them: a method's own file after the six that all of them share."""
+"""The scripts, as the server gets them: a method's own file after the six that all of them share.
+
+Names for numbers are replaced by the numbers: Lua has room for 200 locals, and a number is faster than one. They come
+from ``constants``, which hands over what Python and Lua share, and from lines of the Lua files such as
+``local SEQ, HOST = 1, 2``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,13 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
+
+from skitter.frontier import contract, damaged_values
+from skitter.frontier.redis import codec
+from skitter.frontier.tables import RequestState
+from skitter.model import host
+from skitter.model.lease import Work
+from skitter.policy import host_budgets, lost_leases, politeness
 
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
 # A shard tells with every answer where it stands. (A function of Lua may use 60 names from outside; commit.lua, which
@@ -18,37 +30,79 @@ local told = answer()
 if told and J and J.shards then return {{told, standing()}} end
 return told
 """
-_CONSTANTS = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ([0-9.]+(?:, [0-9.]+)*)$", re.MULTILINE)
-_WORD = re.compile(r"(?<![\w'.])[A-Z][A-Z_]+(?![\w'])")
+DEFINITION = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ([0-9.]+(?:, [0-9.]+)*)$", re.MULTILINE)
+# Comments and texts are matched first, so that no word inside them is taken for a name. After a dot stands a field.
+_TOKEN = re.compile(
+    r"""--\[(?P<comment>=*)\[.*?\](?P=comment)\] | --[^\n]* | \[(?P<text>=*)\[.*?\](?P=text)\]
+    | '(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | (?<![\w.:])(?P<name>[A-Z][A-Z_]+)(?!\w)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def constants() -> dict[str, int | float | str]:
+    """What the rules in Python and in Lua share, by its name in Lua. It is written in Python alone."""
+    return {
+        "BATCH": contract.BATCH,
+        "POLL_SECONDS": contract.POLL_SECONDS,
+        "SUSPECTS_TRIED": contract.SUSPECTS_TRIED,
+        "NOTABLE_HOSTS": contract.NOTABLE_HOSTS,
+        "RATE_SAMPLE_SECONDS": contract.RATE_SAMPLE_SECONDS,
+        "FIRST_START_SECONDS": host.FIRST_START_SECONDS,
+        "MAX_START_SECONDS": politeness.MAX_START_SECONDS,
+        "MAX_PAUSE_SECONDS": politeness.MAX_PAUSE_SECONDS,
+        "MAX_RECONNECT_SECONDS": politeness.MAX_RECONNECT_SECONDS,
+        "MAX_DOUBLINGS": politeness.MAX_DOUBLINGS,
+        "LAST_COPY_SECONDS": politeness.LAST_COPY_SECONDS,
+        "BLOCK_LIMIT": politeness.BLOCK_LIMIT,
+        "LATENCY_WEIGHT": politeness.LATENCY_WEIGHT,
+        "HELD_CLASS": politeness.HELD_CLASS,
+        "LOSSES_BEFORE_ALONE": lost_leases.LOSSES_BEFORE_ALONE,
+        "LOSSES_WHILE_ALONE": lost_leases.LOSSES_WHILE_ALONE,
+        "LOSSES_IN_ALL": lost_leases.LOSSES_IN_ALL,
+        "HOST_BUDGET": host_budgets.HOST_BUDGET,
+        "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
+        "LATEST": damaged_values.LATEST,
+        "FORMAT": codec.FORMAT,
+        "LEASE_FIELDS": codec.LEASE_FIELDS,
+        "MAX_PRIORITY": codec.MAX_PRIORITY,
+        **{f"AT_{state.name}": state.value for state in RequestState},
+        **{phase.name: phase.value for phase in host.Phase},
+        **{work.name: work.value for work in Work},
+    }
 
 
 @cache
 def script(name: str) -> tuple[bytes, str]:
     """A script and its hash."""
     shared, values = _shared()
-    final = (shared + _inlined(_ANSWER.format(own=_read(name)), dict(values))).encode()
+    final = (shared + inline(_ANSWER.format(own=read(name)), dict(values))).encode()
     return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
 
 
 @cache
 def _shared() -> tuple[str, dict[str, str]]:
     """What all have in common, and its names for numbers: made once, as each process uses a dozen scripts."""
-    values: dict[str, str] = {}
-    return _inlined("\n".join(map(_read, SHARED)), values), values
+    # Python writes numbers, and texts without quotes or backslashes in them, as Lua does.
+    values = {name: repr(value) for name, value in constants().items()}
+    return inline("\n".join(map(read, SHARED)), values), values
 
 
-def _read(part: str) -> str:
+def read(part: str) -> str:
+    """A Lua file as it lies there."""
     return Path(__file__).with_name("lua").joinpath(f"{part}.lua").read_text()
 
 
-def _inlined(source: str, values: dict[str, str]) -> str:
-    """With names for numbers replaced by the numbers: Lua has room for 200 locals, and a number is faster than one.
+def inline(source: str, values: dict[str, str]) -> str:
+    """The source with the names in ``values`` replaced; those that it defines join them.
 
-    Those of the source join ``values``. Lines keep their places, so that an error's line number means something.
+    Lines keep their places, so that an error's line number means something.
     """
 
-    def take(found: re.Match[str]) -> str:
+    def define(found: re.Match[str]) -> str:
         values.update(zip(found[1].split(", "), found[2].split(", "), strict=True))
         return ""
 
-    return _WORD.sub(lambda found: values.get(found[0], found[0]), _CONSTANTS.sub(take, source))
+    def replace(found: re.Match[str]) -> str:
+        return values.get(found["name"], found[0])
+
+    return _TOKEN.sub(replace, DEFINITION.sub(define, source))

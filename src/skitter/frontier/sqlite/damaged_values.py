@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.books import require_job
 from skitter.frontier.damaged_values import SearchDeadline, check_job, is_time, problem_of
-from skitter.frontier.sqlite.row_codec import SEQ_BITS, hold_of, row_of
-from skitter.frontier.tables import JobRow, RequestState
+from skitter.frontier.sqlite.row_codec import SEQ_BITS, lease_of, row_of
+from skitter.frontier.tables import JobRow, RequestState, public_job
 from skitter.model.host import Host, Phase
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
@@ -65,8 +64,8 @@ def _history(value: Any, _: Row) -> object:
     return is_time(row.added_at) and is_time(row.ended_at)
 
 
-def _hold(value: Any, row: Row) -> object:
-    return type(value) is bytes and hold_of(0, row["id"], row["epoch"], "", 0.0, 0, value)
+def _lease(value: Any, row: Row) -> object:
+    return type(value) is bytes and lease_of(0, row["id"], row["epoch"], "", 0.0, 0, value)
 
 
 def _payload(value: Any, _: Row) -> object:
@@ -76,7 +75,7 @@ def _payload(value: Any, _: Row) -> object:
 def _job_record(value: Any, row: Row) -> bool:
     record = msgspec.msgpack.decode(value, type=JobRow)
     record.spec = msgspec.msgpack.decode(row["spec"], type=JobSpec)
-    check_job(require_job(record, ""))
+    check_job(public_job(record))
     counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.dead)
     sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded)
     return all(0 <= number < 2**63 for number in (*counters, *sequences))
@@ -125,7 +124,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
             "worker": _text,
             "deadline": _number,
             "alone": _integer(0, 1),
-            "record": _hold,
+            "record": _lease,
         },
     ),
     "workers": ("worker", {"worker": _text, "heard_at": _time}),

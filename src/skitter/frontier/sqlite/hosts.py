@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected, typed
 from skitter.frontier.sqlite.row_codec import encode, listed
+from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at
@@ -20,11 +19,11 @@ _decode_host = msgspec.msgpack.Decoder(Host).decode
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 
 
-class Hosts(Connected):
+class HostTable(JobTable):
     """A host has a number in the file, by which requests name it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
+    def forget_cache(self) -> None:
+        super().forget_cache()
         self._numbers: dict[str, int] = {}
 
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]:

@@ -45,15 +45,17 @@ class _JobsStore(SqliteStore):
         return [name.decode(errors="backslashreplace") for (name,) in found]
 
     def drop(self, job_name: str) -> bool:
-        with self.transaction():
-            found = self._connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
-            if found is None:
-                return False
-            # Those that are there: a damaged job is what people want to drop.
-            known = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
-            for table in _TABLES:
-                if table in known:
-                    self._connection.execute(f"DELETE FROM {table} WHERE job = ?", found)
+        return self._transact(lambda _: self._drop(job_name))
+
+    def _drop(self, job_name: str) -> bool:
+        found = self._connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
+        if found is None:
+            return False
+        # Those that are there: a damaged job is what people want to drop.
+        known = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        for table in _TABLES:
+            if table in known:
+                self._connection.execute(f"DELETE FROM {table} WHERE job = ?", found)
         return True
 
     def close(self) -> None:  # type: ignore[override]

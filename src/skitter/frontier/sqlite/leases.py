@@ -6,48 +6,48 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected, typed
-from skitter.frontier.sqlite.row_codec import encode, hold_of, hold_record, listed
+from skitter.frontier.sqlite.row_codec import encode, lease_of, lease_record, listed
+from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.frontier.tables import LeaseRow
 from skitter.model.lease import Work
 from skitter.model.worker import WorkerCard
 
-_HOLD = "work, id, epoch, worker, deadline, alone, record"
+_LEASE = "work, id, epoch, worker, deadline, alone, record"
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
-class Leases(Connected):
+class LeaseTable(JobTable):
     """A lease carries the row of its request, which is not written before the lease ends."""
 
-    def holds(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
+    def leases(self, keys: Sequence[tuple[Work, int]]) -> dict[tuple[Work, int], LeaseRow]:
         found: list[LeaseRow] = []
         for work in {work for work, _ in keys}:
             ids = listed([request_id for other, request_id in keys if other is work])
-            found += self._holds("work = ? AND id IN (SELECT value FROM json_each(?))", work, ids)
-        return {(hold.work, hold.id): hold for hold in found}
+            found += self._leases("work = ? AND id IN (SELECT value FROM json_each(?))", work, ids)
+        return {(lease.work, lease.id): lease for lease in found}
 
-    def save_holds(self, holds: Sequence[LeaseRow]) -> None:
+    def save_leases(self, leases: Sequence[LeaseRow]) -> None:
         job = self._job
         self._executemany(
-            f"INSERT OR REPLACE INTO holds (job, {_HOLD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(job, +h.work, h.id, h.epoch, h.worker, h.deadline, +h.alone, hold_record(h)) for h in holds],
+            f"INSERT OR REPLACE INTO holds (job, {_LEASE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(job, +r.work, r.id, r.epoch, r.worker, r.deadline, +r.alone, lease_record(r)) for r in leases],
         )
 
-    def drop_holds(self, holds: Sequence[LeaseRow]) -> None:
+    def drop_leases(self, leases: Sequence[LeaseRow]) -> None:
         self._executemany(
             "DELETE FROM holds WHERE job = ? AND work = ? AND id = ?",
-            [(self._job, +hold.work, hold.id) for hold in holds],
+            [(self._job, +lease.work, lease.id) for lease in leases],
         )
 
-    def expired_holds(self, now: float, limit: int) -> list[LeaseRow]:
-        return self._holds("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
+    def expired_leases(self, now: float, limit: int) -> list[LeaseRow]:
+        return self._leases("deadline <= ? ORDER BY deadline, epoch LIMIT ?", now, limit)
 
     def first_deadline(self) -> float | None:
         first: float | None = self._one("SELECT min(deadline) FROM holds WHERE job = ?")
         return first
 
-    def holds_of(self, worker: str) -> list[LeaseRow]:
-        return self._holds("worker = ? ORDER BY epoch", worker)
+    def leases_of(self, worker: str) -> list[LeaseRow]:
+        return self._leases("worker = ? ORDER BY epoch", worker)
 
     def load_of(self, worker: str) -> tuple[int, bool]:
         held, alone = self._execute(
@@ -55,12 +55,12 @@ class Leases(Connected):
         ).fetchone()
         return held, bool(alone)
 
-    def any_hold(self) -> bool:
+    def any_lease(self) -> bool:
         return self._one("SELECT 1 FROM holds WHERE job = ? LIMIT 1") is not None
 
-    def _holds(self, where: str, *values: object) -> list[LeaseRow]:
-        found = self._execute(f"SELECT {_HOLD} FROM holds WHERE job = ? AND {where}", (self._job, *values))
-        return [hold_of(*columns) for columns in found]
+    def _leases(self, where: str, *values: object) -> list[LeaseRow]:
+        found = self._execute(f"SELECT {_LEASE} FROM holds WHERE job = ? AND {where}", (self._job, *values))
+        return [lease_of(*columns) for columns in found]
 
     # ---- workers
 

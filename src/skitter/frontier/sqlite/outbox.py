@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.sqlite.connected import Connected, typed
 from skitter.frontier.sqlite.row_codec import encode
+from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.frontier.tables import SinkRow
 from skitter.model.job import Item, SinkProgress
 
 _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
 
 
-class OutboxTables(Connected):
+class OutboxTable(JobTable):
     """Staged items belong to a lease, and come to the outbox when it ends well."""
 
     def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:

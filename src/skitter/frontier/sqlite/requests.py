@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from skitter.frontier.sqlite.hosts import Hosts
+from skitter.frontier.sqlite.hosts import HostTable
 from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, history_of, listed, row_of
 from skitter.frontier.tables import Row
 
@@ -24,7 +24,7 @@ _HEADS = (
 )
 
 
-class Requests(Hosts):
+class RequestTable(HostTable):
     """A request is found by its id, by its host's queue, or by what it waits for. A leased one stays in its place."""
 
     def known(self, ids: Sequence[int]) -> set[int]:
@@ -41,7 +41,7 @@ class Requests(Hosts):
             [
                 (
                     *(base | r.seq, job, r.id, numbers[r.host_key], r.priority),
-                    *(bytearray(r.payload), +r.place, r.not_before, r.error_class, history_of(r)),
+                    *(bytearray(r.payload), +r.state, r.not_before, r.error_class, history_of(r)),
                 )
                 for r in rows
             ],
@@ -78,7 +78,7 @@ class Requests(Hosts):
     def save_rows(self, rows: Sequence[Row]) -> None:
         base = self._job << SEQ_BITS
         self._executemany(
-            _SAVE_ROW, [(+r.place, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
+            _SAVE_ROW, [(+r.state, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
         )
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:

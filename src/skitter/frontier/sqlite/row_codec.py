@@ -34,7 +34,7 @@ def listed(values: Sequence[int | str]) -> str:
     return _encode_list(values).decode()
 
 
-class _HoldRecord(msgspec.Struct, array_like=True, gc=False):
+class _LeaseRecord(msgspec.Struct, array_like=True, gc=False):
     """holds.record: what of a lease is in no column, its request's row included."""
 
     host_key: str
@@ -48,10 +48,10 @@ class _HoldRecord(msgspec.Struct, array_like=True, gc=False):
     address: str = ""
 
 
-_PLACES = list(RequestState)
+_STATES = list(RequestState)
 _WORKS = list(Work)
 _decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, float, float, int, str]).decode
-_decode_hold = msgspec.msgpack.Decoder(_HoldRecord).decode
+_decode_lease = msgspec.msgpack.Decoder(_LeaseRecord).decode
 
 
 def history_of(row: Row) -> bytearray:
@@ -69,32 +69,34 @@ def row_of(
     host_key: str,
     priority: int,
     payload: bytes,
-    place: int,
+    state: int,
     not_before: float,
     error_class: str,
     history: bytes,
 ) -> Row:
     attempts, losses, losses_alone, blocks, added_at, ended_at, status, error = _decode_history(history)
-    seq, where = number & SEQ_MASK, _PLACES[place]
+    seq = number & SEQ_MASK
     times = (not_before, added_at, ended_at)
     counts = (attempts, losses, losses_alone, blocks)
-    return Row(seq, request_id, host_key, priority, payload, where, *counts, *times, status, error_class, error)
+    return Row(
+        seq, request_id, host_key, priority, payload, _STATES[state], *counts, *times, status, error_class, error
+    )
 
 
-def hold_record(hold: LeaseRow) -> bytearray:
-    row = hold.row
+def lease_record(lease: LeaseRow) -> bytearray:
+    row = lease.row
     if row is None:
         told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
     else:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
     # Most leases are counted under no address, and files from before have none.
-    return encode((hold.host_key, hold.leased_at, hold.staged, *told, *([hold.address] if hold.address else [])))
+    return encode((lease.host_key, lease.leased_at, lease.staged, *told, *([lease.address] if lease.address else [])))
 
 
-def hold_of(
+def lease_of(
     work: int, request_id: int, epoch: int, worker: str, deadline: float, alone: int, record: bytes
 ) -> LeaseRow:
-    r = _decode_hold(record)
+    r = _decode_lease(record)
     row = None
     if r.history:
         told = (r.not_before, r.error_class, r.history)

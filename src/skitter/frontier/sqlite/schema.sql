@@ -4,7 +4,7 @@
 --           never goes back
 -- requests  every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the history that
 --           `why` and `failed` read, in one table. number is job * 2^40 + seq: an integer key is the fastest there is, and
---           the end of every index. host is hosts.number. place is tables.Place, but for LEASED: a request
+--           the end of every index. host is hosts.number. place is tables.RequestState, but for LEASED: a request
 --           that is leased stands in holds, and here where it was before. The numbers are written out in the indexes below.
 --           Columns for what an index or a filter needs, the rest as msgpack: history is attempts, losses and times
 -- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The indexes hold just
@@ -15,7 +15,7 @@
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
---           tables.Hold, the request's row included, so that a commit need not read it. There is no index of deadlines:
+--           tables.LeaseRow, the request's row included, so that a commit need not read it. There is no index of deadlines:
 --           JobRow.reap_at tells when it is worth looking through them
 -- workers   when each worker was last heard from
 -- cards     what workers tell of themselves: msgpack of model.worker.WorkerCard. Younger than the format: a file that

@@ -17,10 +17,12 @@ from skitter import private_files
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damaged_values import UNREADABLE, damaged
-from skitter.frontier.ledgered import TransactionalFrontier
 from skitter.frontier.sqlite.damaged_values import find_damage
-from skitter.frontier.sqlite.tables import SqliteTables
+from skitter.frontier.sqlite.leases import LeaseTable
+from skitter.frontier.sqlite.outbox import OutboxTable
+from skitter.frontier.sqlite.requests import RequestTable
 from skitter.frontier.tables import Tables
+from skitter.frontier.transactional import TransactionalFrontier
 
 T = TypeVar("T")
 
@@ -92,6 +94,10 @@ def _schema() -> list[str]:
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
 
 
+class SqliteTables(RequestTable, LeaseTable, OutboxTable):
+    """``Tables`` as SQL: all tables of one job."""
+
+
 class SqliteStore:
     """One connection, and a thread of its own for what may wait: for the disk, or for another process's transaction.
 
@@ -119,8 +125,6 @@ class SqliteStore:
         self._files: list[tuple[int, int] | None] = []
         """Device and inode of the file and of its log, as this connection has them open."""
         self._uses_open_file = False
-        self._has_begun = False
-        """The next transaction has: it is one that ``run`` ends."""
 
     def _open(self) -> sqlite3.Connection:
         self._make_private()
@@ -193,22 +197,24 @@ class SqliteStore:
             else:
                 return
 
-    @contextmanager
-    def transaction(self, *, write: bool = True) -> Iterator[Tables]:
-        has_begun, self._has_begun = self._has_begun, False
+    def _transact(self, call: Callable[[Tables], T], *, write: bool = True) -> T:
+        """Begin a transaction, make the call in it, and end it."""
         with self._errors():
-            if not has_begun:
-                self._begin(write=write)
-            try:
-                self._look(at_once=not write)
-                yield self._tables
-                if not has_begun:
-                    self._connection.execute("COMMIT" if write else "ROLLBACK")
-            except BaseException as error:
-                self._abandon()
-                if isinstance(error, UNREADABLE):
-                    raise self._damaged(error) from error
-                raise
+            self._begin(write=write)
+            result = self._call(call, write=write)
+            self._end("COMMIT" if write else "ROLLBACK")
+        return result
+
+    def _call(self, call: Callable[[Tables], T], *, write: bool = True) -> T:
+        """Make the call in the transaction that has begun; after an error that is rolled back."""
+        try:
+            self._look(at_once=not write)
+            return call(self._tables)
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, UNREADABLE):
+                raise self._damaged(error) from error
+            raise
 
     def _begin(self, *, write: bool = True) -> None:
         if self._transactions % LOOK_EVERY == 0:
@@ -253,9 +259,9 @@ class SqliteStore:
             self._connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
         return True
 
-    def _commit(self) -> None:
+    def _end(self, statement: str) -> None:
         try:
-            self._connection.execute("COMMIT")
+            self._connection.execute(statement)
         except BaseException:
             self._abandon()
             raise
@@ -271,22 +277,26 @@ class SqliteStore:
         length = min(max(pages, LOG_PAGES.start), LOG_PAGES.stop)
         self._connection.execute(f"PRAGMA wal_autocheckpoint={length}")
 
-    async def run(self, call: Callable[[], T], *, brief: bool = False) -> T:
+    async def run(self, call: Callable[[Tables], T], *, write: bool = True, brief: bool = False) -> T:
         async with self._turn:
-            if self._in_work is not None and not self._in_work.done():
-                await asyncio.wait([self._in_work])
-            return await (self._run_briefly(call) if brief else self._in_thread(call))
+            await self._wait_for_thread()
+            return await (
+                self._run_briefly(call) if brief else self._in_thread(lambda: self._transact(call, write=write))
+            )
 
-    async def _run_briefly(self, call: Callable[[], T]) -> T:
+    async def _run_briefly(self, call: Callable[[Tables], T]) -> T:
         with self._errors():
             if not self._begins_at_once():
                 # All of it in the thread: begun there and gone on with here, it would lock the others out for as long
                 # as a callback keeps the loop.
-                return await self._in_thread(call)
-            self._has_begun = True
-            result = call()
-            await self._in_thread(self._commit)
+                return await self._in_thread(lambda: self._transact(call))
+            result = self._call(call)
+            await self._in_thread(lambda: self._end("COMMIT"))
         return result
+
+    async def _wait_for_thread(self) -> None:
+        if self._in_work is not None and not self._in_work.done():
+            await asyncio.wait([self._in_work])
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         """Whoever is cancelled while it waits leaves the job to its end."""
@@ -296,7 +306,9 @@ class SqliteStore:
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
-            await self.run(self._connection.close)
+            async with self._turn:
+                await self._wait_for_thread()
+                await self._in_thread(self._connection.close)
             self._thread.shutdown()
 
     @contextmanager

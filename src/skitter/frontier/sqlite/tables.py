@@ -1,16 +1,16 @@
-"""``Tables`` as SQL. The tables and indexes are described in schema.sql."""
+"""A job's own record, and what all its tables share: the connection, and which job it is.
+
+The tables and indexes are described in schema.sql."""
 
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 import msgspec
 
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damaged_values import checked_time
-from skitter.frontier.sqlite.leases import Leases
-from skitter.frontier.sqlite.outbox import OutboxTables
-from skitter.frontier.sqlite.requests import Requests
 from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, encode
 from skitter.frontier.tables import JobRow
 from skitter.model.host import Phase
@@ -22,11 +22,20 @@ _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _NO_SPEC = JobSpec(name="", spider="")
 
 
-class SqliteTables(Requests, Leases, OutboxTables):
-    """All tables of one job, and its own record."""
+def typed(rows: list[tuple[Any, ...]], *kinds: type) -> list[tuple[Any, ...]]:
+    """The rows; TypeError if a value has not the type of its column. For values that leave the store as they are."""
+    for row in rows:
+        if tuple(map(type, row)) != kinds:
+            raise TypeError(f"not {', '.join(kind.__name__ for kind in kinds)}: {row[0]!r}")
+    return rows
+
+
+class JobTable:
+    """The record of one job in an open connection. The caller begins and ends the transactions."""
 
     def __init__(self, connection: sqlite3.Connection, job_name: str, clock: StoreClock) -> None:
-        super().__init__(connection)
+        self._execute = connection.execute
+        self._executemany = connection.executemany
         self._name = job_name
         self._clock = clock
         self._time = 0.0
@@ -34,10 +43,13 @@ class SqliteTables(Requests, Leases, OutboxTables):
 
     def forget_cache(self) -> None:
         """After a rollback nothing that was remembered is certain."""
-        self._job = 0
-        self._numbers = {}
+        self._job = 0  # its number in the file; 0: not known yet
         self._spec: JobSpec = _NO_SPEC
         self._spec_version = -1
+
+    def _one(self, query: str, *values: object) -> Any:
+        found = self._execute(query, (self._job, *values)).fetchone()
+        return None if found is None else found[0]
 
     def clock(self) -> float:
         return self._clock.now(self._time)

@@ -3,7 +3,7 @@
 Hypothesis drives the memory frontier (the oracle) and another one together. What every backend must agree
 on is compared exactly: the order inside a host, counts, traces, dead requests, items, states. The choice among
 equally ready hosts is a backend's own as long as it is fair, so that is checked as a property of each;
-backends that share the oracle's ledger also agree on the choice (``same_choice``), and for them the comparison
+backends that share the oracle's rules also agree on the choice (``same_choice``), and for them the comparison
 tests the storage, and the invariants test the rules.
 """
 

@@ -55,10 +55,10 @@ class Agreeing(Pair):
         per_ip = self.settings["per_ip"] if hasattr(self, "settings") else None
         if per_ip is None:
             return
-        tables = self.store._tables  # noqa: SLF001  what the promise is about cannot be seen from outside
+        tables = self.store.tables
         job = tables.load_job()
         assert job is not None
-        counted = Counter(hold.address for hold in tables._holds.values() if hold.address)  # noqa: SLF001
+        counted = Counter(lease.address for lease in tables._leases.values() if lease.address)  # noqa: SLF001
         assert counted == tables.loads(ADDRESSES)
         assert max(counted.values(), default=0) <= per_ip
         at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}

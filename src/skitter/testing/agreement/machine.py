@@ -12,7 +12,7 @@ import pytest
 from hypothesis.stateful import initialize, precondition, rule
 
 from skitter.errors import JobError
-from skitter.frontier import books
+from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
@@ -55,7 +55,7 @@ class FrontiersAgree(Agreeing):
 
     @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
     def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
-        self.patch.setattr(books, "BATCH", piece)
+        self.patch.setattr(contract, "BURY_BATCH", piece)
         self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit

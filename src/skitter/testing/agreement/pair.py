@@ -139,15 +139,13 @@ class Pair(RuleBasedStateMachine):
         per_ip = self.settings["per_ip"]
         if per_ip is None:
             return NO_LIMIT
-        with self.store.transaction(write=False) as tables:
-            loads = tables.loads(ADDRESSES)
+        loads = self.store.tables.loads(ADDRESSES)
         left = {address: per_ip - loads.get(address, 0) for address in ADDRESSES}
         return Rooms({host.key: host.address for host in self.hosts()}, left)
 
     def hosts(self) -> list[Host]:
         """As the oracle has them."""
-        with self.store.transaction(write=False) as tables:
-            return list(tables.hosts(sorted(set(HOST_OF.values()))).values())
+        return list(self.store.tables.hosts(sorted(set(HOST_OF.values()))).values())
 
     def forget_lost(self) -> None:
         """Ask which leases are still there; a renewal of none would not tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from skitter.frontier.books import BATCH
+from skitter.frontier.contract import BATCH
 from skitter.model.job import Begun, Command, State
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.books import BATCH
+from skitter.frontier.contract import BATCH
 from skitter.model.job import Command, State
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews

@@ -58,17 +58,16 @@
 -- read-only or refusing writes says so at the first one.
 --
 -- ARGV[1] is the time, for tests only; empty: the server's clock decides.
+--
+-- Names in capitals are numbers, and a few texts. scripts.py puts them in: those that no file here defines (BATCH, READY,
+-- BLOCK_LIMIT, ...) are defined in Python, whose rules use them too.
 
 local call = redis.call
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 local format = string.format
 local BASE = string.sub(KEYS[1], 1, -4)
-local BATCH = 1000
 -- More than any server grants, and their numbers fit in six bytes until 2059.
 local EPOCHS_A_SECOND = 100000
-local POLL_SECONDS, PACE_SECONDS = 1.0, 5.0
--- Of everything below; wire.py has it too, and says so in better words.
-local FORMAT = 2
 local J, RUN, S, now
 -- Where a shard's requests were when its record was read.
 local counted
@@ -205,7 +204,7 @@ end
 -- Two samples of what is done, for the rate of now: the older is five to ten seconds old while pages are committed.
 local function sample_pace()
   local pace = J.pace
-  if now - pace[3] >= PACE_SECONDS then J.pace = {pace[3], pace[4], now, J.done} end
+  if now - pace[3] >= RATE_SAMPLE_SECONDS then J.pace = {pace[3], pace[4], now, J.done} end
 end
 
 local function reopen()

@@ -18,14 +18,8 @@ local BACKOFF = 24
 local PAGES, SIGNS = 25, 26
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
-local IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED = 0, 1, 2, 3, 4, 5
-
-local MAX_PAUSE_SECONDS, MAX_RECONNECT_SECONDS = 86400, 3600
-local LOSSES_BEFORE_ALONE = 2
-local FIRST_START_SECONDS, MAX_START_SECONDS = 0.05, 2.0
-local LAST_COPY_SECONDS = 3600
-local BLOCK_LIMIT, LATENCY_WEIGHT, NOTABLE_HOSTS, CROWDED_HOSTS = 8, 0.2, 16, 16
-local STOPPED_SCORE = 3600
+-- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
+local CROWDED_HOSTS = 16
 
 -- Of each host: its record, and the set it stands in with its score and its name there.
 local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
@@ -52,8 +46,6 @@ local function start_seconds(h)
 end
 
 -- ---- budgets
-
-local HOST_BUDGET = 'host_budget'
 
 local function has_budgets()
   return S.max_pages_per_host or S.trap_pages
@@ -93,7 +85,7 @@ local function needs_gate(h)
   return S.obey_robots and h[ROBOTS_UNTIL] <= now
 end
 
--- ---- addresses (frontier/ip_limits.py has the reasons): only where S.per_ip is set, or was
+-- ---- addresses (IpLimits in frontier/rules/hosts.py has the reasons): only where S.per_ip is set, or was
 
 local function load_of(address)
   local load = addresses.loads[address]
@@ -136,7 +128,7 @@ end
 -- What a parked host is called: its address, then as promise 5 has it, highest priority and least recently served first.
 local function parked_name(key, h)
   local top = h[TOP]
-  local rank = top >= 0 and '0' .. struct.pack('>I7', 9007199254740992 - top) or '1' .. struct.pack('>I7', -top)
+  local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
   return h[ADDRESS] .. '\0' .. rank .. struct.pack('>I6', h[SERVED]) .. key
 end
 
@@ -464,9 +456,6 @@ local function forgive(key, h)
   call('HDEL', RUN .. 'reasons', key)
 end
 
--- Of a host whose page holds, or has held, its worker.
-local HELD_CLASS = 'callback'
-
 local function answered(key, h, leased_at, latency, status)
   forgive(key, h)
   if h[HOST_ERROR] == HELD_CLASS then h[BLOCKED_UNTIL] = 0 end
@@ -496,7 +485,7 @@ local function blocked(h, leased_at, retry_after)
     pause = math.min(retry_after, MAX_PAUSE_SECONDS)
     h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
   else
-    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BACKOFF], 40), MAX_PAUSE_SECONDS)
+    pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BACKOFF], MAX_DOUBLINGS), MAX_PAUSE_SECONDS)
   end
   if not strike(h, leased_at, pause) then return false end
   h[BLOCKS], h[BACKOFF] = h[BLOCKS] + 1, h[BACKOFF] + 1
@@ -504,7 +493,7 @@ local function blocked(h, leased_at, retry_after)
 end
 
 local function unreachable(h, leased_at)
-  local pause = math.min(S.retry_delay_seconds * 2 ^ math.min(h[STRIKES], 40), MAX_RECONNECT_SECONDS)
+  local pause = math.min(S.retry_delay_seconds * 2 ^ math.min(h[STRIKES], MAX_DOUBLINGS), MAX_RECONNECT_SECONDS)
   if not strike(h, leased_at, pause) then return false end
   h[STRIKES] = h[STRIKES] + 1
   return true

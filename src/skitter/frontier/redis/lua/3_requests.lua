@@ -5,13 +5,11 @@
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
 local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD = 9, 10, 11, 12, 13, 14
--- As frontier/tables.py numbers them.
-local AT_QUEUED, AT_DELAYED, AT_LEASED, AT_DONE, AT_REDIRECTED = 0, 1, 2, 3, 4
-local AT_DEAD, AT_EXCLUDED, AT_SUSPECT = 5, 6, 7
+-- The states (AT_QUEUED and so on) are RequestState of frontier/tables.py.
 local COUNTER = {
-  [0] = 'queued', 'delayed', 'leased', 'done', 'redirected', 'dead', 'excluded', 'queued',
+  [AT_QUEUED] = 'queued', [AT_DELAYED] = 'delayed', [AT_LEASED] = 'leased', [AT_DONE] = 'done',
+  [AT_REDIRECTED] = 'redirected', [AT_DEAD] = 'dead', [AT_EXCLUDED] = 'excluded', [AT_SUSPECT] = 'queued',
 }
-local LOSSES_WHILE_ALONE, LOSSES_IN_ALL = 4, 6
 -- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
 local ENTRY = 4
 

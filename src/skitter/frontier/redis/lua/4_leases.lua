@@ -8,7 +8,6 @@
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local COUNTED = 10
 local POSITION, CLOSED, OWNER, OWNED_UNTIL, REJECTED, TROUBLE = 1, 2, 3, 4, 5, 6
-local PAGE, ROBOTS, SEED = 0, 1, 2
 local SEED_KEY = 's'
 
 local ended, ended_of = {}, {}
@@ -178,8 +177,6 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted.
-local LEASE_FIELDS = 9
-
 local function tell_lease(lease_key, epoch, host_key, row, window)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
@@ -368,7 +365,7 @@ end
 
 -- The first suspect that could start now.
 local function find_suspect()
-  local ids = call('ZRANGE', RUN .. 'suspects', 0, 31)
+  local ids = call('ZRANGE', RUN .. 'suspects', 0, SUSPECTS_TRIED - 1)
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
     if is_spent(h) then
@@ -445,7 +442,7 @@ end
 
 -- When something may have become ready.
 local function ask_again()
-  -- The end of the job may be a few pieces away, and nobody else digs.
+  -- Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
   if burying or in_haste then return 0 end
   return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
 end

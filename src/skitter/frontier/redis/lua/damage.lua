@@ -13,9 +13,6 @@ local function check_numbers(record, texts)
   end
 end
 
--- As frontier/damaged_values.py has it.
-local LATEST = 100000000000
-
 local function check_time(value)
   if value < 0 or value >= LATEST then error('no time: ' .. value) end
 end

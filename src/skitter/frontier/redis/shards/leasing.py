@@ -13,7 +13,7 @@ import math
 import time
 from collections import Counter
 
-from skitter.frontier.granting import POLL_SECONDS
+from skitter.frontier.contract import POLL_SECONDS
 from skitter.frontier.redis.shards.page_limit import Allotments
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet, together

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.ledgered import SINK_OWNER_SECONDS
+from skitter.frontier.contract import SINK_OWNER_SECONDS
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet

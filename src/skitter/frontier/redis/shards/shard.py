@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from skitter.errors import FrontierError
-from skitter.frontier.books import require_job
 from skitter.frontier.contract import FORGET_SECONDS
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
+from skitter.frontier.tables import no_such_job
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
@@ -112,7 +112,7 @@ class Shard(RedisFrontier):
     def life(self) -> str:
         return self._server.life
 
-    async def _shard_set(self) -> tuple[int, int]:
+    async def _split(self) -> tuple[int, int]:
         return self._shards_and_items
 
     def is_to_be(self, shards: int, items: int) -> None:
@@ -124,7 +124,7 @@ class Shard(RedisFrontier):
         if answer is None:
             if self.number != LEAD:
                 raise ShardAbsentError
-            require_job(None, self._name)
+            raise no_such_job(self._name)
         return answer
 
     async def _call(self, name: str, *arguments: Any) -> Any:
@@ -167,8 +167,7 @@ class Shard(RedisFrontier):
         if found is None:
             if self.number != LEAD:
                 raise ShardAbsentError
-            require_job(None, self._name)
-            raise AssertionError("as_job raises for a job that does not exist")
+            raise no_such_job(self._name)
         return codec.decode_record(found[0])
 
     async def count_items(self) -> int:

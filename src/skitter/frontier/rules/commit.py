@@ -1,0 +1,227 @@
+"""Applies committed outcomes to the job (promise 2), and to the hosts what the outcomes tell of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from skitter.frontier.rules.transaction import Transaction
+from skitter.frontier.tables import LeaseRow, RequestState, Row, storable
+from skitter.model.host import Host
+from skitter.model.lease import Work
+from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
+from skitter.model.request import Entry
+from skitter.policy import host_budgets, politeness
+
+_ENDED = {
+    Ending.DONE: RequestState.DONE,
+    Ending.REDIRECTED: RequestState.REDIRECTED,
+    Ending.DEAD: RequestState.DEAD,
+    Ending.EXCLUDED: RequestState.EXCLUDED,
+}
+
+
+class CommitRules:
+    """The outcomes of one call, in one transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._tables = transaction.tables
+        self._now = transaction.now
+        self._politeness = transaction.settings.politeness
+        self._retry = transaction.settings.retry
+        self._job = transaction.job
+        self._hosts = transaction.hosts
+        self._requests = transaction.requests
+        self._leases = transaction.leases
+        self._outbox = transaction.outbox
+        self._troubles: list[HostTrouble] = []
+        self._tally: dict[str, int] = defaultdict(int)
+
+    def commit(self, outcomes: Sequence[Outcome]) -> Committed:
+        """Promise 2: each outcome takes effect as a whole, or not at all."""
+        hosts = self._hosts
+        leases = self._leases.current(outcome.lease for outcome in outcomes)
+        keep_items = bool(self._tables.sinks())
+        hosts.load(lease.host_key for lease in leases if lease is not None and lease.host_key)
+        accepted: list[bool] = []
+        ended: set[tuple[Work, int]] = set()
+        links: list[Entry] = []
+        has_budgets = hosts.budgets is not None
+        changed: list[Row] = []
+        for outcome, lease in zip(outcomes, leases, strict=True):
+            # The same lease may come twice in one batch (a repeated part): only the first end counts.
+            if lease is None or (lease.work, lease.id) in ended:
+                accepted.append(False)
+                continue
+            accepted.append(True)
+            links.extend(outcome.links)
+            for name, amount in outcome.tally.items():
+                self._tally[name] += amount
+            if outcome.more:
+                self._stage(outcome, lease)
+                continue
+            ended.add((lease.work, lease.id))
+            items = self._outbox.publish(outcome, lease, keep=keep_items)
+            if items:
+                self._tally["items"] += items
+            self._leases.end(lease)
+            if lease.work is Work.SEED:
+                self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")
+                continue
+            host = hosts.host(lease.host_key)
+            if not outcome.touched:
+                politeness.given_back(host, lease.epoch, self._now)
+            was_spent = has_budgets and hosts.is_spent(host)
+            struck = self._hear(host, lease, outcome)
+            if lease.row is not None:
+                self._end(lease.row, host, outcome, struck=struck)
+                changed.append(lease.row)
+            if has_budgets and not was_spent and hosts.is_spent(host):
+                self._tell_spent(host)
+        self._tables.save_rows(changed)
+        self._outbox.flush()
+        # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
+        # follow in this transaction, whose reaper must not find it.
+        self._leases.flush_rows()
+        self._give_up_hosts_down(outcomes, accepted)
+        self._stop_hosts_spent(outcomes, accepted)
+        new = self._requests.add(links)
+        if len(links) > new:
+            self._tally["duplicates"] += len(links) - new
+            self._tally["duplicates_sent"] += len(links) - new
+        for name, amount in self._tally.items():
+            self._job.count(name, amount)
+        self._job.sample_rate()
+        return Committed(accepted, new_links=new, troubles=self._troubles)
+
+    def _stage(self, outcome: Outcome, lease: LeaseRow) -> None:
+        if self._outbox.stage(outcome, lease):
+            self._leases.changed.append(lease)
+
+    def _end(self, row: Row, host: Host, outcome: Outcome, *, struck: bool) -> None:
+        """Where the request goes from here."""
+        row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
+        if outcome.ending is not Ending.RETRY:
+            row.attempts += outcome.touched
+            row.ended_at = self._now
+            host.pages += outcome.ending is Ending.DONE
+            if outcome.ending is Ending.DEAD:
+                self._requests.count_error(outcome.error_class, 1)
+            self._requests.move(row, _ENDED[outcome.ending])
+            return
+        news = outcome.news
+        of_the_host = news is not None and (news.blocked or news.unreachable)
+        if news is not None and news.blocked:
+            row.blocks += struck
+        else:
+            row.attempts += struck or not of_the_host
+        hopeless = row.blocks >= politeness.BLOCK_LIMIT or row.attempts >= self._retry.max_attempts
+        if hopeless or (of_the_host and politeness.is_down(host, self._retry)):
+            self._requests.die(row, row.error_class, row.error)
+        elif of_the_host:
+            self._requests.requeue(row)
+        else:
+            row.not_before = self._now + outcome.retry_seconds
+            self._requests.move(row, RequestState.DELAYED)
+
+    # ---- what the outcome tells of its host
+
+    def _hear(self, host: Host, lease: LeaseRow, outcome: Outcome) -> bool:
+        """Take in the host news; True if it was a strike."""
+        news = outcome.news
+        if news is None:
+            return False
+        struck = self._take_news(host, lease, outcome, news)
+        if lease.work is Work.ROBOTS and (news.blocked or news.unreachable):
+            politeness.gate_failed(host, self._now, self._politeness, self._retry)
+        self._hosts.note(host)
+        if struck:
+            self._troubles.append(
+                HostTrouble(
+                    key=host.key,
+                    error_class=host.error_class,
+                    strikes=host.strikes + host.blocks,
+                    pause_seconds=politeness.due_at(host) - self._now,
+                    given_up=self._is_down(host, outcome),
+                )
+            )
+        return struck
+
+    def _take_news(self, host: Host, lease: LeaseRow, outcome: Outcome, news: HostNews) -> bool:
+        if news.address and news.address != host.address:
+            self._hosts.addresses.look_at(host.address)
+            host.address = news.address
+        if news.robots is not None:
+            self._learn_robots(host, lease, news)
+        if news.sign is not None:
+            host_budgets.judged(host, news.sign)
+        if news.answered:
+            succeeded = 200 <= outcome.status < 300
+            politeness.answered(host, lease.leased_at, news.latency_seconds, succeeded=succeeded)
+        if news.blocked:
+            host.error_class = outcome.error_class
+            first = self._politeness.host_backoff_seconds
+            return politeness.blocked(host, self._now, lease.leased_at, news.retry_after_seconds, first)
+        if news.unreachable:
+            # Of a page that held its worker, ``politeness.held`` has said so, unless the host asked for a pause since.
+            if outcome.error_class != politeness.HELD_CLASS:
+                host.error_class = outcome.error_class
+            return politeness.unreachable(host, self._now, lease.leased_at, self._retry)
+        return False
+
+    def _learn_robots(self, host: Host, lease: LeaseRow, news: HostNews) -> None:
+        assert news.robots is not None
+        record = news.robots
+        host.crawl_delay_seconds = record.crawl_delay_seconds
+        host.robots_until = self._now + self._politeness.robots_seconds
+        host.gate_losses = 0
+        # An empty one is written only over an older one: most hosts have none.
+        if record.text or host.robots_version:
+            stored = type(record)(record.text, record.crawl_delay_seconds, lease.epoch)
+            self._tables.save_robots(host.key, stored)
+        host.robots_version = lease.epoch if record.text else 0
+        # The gate itself was a request to the host: its first page waits for the delay just learnt.
+        delay = politeness.delay_of(host, self._politeness)
+        if delay:
+            host.due = max(host.due, self._now + delay)
+
+    def _give_up_hosts_down(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """A host that is down takes its queue with it."""
+        for outcome, was_accepted in zip(outcomes, accepted, strict=True):
+            news = outcome.news
+            if not was_accepted or news is None or not (news.blocked or news.unreachable):
+                continue
+            host = self._hosts.host(outcome.lease.host_key)
+            if self._is_down(host, outcome):
+                self._requests.give_up(host, outcome.error_class, storable(outcome.error))
+
+    def _stop_hosts_spent(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """So does one whose budget is spent."""
+        if self._hosts.budgets is None:
+            return
+        ended = (outcome.lease for outcome, was_accepted in zip(outcomes, accepted, strict=True) if was_accepted)
+        for key in dict.fromkeys(lease.host_key for lease in ended if lease.work is not Work.SEED):
+            host = self._hosts.host(key)
+            if self._hosts.is_spent(host):
+                self._requests.stop(host)
+                self._hosts.note(host)
+
+    def _tell_spent(self, host: Host) -> None:
+        assert self._hosts.budgets is not None
+        self._troubles.append(
+            HostTrouble(
+                key=host.key,
+                error_class=host_budgets.HOST_BUDGET,
+                strikes=0,
+                pause_seconds=0.0,
+                given_up=True,
+                rule=self._hosts.budgets.rule(host),
+                pages=host.pages,
+            )
+        )
+
+    def _is_down(self, host: Host, outcome: Outcome) -> bool:
+        """Not by a robots.txt that cannot be read while the last good copy of it governs."""
+        if outcome.lease.work is Work.ROBOTS and host.robots_until > self._now:
+            return False
+        return politeness.is_down(host, self._retry)

@@ -1,0 +1,131 @@
+"""The report, the trace and the lists that people read, from a job's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skitter.frontier.damaged_values import checked_text, checked_time
+from skitter.frontier.rules.transaction import Transaction
+from skitter.frontier.tables import (
+    STATE_NAMES,
+    RequestState,
+    Row,
+    counts_of,
+    pages_per_second,
+    public_job,
+)
+from skitter.model.host import Host
+from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
+from skitter.model.lease import Work
+from skitter.model.request import decode
+from skitter.model.worker import WorkerSeen
+from skitter.policy import politeness
+
+MOST_COUNTED = 100_000
+"""Of a host's queue. People need no exact figure beyond, and counting a million would hold up the crawl."""
+
+
+def is_dead(row: Row) -> bool:
+    return row.state is RequestState.DEAD
+
+
+def report(transaction: Transaction, notable: int, queues: int) -> Report:
+    job, bound = transaction.record, transaction.settings.limits.max_outbox_items
+    sinks = [
+        SinkSeen(
+            target=sink.target,
+            undelivered=job.position - sink.progress.position,
+            owner=sink.owner if sink.owned_until > transaction.now else "",
+            blocking=job.position - sink.progress.position >= bound,
+            rejected=sink.progress.rejected,
+            trouble=sink.progress.trouble if sink.owned_until > transaction.now else "",
+        )
+        for sink in transaction.tables.sinks()
+    ]
+    return Report(
+        job=public_job(job),
+        counts=counts_of(job),
+        tally=dict(job.tally),
+        errors=dict(job.errors),
+        undelivered=max((sink.undelivered for sink in sinks), default=0),
+        sinks=sinks,
+        workers=workers(transaction),
+        hosts=_hosts_seen(transaction, sorted(job.notable, key=lambda key: (-job.notable[key], key))[:notable]),
+        crowded=_hosts_seen(transaction, transaction.tables.longest_queues(queues) if queues else []),
+        pages_per_second=pages_per_second(job, transaction.now),
+        overdue_seconds=max(0.0, transaction.now - (transaction.tables.first_deadline() or transaction.now)),
+    )
+
+
+def _hosts_seen(transaction: Transaction, keys: Sequence[str]) -> list[HostSeen]:
+    found = transaction.tables.hosts(keys)
+    return [_host_seen(transaction, found[key]) for key in keys if key in found]
+
+
+def workers(transaction: Transaction) -> list[WorkerSeen]:
+    tables = transaction.tables
+    return [
+        WorkerSeen(worker, tables.load_of(worker)[0], max(0.0, transaction.now - checked_time(heard_at)), card)
+        for worker, heard_at, card in tables.workers()
+    ]
+
+
+def trace(transaction: Transaction, request_id: int) -> Trace | None:
+    row = transaction.tables.row(request_id)
+    if row is None:
+        return None
+    request = decode(row.payload)
+    host = transaction.tables.hosts([row.host_key]).get(row.host_key)
+    lease = transaction.tables.leases([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))
+    waits = lease is None and row.state in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
+    ready_at = max(row.not_before, politeness.due_at(host) if host else 0.0) if waits else 0.0
+    return Trace(
+        state=STATE_NAMES[RequestState.LEASED if lease else row.state],
+        url=request.url,
+        depth=request.depth,
+        priority=row.priority,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        added_at=checked_time(row.added_at),
+        ended_at=checked_time(row.ended_at),
+        status=row.status,
+        error_class=checked_text(row.error_class),
+        error=row.error,
+        ready_in_seconds=max(0.0, checked_time(ready_at) - transaction.now),
+        worker=lease.worker if lease else "",
+        host=_host_seen(transaction, host) if host else None,
+    )
+
+
+def dead(row: Row) -> Dead:
+    request = decode(row.payload)
+    return Dead(
+        id=row.id,
+        url=request.url,
+        error_class=checked_text(row.error_class),
+        error=row.error,
+        status=row.status,
+        attempts=row.attempts,
+        losses=row.losses,
+        referrer=request.referrer,
+        ended_at=checked_time(row.ended_at),
+    )
+
+
+def _host_seen(transaction: Transaction, host: Host) -> HostSeen:
+    now, is_current = transaction.now, host.run == transaction.record.run
+    return HostSeen(
+        key=host.key,
+        queued=transaction.tables.queue_length(host.key, MOST_COUNTED),
+        in_flight=host.in_flight,
+        due_seconds=max(0.0, checked_time(politeness.due_at(host)) - now),
+        blocked_seconds=max(0.0, checked_time(host.blocked_until) - now),
+        latency_seconds=checked_time(host.latency_seconds),
+        strikes=host.strikes + host.blocks,
+        error_class=host.error_class,
+        address=host.address,
+        address_full=transaction.hosts.addresses.is_full(host.address),
+        pages=host.pages if is_current else 0,
+        stopped_by=transaction.hosts.budgets.rule(host) if is_current and transaction.hosts.budgets is not None else "",
+    )

@@ -1,0 +1,181 @@
+"""Rules of requests: dedup (promise 3), their states and counters, and what becomes of the queue of a host given up.
+
+*Burying*: a host that is down, or whose budget is spent, takes what waits for it along. The call that gives it up ends
+a first piece (``give_up``, ``stop``), and each ``lease`` and ``reap`` after it one more (``bury``), so that no call is
+long. What waits for a host that is down dies; what waits for one whose budget is spent is excluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from skitter.frontier import contract
+from skitter.frontier.rules.hosts import HostRules
+from skitter.frontier.tables import JobRow, RequestState, Row, Tables
+from skitter.model.host import Host
+from skitter.model.request import Entry
+from skitter.policy import host_budgets, lost_leases, politeness
+
+_COUNTER = {
+    RequestState.QUEUED: "queued",
+    RequestState.SUSPECT: "queued",
+    RequestState.DELAYED: "delayed",
+    RequestState.LEASED: "leased",
+    RequestState.DONE: "done",
+    RequestState.REDIRECTED: "redirected",
+    RequestState.DEAD: "dead",
+    RequestState.EXCLUDED: "excluded",
+}
+
+
+class RequestRules:
+    """Requests go from one state to another, in one transaction."""
+
+    def __init__(self, tables: Tables, record: JobRow, now: float, hosts: HostRules) -> None:
+        self._tables = tables
+        self._record = record
+        self._now = now
+        self._hosts = hosts
+        # By its module, because tests of agreement lower it.
+        self._may_bury = contract.BURY_BATCH
+
+    def add(self, entries: Iterable[Entry]) -> int:
+        """Dedup and enqueue (promise 3); how many were new."""
+        fresh: dict[int, Entry] = {}
+        permits: dict[str, bool] = {}
+        for entry in entries:
+            fresh.setdefault(entry.id, entry)
+            if entry.permits:
+                permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
+        for known in self._tables.known(list(fresh)):
+            del fresh[known]
+        self._hosts.load(entry.host_key for entry in fresh.values())
+        self._permit(permits)
+        record, rows = self._record, []
+        for entry in fresh.values():
+            rows.append(
+                Row(record.next_seq, entry.id, entry.host_key, entry.priority, entry.payload, added_at=self._now)
+            )
+            record.next_seq += 1
+            self._hosts.join_queue(entry.host_key, entry.priority)
+        self._tables.insert(rows)
+        record.queued += len(rows)
+        return len(rows)
+
+    def _permit(self, trusts: Mapping[str, bool]) -> None:
+        """Also for a request that was seen before: a link may have led there first, and the user typed it now."""
+        for key, trusted in trusts.items():
+            host = self._hosts.host(key)
+            if not (host.trusted or host.permitted):
+                self._tables.permit(key)
+            host.permitted = True
+            host.trusted = host.trusted or trusted
+
+    def revive(self, rows: Sequence[Row]) -> int:
+        """Dead rows are queued again with a clean slate."""
+        for row in rows:
+            self.count_error(row.error_class, -1)
+            row.attempts = row.losses = row.losses_alone = row.blocks = row.status = 0
+            row.ended_at = row.not_before = 0.0
+            row.error_class = row.error = ""
+            politeness.new_chance(self._hosts.host(row.host_key))
+            self.requeue(row)
+        self._tables.save_rows(rows)
+        return len(rows)
+
+    def wake(self) -> None:
+        """Delayed rows whose time has come are queued again."""
+        rows = self._tables.due_rows(self._now, contract.BATCH)
+        for row in rows:
+            self.requeue(row)
+        self._tables.save_rows(rows)
+
+    # ---- from one state to another
+
+    def move(self, row: Row, state: RequestState) -> None:
+        """Change the state of a row, and the job's counters with it."""
+        record, old, new = self._record, _COUNTER[row.state], _COUNTER[state]
+        setattr(record, old, getattr(record, old) - 1)
+        setattr(record, new, getattr(record, new) + 1)
+        row.state = state
+
+    def requeue(self, row: Row) -> None:
+        """Back to its old place in the queue: seq does not change."""
+        if lost_leases.is_suspect(row.losses):
+            self.move(row, RequestState.SUSPECT)
+        else:
+            self.move(row, RequestState.QUEUED)
+            self._hosts.join_queue(row.host_key, row.priority)
+
+    def die(self, row: Row, error_class: str, error: str) -> None:
+        """The row has failed for good."""
+        row.error_class, row.error, row.ended_at = error_class, error, self._now
+        self.count_error(error_class, 1)
+        self.move(row, RequestState.DEAD)
+
+    def exclude(self, row: Row, rule: str, reason: str) -> None:
+        """A rule keeps the row out."""
+        row.error_class, row.error, row.ended_at = rule, reason, self._now
+        self.move(row, RequestState.EXCLUDED)
+
+    def count_error(self, error_class: str, step: int) -> None:
+        """How many are dead of this class."""
+        errors = self._record.errors
+        errors[error_class] = errors.get(error_class, 0) + step
+        if not errors[error_class]:
+            del errors[error_class]
+
+    # ---- the queue of a host that is given up
+
+    def give_up(self, host: Host, error_class: str, error: str) -> None:
+        """A host that is down takes what waits for it along: a piece now, the rest with calls to come."""
+        if host.given_up is None:
+            host.given_up = (error_class, f"the host is down: {error}")
+        self._bury_piece(host)
+
+    def stop(self, host: Host) -> None:
+        """A host whose budget is spent takes what waits for it along, as one that is down does; but excluded."""
+        self._hosts.mark_stopped(host)
+        self._bury_piece(host)
+
+    def bury(self) -> None:
+        """End the next piece of what hosts have left that were given up."""
+        hosts = self._hosts
+        hosts.burying = False
+        # Each has at least one request: one host more than may be buried tells that there are more.
+        stored = self._tables.given_up_hosts(self._may_bury + 1 + len(hosts.touched))
+        of_this_call = [key for key, host in hosts.touched.items() if host.given_up is not None]
+        keys = sorted({*of_this_call, *(key for key in stored if key not in hosts.touched)})[: self._may_bury + 1]
+        hosts.load(keys)
+        for key in keys:
+            if not self._may_bury:
+                hosts.burying = True
+                return
+            self._bury_piece(hosts.host(key))
+
+    def _bury_piece(self, host: Host) -> None:
+        if host.given_up is None:
+            return
+        error_class, error = host.given_up
+        of_budget = error_class == host_budgets.HOST_BUDGET
+        if of_budget and not self._hosts.is_spent(host):
+            # The job goes on with a larger one.
+            host.given_up = None
+            return
+        # One more than may be buried tells whether that was all, and which priority waits next.
+        waiting = self._tables.waiting(host.key, self._may_bury + 1)
+        rows, left = waiting[: self._may_bury], waiting[self._may_bury :]
+        for row in rows:
+            if of_budget:
+                self.exclude(row, error_class, error)
+            else:
+                self.die(row, error_class, error)
+        self._tables.save_rows(rows)
+        self._may_bury -= len(rows)
+        host.waiting = bool(left) and left[0].state is RequestState.QUEUED
+        if not left:
+            host.given_up = None
+            return
+        self._hosts.burying = True
+        if host.waiting:
+            host.top = left[0].priority

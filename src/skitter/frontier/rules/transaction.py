@@ -1,0 +1,40 @@
+"""One transaction on a job: its record, its time, and the rules that act on them."""
+
+from __future__ import annotations
+
+from skitter.frontier.rules.hosts import HostRules
+from skitter.frontier.rules.job import JobRules
+from skitter.frontier.rules.leases import LeaseRules
+from skitter.frontier.rules.outbox import OutboxRules
+from skitter.frontier.rules.requests import RequestRules
+from skitter.frontier.tables import JobRow, Tables
+from skitter.settings import Settings
+
+
+class Transaction:
+    """The rules of one transaction, which share the job's record and the time; ``close`` writes back what changed."""
+
+    def __init__(self, tables: Tables, record: JobRow, settings: Settings) -> None:
+        self.tables = tables
+        self.record = record
+        self.settings = settings
+        self.now = now = tables.clock()
+        limits = settings.limits
+        self.job = JobRules(tables, record, now, limits.max_pages)
+        self.hosts = HostRules(tables, record, now, settings)
+        self.requests = RequestRules(tables, record, now, self.hosts)
+        self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items)
+        self.leases = LeaseRules(
+            *(tables, record, now),
+            lease_seconds=limits.lease_seconds,
+            job=self.job,
+            hosts=self.hosts,
+            requests=self.requests,
+            outbox=self.outbox,
+        )
+
+    def close(self) -> None:
+        """Write back what changed, and settle what it means for the job's state."""
+        self.leases.flush()
+        self.job.settle()
+        self.tables.save_job(self.record)

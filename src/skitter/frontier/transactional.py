@@ -1,0 +1,236 @@
+"""The frontier contract over any store that offers ``Tables``: one transaction per call, wherever the store runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from skitter.errors import VanishedError
+from skitter.frontier.damaged_values import settings_of
+from skitter.frontier.rules import grants, job, report
+from skitter.frontier.rules.commit import CommitRules
+from skitter.frontier.rules.transaction import Transaction
+from skitter.frontier.tables import JobRow, Row, Tables, counts_of, no_such_job, public_job
+from skitter.model.job import (
+    Begun,
+    Command,
+    Counts,
+    Dead,
+    Item,
+    Job,
+    JobSpec,
+    Report,
+    SinkProgress,
+    Trace,
+)
+from skitter.model.lease import Grant, Lease
+from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.request import Entry
+from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.settings import Settings
+
+T = TypeVar("T")
+
+_REVIVE_BATCH = 1000
+
+
+class Store(Protocol):
+    """Where the rows are, and in which thread they are touched."""
+
+    async def run(self, call: Callable[[Tables], T], *, write: bool = True, brief: bool = False) -> T:
+        """Run a call as one transaction: everything inside happens at once, or not at all.
+
+        Without ``write`` nothing is kept. ``brief``: it writes, and of a batch or less.
+        """
+        ...
+
+    def use_open_file(self) -> bool:
+        """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class TransactionalFrontier:
+    """A Frontier for any Store; one job, one process."""
+
+    def __init__(self, store: Store, job_name: str) -> None:
+        self._store = store
+        self._name = job_name
+        self._permits_known = (0, 0)
+        self._exists = False
+        """The job was there."""
+        self._settings: tuple[dict[str, object], Settings] = ({}, Settings())
+
+    # ---- the job
+
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        begun = await self._store.run(lambda tables: job.begin(tables, spec, fresh=fresh, sinks=sinks))
+        self._exists = True
+        return begun
+
+    async def job(self) -> Job:
+        return await self._store.run(lambda tables: public_job(self._found(tables.load_job())), write=False)
+
+    async def command(self, command: Command) -> Job:
+        def act(transaction: Transaction) -> Job:
+            transaction.job.command(command)
+            return public_job(transaction.record)
+
+        return await self._run(act)
+
+    # ---- work
+
+    async def add(self, entries: Sequence[Entry]) -> int:
+        def add(transaction: Transaction) -> int:
+            new = transaction.requests.add(entries)
+            if new:
+                transaction.job.reopen()
+            return new
+
+        return await self._run(add, brief=True)
+
+    async def lease(self, worker: str, limit: int) -> Grant:
+        grant, known = await self._run(lambda transaction: self._lease(transaction, worker, limit), brief=True)
+        self._permits_known = known
+        return grant
+
+    def _lease(self, transaction: Transaction, worker: str, limit: int) -> tuple[Grant, tuple[int, int]]:
+        """The grant, and what this client will know of the permits if the transaction succeeds: (run, number)."""
+        run, known = self._permits_known
+        if run != transaction.record.run:
+            known = 0
+        grant = grants.lease(transaction, worker, limit, known)
+        return grant, (grant.run, known + len(grant.permitted))
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        return await self._run(lambda transaction: transaction.leases.renew(worker, leases))
+
+    async def tell(self, worker: str, card: WorkerCard | None) -> None:
+        await self._run(lambda transaction: transaction.leases.tell(worker, card))
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        def commit(transaction: Transaction) -> tuple[Committed, tuple[int, int]]:
+            committed = CommitRules(transaction).commit(outcomes)
+            if not want:
+                return committed, self._permits_known
+            grant, known = self._lease(transaction, worker, want)
+            return msgspec.structs.replace(committed, grant=grant), known
+
+        committed, self._permits_known = await self._run(commit, brief=True)
+        return committed
+
+    async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
+        await self._run(lambda transaction: transaction.leases.release(leases, late=late, touched=touched), brief=True)
+
+    async def release_worker(self, worker: str) -> int:
+        return await self._run(lambda transaction: transaction.leases.release_worker(worker))
+
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        return await self._run(lambda transaction: transaction.leases.relieve_worker(worker, page, pause_seconds))
+
+    async def reap(self) -> int:
+        return await self._run(lambda transaction: transaction.leases.reap().total())
+
+    async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
+        def revive(transaction: Transaction) -> int:
+            revived = transaction.requests.revive(_dead_rows(transaction.tables, error_class, ids))
+            if revived:
+                transaction.job.reopen()
+            return revived
+
+        if ids:
+            return await self._run(revive)
+        # A transaction each, so that a million dead requests do not lock the others out.
+        total = 0
+        while True:
+            some = await self._run(revive)
+            total += some
+            if some < _REVIVE_BATCH:
+                return total
+
+    async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
+        def read(tables: Tables) -> dict[str, RobotsRecord]:
+            found = {key: tables.robots(key) for key in host_keys}
+            return {key: record for key, record in found.items() if record is not None}
+
+        return await self._store.run(read, write=False)
+
+    # ---- the outbox
+
+    async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
+        return await self._run(lambda transaction: transaction.outbox.open(target, owner))
+
+    async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
+        return await self._run(lambda transaction: transaction.outbox.items(target, owner, limit), brief=True)
+
+    async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
+        return await self._run(lambda transaction: transaction.outbox.done(target, owner, progress), brief=True)
+
+    async def peek(self, after: int, limit: int) -> list[Item]:
+        return await self._store.run(lambda tables: tables.items(after, limit), write=False)
+
+    async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
+        await self._run(lambda transaction: transaction.outbox.close(target, owner, forget=forget))
+
+    # ---- reading
+
+    async def counts(self) -> Counts:
+        return await self._run(lambda transaction: counts_of(transaction.record), write=False)
+
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        return await self._run(lambda transaction: report.report(transaction, hosts, queues), write=False)
+
+    async def workers(self) -> list[WorkerSeen]:
+        return await self._run(report.workers, write=False)
+
+    async def trace(self, request_id: int, host_key: str = "") -> Trace | None:  # noqa: ARG002 - rows are found by id
+        return await self._run(lambda transaction: report.trace(transaction, request_id), write=False)
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        return await self._run(
+            lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
+            write=False,
+        )
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def use_open_file(self) -> bool:
+        """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        return self._store.use_open_file()
+
+    # ---- how a call is made
+
+    async def _run(self, call: Callable[[Transaction], T], *, write: bool = True, brief: bool = False) -> T:
+        def run(tables: Tables) -> T:
+            record = self._found(tables.load_job())
+            if record.spec.settings != self._settings[0]:
+                self._settings = (record.spec.settings, settings_of(record.spec))
+            transaction = Transaction(tables, record, self._settings[1])
+            result = call(transaction)
+            if write:
+                transaction.close()
+            return result
+
+        return await self._store.run(run, write=write, brief=brief)
+
+    def _found(self, record: JobRow | None) -> JobRow:
+        if record is not None:
+            self._exists = True
+            return record
+        if self._exists:
+            raise VanishedError(
+                f"the job was removed from its store while it was in use: {self._name}",
+                hint="the same crawl command begins anew",
+            )
+        raise no_such_job(self._name)
+
+
+def _dead_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row]:
+    if ids:
+        found = tables.rows(ids).values()
+        return [row for row in found if report.is_dead(row) and error_class in ("", row.error_class)]
+    return tables.dead_rows(error_class, _REVIVE_BATCH, 0)
