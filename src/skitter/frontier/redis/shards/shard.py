@@ -112,7 +112,7 @@ class Shard(RedisFrontier):
     def life(self) -> str:
         return self._server.life
 
-    async def _shard_set(self) -> tuple[int, int]:
+    async def _split(self) -> tuple[int, int]:
         return self._shards_and_items
 
     def is_to_be(self, shards: int, items: int) -> None:
