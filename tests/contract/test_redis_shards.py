@@ -19,7 +19,6 @@ from skitter.errors import FormatError, FrontierError, UsageError
 from skitter.frontier.books import BATCH
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
-from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.shards.shard import Shard
@@ -29,6 +28,7 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
+from skitter.redis_driver.address import Address, parse_address
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of, url_of
@@ -119,7 +119,7 @@ def test_hosts_are_spread_evenly_over_the_shards() -> None:
 async def test_a_job_in_a_cluster_lies_on_every_master(services: Any) -> None:
     url = services.need("redis-cluster")["url"]
     address = parse_address(url)
-    nodes = [RedisServer(Address(places=(place,))) for place in address.places]
+    nodes = [RedisServer(Address(hosts=(place,))) for place in address.hosts]
     for node in nodes:
         await node.command("FLUSHALL")
     frontier = redis_frontier(url, "job")
@@ -141,8 +141,8 @@ async def test_a_job_in_a_cluster_lies_on_every_master(services: Any) -> None:
 async def test_a_user_with_the_documented_rules_can_have_a_job_in_a_cluster(services: Any) -> None:
     url = services.need("redis-cluster")["url"]
     rules = [">secret" if word == ">PASSWORD" else word for word in documented_rules()]
-    for node in parse_address(url).places:
-        server = RedisServer(Address(places=(node,)))
+    for node in parse_address(url).hosts:
+        server = RedisServer(Address(hosts=(node,)))
         await server.command("FLUSHALL")
         await server.command(*rules)
         await server.close()
@@ -347,7 +347,7 @@ async def test_a_node_that_is_away_is_said_once_and_holds_up_no_renewal(
     own_services: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = own_services.need("redis-cluster")["url"]
-    node = RedisServer(Address(places=parse_address(url).places[:1]))
+    node = RedisServer(Address(hosts=parse_address(url).hosts[:1]))
     frontier = redis_frontier(url, "job")
     client = Client(frontier, "job", set())
     await client.seeded(*(f"h{number}/1" for number in range(30)))

@@ -12,8 +12,8 @@ from skitter.frontier import books
 from skitter.frontier.books import storable
 from skitter.frontier.damaged_values import checked_time
 from skitter.frontier.granting import SEED_ID, gate_id
+from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
-from skitter.frontier.redis.server_errors import OtherFormatError
 from skitter.frontier.tables import JobRow, RequestState, Row
 from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import Grant, Lease, Work

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from skitter.errors import DamageError
-from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import run_of, shards_of
+from skitter.redis_driver.address import MAX_SHARDS, Address, parse_address
 
 JOBS_KEY = "skitter:jobs"
 """A set: the names of all jobs."""
