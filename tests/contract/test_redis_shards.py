@@ -22,7 +22,7 @@ from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import number_of
+from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
@@ -96,7 +96,7 @@ def hosts_apart(count: int = SHARDS) -> list[str]:
     """Names of hosts, one in each shard, from the lead on."""
     found: dict[int, str] = {}
     for number in range(1000):
-        found.setdefault(number_of(f"http://h{number}.example", SHARDS), f"h{number}")
+        found.setdefault(shard_number(f"http://h{number}.example", SHARDS), f"h{number}")
     return [found[shard] for shard in range(count)]
 
 
@@ -112,7 +112,7 @@ def test_shards_are_spread_evenly_over_the_slots(job: str, shards: int) -> None:
 
 
 def test_hosts_are_spread_evenly_over_the_shards() -> None:
-    counts = Counter(number_of(f"http://host{number}.example", 6) for number in range(6000))
+    counts = Counter(shard_number(f"http://host{number}.example", 6) for number in range(6000))
     assert max(counts.values()) < 1.2 * min(counts.values())
 
 
@@ -264,8 +264,8 @@ async def test_priorities_hold_across_shards(place: Place) -> None:
 async def test_a_suspect_that_is_not_due_holds_up_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     client = place.client()
     hosts = [f"h{number}" for number in range(40)]
-    near = [host for host in hosts if number_of(f"http://{host}.example", SHARDS) == 1][:2]
-    far = next(host for host in hosts if number_of(f"http://{host}.example", SHARDS) == 2)
+    near = [host for host in hosts if shard_number(f"http://{host}.example", SHARDS) == 1][:2]
+    far = next(host for host in hosts if shard_number(f"http://{host}.example", SHARDS) == 2)
     await client.seeded(f"{near[0]}/1", delay_seconds=100.0)
     for _ in range(2):
         await client.one("dead")
@@ -607,8 +607,8 @@ async def test_a_crash_while_a_command_spreads(place: Place, command: Command) -
             helper = place.frontier()
             grant = await helper.lease("helper", 0)
             split = helper._opened._shard_set
-            assert {shard.standing.state for shard in split.shards} == {str(split.state)}
-            assert len({shard.standing.version for shard in split.shards}) == 1
+            assert {shard.status.state for shard in split.shards} == {str(split.state)}
+            assert len({shard.status.version for shard in split.shards}) == 1
             if grant.state != State.RUNNING:
                 assert (await helper.lease("helper", 100)).leases == []
                 await helper.command(Command.RESUME)
@@ -712,7 +712,7 @@ async def test_a_seal_that_its_client_left_behind_is_broken_by_whoever_has_work(
     lease = await client.one()
     split = client.frontier._opened._shard_set  # type: ignore[attr-defined]
     # As if it had died after the others were sealed; and the lead has lost what it knew of the seal, in a failover.
-    await split.stand()
+    await split.refresh_all()
     for shard in split.others:
         assert await shard.step("seal", "seal", split.run, split.version, 7) == 7
     links = [f"{host}/2" for host in hosts]
@@ -863,7 +863,7 @@ async def test_each_shard_counts_the_requests_to_an_address_by_itself(place: Pla
     for lease in await client.lease("first"):
         await client.answered(lease, address="192.0.2.1")
     await client.add(*(f"{host}/1" for host in hosts))
-    shards = {number_of(f"http://{host}.example", SHARDS) for host in hosts}
+    shards = {shard_number(f"http://{host}.example", SHARDS) for host in hosts}
     assert len(shards) == SHARDS
     leases = await client.lease()
-    assert sorted(number_of(lease.host_key, SHARDS) for lease in leases) == sorted(shards)
+    assert sorted(shard_number(lease.host_key, SHARDS) for lease in leases) == sorted(shards)

@@ -22,7 +22,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefixes_of
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import number_of
+from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.job import SinkProgress
 from skitter.model.lease import Lease
 from skitter.redis_driver.address import parse_address
@@ -136,7 +136,7 @@ class Spread:
             ]
         )
         self.hosts = [
-            next(f"h{name}" for name in range(100) if number_of(f"http://h{name}.example", len(servers)) == number)
+            next(f"h{name}" for name in range(100) if shard_number(f"http://h{name}.example", len(servers)) == number)
             for number in range(len(servers))
         ]
 
