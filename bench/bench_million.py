@@ -33,9 +33,9 @@ from report import plot, table, write_section
 from skitter.errors import SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.redis_driver.address import parse_address
 from skitter.testing.web import WebSpec, served
 
 HOSTS = 100

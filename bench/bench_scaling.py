@@ -29,8 +29,8 @@ import report
 from private_redis import redis_at
 
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
+from skitter.redis_driver.address import parse_address
 from skitter.testing.web import WebSpec, served
 
 LATENCY_SECONDS = 0.1

@@ -25,8 +25,8 @@ from report import table, write_section
 
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
+from skitter.redis_driver.address import parse_address
 from skitter.testing.clock import FakeClock
 from skitter.testing.simulation import MEAN_SLOWNESS, SLOW_SHARE, SLOWNESS, Findings, Simulation, World
 

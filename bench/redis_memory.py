@@ -16,11 +16,11 @@ from pathlib import Path
 from bench_frontier import Stores
 from private_redis import redis_at
 
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
 from skitter.model.job import JobSpec
 from skitter.model.request import Fingerprinter, Request
+from skitter.redis_driver.address import parse_address
 
 BATCH = 256
 SAMPLE = 500

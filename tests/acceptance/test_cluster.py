@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from skitter import __version__
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
 from skitter.model.url import canonical
+from skitter.redis_driver.address import parse_address
 from skitter.settings import Settings
 from skitter.testing.web import WebSpec, served
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of
 from skitter.model.url import canonical
+from skitter.redis_driver.address import parse_address
 from skitter.testing.web import WebSpec, served
 
 QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")

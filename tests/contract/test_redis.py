@@ -11,11 +11,11 @@ import pytest_asyncio
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.opening import SHARDS_PER_MASTER
-from skitter.frontier.redis.shards.shard_set import number_of
+from skitter.frontier.redis.lazy_frontier import SHARDS_PER_MASTER
+from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.url import host_key
+from skitter.redis_driver.address import Address, parse_address
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, FrontierContract
 from skitter.testing.contract.client import url_of
@@ -42,9 +42,9 @@ class RedisContractStore(ContractStore):
 async def emptied(url: str) -> None:
     """Every node of it."""
     address = parse_address(url)
-    places = address.places if address.cluster else [None]
+    places = address.hosts if address.cluster else [None]
     for place in places:
-        server = RedisServer(Address(places=(place,)) if place else address)
+        server = RedisServer(Address(hosts=(place,)) if place else address)
         await server.command("FLUSHALL")
         await server.close()
 
@@ -59,7 +59,7 @@ class ShardsContractStore(RedisContractStore):
         shards = 3 if "shards=3" in self._url else SHARDS_PER_MASTER * 3
         places: list[list[str]] = [[] for _ in range(shards)]
         for name in string.digits + string.ascii_lowercase:
-            places[number_of(host_key(url_of(name)), shards)].append(name)
+            places[shard_number(host_key(url_of(name)), shards)].append(name)
         return max(places, key=len)[:count]
 
 

@@ -25,11 +25,12 @@ from redis_troubles import (
     without_replicas,
 )
 from skitter.errors import FrontierError
-from skitter.frontier.redis import connections, redis_frontier
-from skitter.frontier.redis.address import parse_address
+from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.model.outcome import Ending, Outcome
+from skitter.redis_driver import connections
+from skitter.redis_driver.address import parse_address
 from skitter.testing.contract import Client
 
 TROUBLES = [
@@ -191,7 +192,7 @@ async def test_what_is_no_fitting_redis_is_named(answer: bytes, text: str) -> No
 
 
 async def test_a_sentinel_is_not_taken_for_its_master(services: Any) -> None:
-    place = parse_address(services.need("redis-sentinel")["url"]).places[0]
+    place = parse_address(services.need("redis-sentinel")["url"]).hosts[0]
     async with connected(f"redis://{place[0]}:{place[1]}") as frontier:
         with pytest.raises(FrontierError, match="is a sentinel") as caught:
             await frontier.counts()

@@ -18,10 +18,10 @@ import pytest_asyncio
 from own_redis import IN_MEMORY, OwnRedis
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
 from skitter.model.job import Begun
+from skitter.redis_driver.address import parse_address
 from skitter.testing.contract import Client
 
 

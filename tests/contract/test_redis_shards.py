@@ -18,16 +18,16 @@ from tests.contract.test_redis import documented_rules
 from skitter.errors import FormatError, FrontierError, UsageError
 from skitter.frontier.contract import BATCH, FORGET_SECONDS, Frontier
 from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
-from skitter.frontier.redis.address import Address, parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import number_of
+from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
+from skitter.redis_driver.address import Address, parse_address
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of, url_of
@@ -95,7 +95,7 @@ def hosts_apart(count: int = SHARDS) -> list[str]:
     """Names of hosts, one in each shard, from the lead on."""
     found: dict[int, str] = {}
     for number in range(1000):
-        found.setdefault(number_of(f"http://h{number}.example", SHARDS), f"h{number}")
+        found.setdefault(shard_number(f"http://h{number}.example", SHARDS), f"h{number}")
     return [found[shard] for shard in range(count)]
 
 
@@ -111,14 +111,14 @@ def test_shards_are_spread_evenly_over_the_slots(job: str, shards: int) -> None:
 
 
 def test_hosts_are_spread_evenly_over_the_shards() -> None:
-    counts = Counter(number_of(f"http://host{number}.example", 6) for number in range(6000))
+    counts = Counter(shard_number(f"http://host{number}.example", 6) for number in range(6000))
     assert max(counts.values()) < 1.2 * min(counts.values())
 
 
 async def test_a_job_in_a_cluster_lies_on_every_master(services: Any) -> None:
     url = services.need("redis-cluster")["url"]
     address = parse_address(url)
-    nodes = [RedisServer(Address(places=(place,))) for place in address.places]
+    nodes = [RedisServer(Address(hosts=(place,))) for place in address.hosts]
     for node in nodes:
         await node.command("FLUSHALL")
     frontier = redis_frontier(url, "job")
@@ -140,8 +140,8 @@ async def test_a_job_in_a_cluster_lies_on_every_master(services: Any) -> None:
 async def test_a_user_with_the_documented_rules_can_have_a_job_in_a_cluster(services: Any) -> None:
     url = services.need("redis-cluster")["url"]
     rules = [">secret" if word == ">PASSWORD" else word for word in documented_rules()]
-    for node in parse_address(url).places:
-        server = RedisServer(Address(places=(node,)))
+    for node in parse_address(url).hosts:
+        server = RedisServer(Address(hosts=(node,)))
         await server.command("FLUSHALL")
         await server.command(*rules)
         await server.close()
@@ -263,8 +263,8 @@ async def test_priorities_hold_across_shards(place: Place) -> None:
 async def test_a_suspect_that_is_not_due_holds_up_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     client = place.client()
     hosts = [f"h{number}" for number in range(40)]
-    near = [host for host in hosts if number_of(f"http://{host}.example", SHARDS) == 1][:2]
-    far = next(host for host in hosts if number_of(f"http://{host}.example", SHARDS) == 2)
+    near = [host for host in hosts if shard_number(f"http://{host}.example", SHARDS) == 1][:2]
+    far = next(host for host in hosts if shard_number(f"http://{host}.example", SHARDS) == 2)
     await client.seeded(f"{near[0]}/1", delay_seconds=100.0)
     for _ in range(2):
         await client.one("dead")
@@ -346,7 +346,7 @@ async def test_a_node_that_is_away_is_said_once_and_holds_up_no_renewal(
     own_services: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = own_services.need("redis-cluster")["url"]
-    node = RedisServer(Address(places=parse_address(url).places[:1]))
+    node = RedisServer(Address(hosts=parse_address(url).hosts[:1]))
     frontier = redis_frontier(url, "job")
     client = Client(frontier, "job", set())
     await client.seeded(*(f"h{number}/1" for number in range(30)))
@@ -606,8 +606,8 @@ async def test_a_crash_while_a_command_spreads(place: Place, command: Command) -
             helper = place.frontier()
             grant = await helper.lease("helper", 0)
             split = helper._opened._shard_set
-            assert {shard.standing.state for shard in split.shards} == {str(split.state)}
-            assert len({shard.standing.version for shard in split.shards}) == 1
+            assert {shard.status.state for shard in split.shards} == {str(split.state)}
+            assert len({shard.status.version for shard in split.shards}) == 1
             if grant.state != State.RUNNING:
                 assert (await helper.lease("helper", 100)).leases == []
                 await helper.command(Command.RESUME)
@@ -711,7 +711,7 @@ async def test_a_seal_that_its_client_left_behind_is_broken_by_whoever_has_work(
     lease = await client.one()
     split = client.frontier._opened._shard_set  # type: ignore[attr-defined]
     # As if it had died after the others were sealed; and the lead has lost what it knew of the seal, in a failover.
-    await split.stand()
+    await split.refresh_all()
     for shard in split.others:
         assert await shard.step("seal", "seal", split.run, split.version, 7) == 7
     links = [f"{host}/2" for host in hosts]
@@ -862,7 +862,7 @@ async def test_each_shard_counts_the_requests_to_an_address_by_itself(place: Pla
     for lease in await client.lease("first"):
         await client.answered(lease, address="192.0.2.1")
     await client.add(*(f"{host}/1" for host in hosts))
-    shards = {number_of(f"http://{host}.example", SHARDS) for host in hosts}
+    shards = {shard_number(f"http://{host}.example", SHARDS) for host in hosts}
     assert len(shards) == SHARDS
     leases = await client.lease()
-    assert sorted(number_of(lease.host_key, SHARDS) for lease in leases) == sorted(shards)
+    assert sorted(shard_number(lease.host_key, SHARDS) for lease in leases) == sorted(shards)

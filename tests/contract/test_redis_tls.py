@@ -16,7 +16,8 @@ import pytest
 from certificates import Authority
 from own_redis import OwnRedis, free_port
 from skitter.errors import FrontierError, UsageError
-from skitter.frontier.redis import connections, redis_frontier
+from skitter.frontier.redis import redis_frontier
+from skitter.redis_driver import connections
 from skitter.testing.contract import Client
 
 UNKNOWN = "certificate is refused: (unable to get local issuer|self-signed certificate)"

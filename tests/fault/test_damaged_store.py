@@ -21,11 +21,11 @@ import pytest
 from rig import damaged_job as harm
 
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of, prefixes_of
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
+from skitter.redis_driver.address import parse_address
 from skitter.settings import Settings
 
 PORT = 9

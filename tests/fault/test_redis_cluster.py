@@ -15,11 +15,11 @@ from rig.redis_cluster import RedisCluster
 
 from own_redis import DURABLE, OwnRedis
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefix_of
-from skitter.frontier.redis.server_checks import read_info
 from skitter.model.url import canonical
+from skitter.redis_driver.address import parse_address
+from skitter.redis_driver.server_checks import parse_info
 from skitter.testing.contract import Client
 from skitter.testing.web import WebSpec, served
 
@@ -109,7 +109,7 @@ def test_a_replica_of_a_dead_master_goes_on_where_it_was(skitter, own_services) 
     told = own_services.need("redis-cluster-replicas")
     # One node is named; all the others are learnt of.
     address = parse_address(told["url"])
-    place = ("--frontier", f"redis+cluster://127.0.0.1:{address.places[0][1]}", "--job", "failed-over")
+    place = ("--frontier", f"redis+cluster://127.0.0.1:{address.hosts[0][1]}", "--job", "failed-over")
     results = skitter.folder / "out.jsonl"
     with served(WebSpec(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
         crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *QUICK)
@@ -132,9 +132,9 @@ async def replicated(url: str, job: str) -> int:
     await server.command("CLIENT", "PAUSE", 20_000, "WRITE")
     behind = True
     while behind:
-        told = read_info(await server.command("INFO", "replication"))
+        told = parse_info(await server.command("INFO", "replication"))
         reached = dict(pair.split("=") for pair in told["slave0"].split(","))["offset"]
         behind = int(reached) < int(told["master_repl_offset"])
-    port = (await server._route.place())[1]
+    port = (await server._route.host())[1]
     await server.close()
     return port

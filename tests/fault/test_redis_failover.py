@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import Address
 from skitter.frontier.redis.client import RedisServer
+from skitter.redis_driver.address import Address
 from skitter.testing.contract import Client
 
 
@@ -25,7 +25,7 @@ async def test_a_promoted_replica_goes_on_where_the_master_was(
     await client.seeded("a/1", "a/2", "a/3")
     await client.end(await client.one())
     # What the replica has not got is lost with the master: docs/guarantees.md. Here it has everything.
-    master = RedisServer(Address(places=(("127.0.0.1", told["master"]),)))
+    master = RedisServer(Address(hosts=(("127.0.0.1", told["master"]),)))
     assert await master.command("WAIT", "1", "5000") == 1
     await master.close()
     os.kill(told["pid"], signal.SIGKILL)

@@ -18,14 +18,14 @@ import pytest_asyncio
 from own_redis import DURABLE, OwnRedis
 from skitter.delivery.runner import Delivery
 from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.address import parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import prefixes_of
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import number_of
+from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.job import SinkProgress
 from skitter.model.lease import Lease
+from skitter.redis_driver.address import parse_address
 from skitter.sinks.file_targets import file_sink
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import name_of
@@ -136,7 +136,7 @@ class Spread:
             ]
         )
         self.hosts = [
-            next(f"h{name}" for name in range(100) if number_of(f"http://h{name}.example", len(servers)) == number)
+            next(f"h{name}" for name in range(100) if shard_number(f"http://h{name}.example", len(servers)) == number)
             for number in range(len(servers))
         ]
 

@@ -78,7 +78,7 @@ def _server(services: Any) -> None:
 @pytest.fixture(scope="class")
 def _one_follower() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_set, "number_of", lambda host_key, shards: 1)
+        patch.setattr(shard_set, "shard_number", lambda host_key, shards: 1)
         yield
 
 

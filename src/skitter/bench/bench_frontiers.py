@@ -46,12 +46,12 @@ class Store(msgspec.Struct, frozen=True):
         """
         if not is_redis(self.address):
             return self._size_here()
-        from skitter.frontier.redis.server_checks import read_info
+        from skitter.redis_driver.server_checks import parse_info
 
         # In a cluster one node would answer for itself.
         if "+cluster" in self.address:
             return None
-        return int(read_info(await redis_command(self.address, "INFO", "memory"))["used_memory"])
+        return int(parse_info(await redis_command(self.address, "INFO", "memory"))["used_memory"])
 
     def forget(self) -> None:
         """Remove the job, or what an interrupted measurement has left of it."""
@@ -70,8 +70,8 @@ class Store(msgspec.Struct, frozen=True):
 
 async def redis_command(url: str, *words: object) -> Any:
     """One command to a Redis, and its answer."""
-    from skitter.frontier.redis.address import parse_address
     from skitter.frontier.redis.client import RedisServer
+    from skitter.redis_driver.address import parse_address
 
     server = RedisServer(parse_address(url))
     try:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from skitter.concurrency import gather_or_cancel
 from skitter.delivery.sink_runner import SinkRunner
 from skitter.errors import SinkAwayError, SinkError
 from skitter.frontier.contract import Outbox
@@ -143,15 +144,7 @@ class Delivery:
     async def _each(
         self, call: Callable[[SinkRunner], Awaitable[T]], runners: Sequence[SinkRunner] | None = None
     ) -> list[T]:
-        tasks = [asyncio.ensure_future(call(runner)) for runner in (self._runners if runners is None else runners)]
-        try:
-            return await asyncio.gather(*tasks)
-        except BaseException:
-            # gather leaves the others running when one fails.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        return await gather_or_cancel(call(runner) for runner in (self._runners if runners is None else runners))
 
     @asynccontextmanager
     async def _closed_on_error(self) -> AsyncIterator[None]:

@@ -18,8 +18,8 @@ from skitter.cli.job_ref import JobRef
 from skitter.cli.output import note
 from skitter.cli.what_to_crawl import find_target
 from skitter.fetch.proxy import read_proxy
-from skitter.frontier.redis.address import parse_address
 from skitter.model.secrets import of_address, shown_address
+from skitter.redis_driver.address import parse_address
 from skitter.sinks.targets import shown, sink_of
 
 MARKER = "HUNTERtwo2"

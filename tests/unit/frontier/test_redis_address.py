@@ -7,29 +7,29 @@ from pathlib import Path
 import pytest
 
 from skitter.errors import UsageError
-from skitter.frontier.redis.address import Address, parse_address
+from skitter.redis_driver.address import Address, parse_address
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("redis://host", Address(places=(("host", 6379),))),
-        ("redis://host:7000/3", Address(places=(("host", 7000),), db=3)),
-        ("redis://:p%40ss@host", Address(places=(("host", 6379),), password="p@ss")),
-        ("redis://u:p@[::1]:7000/", Address(places=(("::1", 7000),), username="u", password="p")),
-        ("rediss://host", Address(places=(("host", 6379),), tls=True)),
-        ("redis://host?wait_replicas=2", Address(places=(("host", 6379),), wait_replicas=2)),
-        ("rediss+cluster://a", Address(places=(("a", 6379),), cluster=True, tls=True)),
-        ("rediss+sentinel://a/m", Address(places=(("a", 26379),), master="m", tls=True)),
+        ("redis://host", Address(hosts=(("host", 6379),))),
+        ("redis://host:7000/3", Address(hosts=(("host", 7000),), db=3)),
+        ("redis://:p%40ss@host", Address(hosts=(("host", 6379),), password="p@ss")),
+        ("redis://u:p@[::1]:7000/", Address(hosts=(("::1", 7000),), username="u", password="p")),
+        ("rediss://host", Address(hosts=(("host", 6379),), tls=True)),
+        ("redis://host?wait_replicas=2", Address(hosts=(("host", 6379),), wait_replicas=2)),
+        ("rediss+cluster://a", Address(hosts=(("a", 6379),), cluster=True, tls=True)),
+        ("rediss+sentinel://a/m", Address(hosts=(("a", 26379),), master="m", tls=True)),
         (
             "redis+sentinel://:p@a/m?sentinel_username=u&sentinel_password=s",
-            Address(places=(("a", 26379),), master="m", password="p", sentinel_username="u", sentinel_password="s"),
+            Address(hosts=(("a", 26379),), master="m", password="p", sentinel_username="u", sentinel_password="s"),
         ),
         ("unix:///run/redis.sock", Address(path="/run/redis.sock")),
         ("unix://u:p@/run/redis.sock?db=2", Address(path="/run/redis.sock", db=2, username="u", password="p")),
-        ("redis+cluster://a:1,b", Address(places=(("a", 1), ("b", 6379)), cluster=True)),
-        ("redis+sentinel://:p@a,b:2/main", Address(places=(("a", 26379), ("b", 2)), master="main", password="p")),
-        ("redis+sentinel://a/main/4", Address(places=(("a", 26379),), master="main", db=4)),
+        ("redis+cluster://a:1,b", Address(hosts=(("a", 1), ("b", 6379)), cluster=True)),
+        ("redis+sentinel://:p@a,b:2/main", Address(hosts=(("a", 26379), ("b", 2)), master="main", password="p")),
+        ("redis+sentinel://a/main/4", Address(hosts=(("a", 26379),), master="main", db=4)),
     ],
 )
 def test_an_address_is_read(url: str, address: Address) -> None:

@@ -1,4 +1,4 @@
-"""Speaking to a Redis: connections, scripts by their hash, and patience when it is away.
+"""A client of one Redis: connections, scripts by their hash, and waiting while the server is away.
 
 One round trip per call. Commands are packed by hiredis: the driver's own packing costs more than the rest of a
 client's work.
@@ -9,90 +9,119 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from skitter.errors import ExtraMissingError, FrontierError
-from skitter.frontier.redis.address import Address
-from skitter.frontier.redis.outage import Outage
+import hiredis
+from redis import exceptions
+from redis.asyncio.connection import AbstractConnection
+
+from skitter.errors import FrontierError
+from skitter.frontier.redis.errors import explain
 from skitter.frontier.redis.scripts import script
+from skitter.observe import events
+from skitter.redis_driver import connections, server_checks
+from skitter.redis_driver.address import Address
+from skitter.redis_driver.connections import connection_to
+from skitter.redis_driver.errors import CheckFailedError
+from skitter.redis_driver.topology import route_to
 
-try:
-    import hiredis
-    from redis import exceptions
-    from redis.asyncio.connection import AbstractConnection
-except ImportError as error:
-    raise ExtraMissingError("a frontier in Redis", "redis") from error
-
-from skitter.frontier.redis import connections, server_checks
-from skitter.frontier.redis.connections import connection_to
-from skitter.frontier.redis.handshake import Introduction, handshake
-from skitter.frontier.redis.server_errors import explain
-from skitter.frontier.redis.topology import route_to
-
-MAX_HOPS = 5
-"""Of one command, from node to node of a cluster."""
+MAX_REDIRECTS = 5
+"""The most redirections of one command from node to node of a cluster."""
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
 REPLICAS_MILLISECONDS = 1000
-"""For which one WAIT waits before it is said that replicas do not keep up. Then it is sent again."""
+"""How long one WAIT waits before it is reported that replicas do not keep up. Then it is sent again."""
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
 
 
-class RedisServer:
-    """One Redis, wherever it is now. Calls may run side by side: each has a connection to itself while it lasts."""
+class Outage:
+    """The events of an outage of one job's frontier, which may be on several servers.
 
-    def __init__(self, address: Address, *, patient: bool = False, absence: Outage | None = None) -> None:
-        """``absence`` is shared by those whose absence is one piece of news: the nodes of a cluster."""
+    However many calls or servers notice it, it begins once, each reason is reported once, and it ends once: when all
+    servers that were away have answered again.
+    """
+
+    def __init__(self) -> None:
+        self._away: set[object] = set()
+        self._since = 0.0
+        self._reported: set[str] = set()
+
+    def begin(self, server: object, reason: str) -> None:
+        """Report that a server is away, unless this reason is known already."""
+        if not self._away:
+            self._since = time.monotonic()
+        self._away.add(server)
+        # A server that is first gone and then refuses the password has two reasons.
+        if reason not in self._reported:
+            self._reported.add(reason)
+            events.tell(events.FRONTIER_AWAY(reason=reason))
+
+    def end(self, server: object) -> None:
+        """Report that the frontier is back, if this server was the last one away. Costs nothing if it was not away."""
+        if server not in self._away:
+            return
+        self._away.discard(server)
+        if not self._away:
+            events.tell(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._since, 1)))
+            self._reported.clear()
+
+
+class RedisServer:
+    """A Redis, at whichever host it is now. Calls may run side by side: each has a connection to itself meanwhile."""
+
+    def __init__(self, address: Address, *, patient: bool = False, outage: Outage | None = None) -> None:
+        """``outage`` is shared by servers whose outages are reported as one: the nodes of a cluster."""
         self.address = address
         self.life = ""
-        """Of the server that was last connected to: another one may lack the newest writes."""
+        """The run id of the server that was last connected to: one with another may lack the newest writes."""
         self._route = route_to(address)
         self._free: list[AbstractConnection] = []
         self._reached = patient
-        self._absence = absence or Outage()
-        words: tuple[Any, ...] = ("WAIT", address.wait_replicas, REPLICAS_MILLISECONDS)
-        self._wait: bytes = hiredis.pack_command(words) if address.wait_replicas else b""
+        self._outage = outage or Outage()
+        wait: tuple[Any, ...] = ("WAIT", address.wait_replicas, REPLICAS_MILLISECONDS)
+        self._wait: bytes = hiredis.pack_command(wait) if address.wait_replicas else b""
 
     async def run(self, name: str, key: str, *arguments: Any) -> Any:
         """Run a script. It is loaded again when the server has forgotten it.
 
-        Where the address asks for replicas, the answer comes when they have everything that it tells of.
+        Where the address asks for replicas, the answer comes when they have everything that it reports.
         """
         source, sha = script(name)
         try:
-            answer = await self._patiently(("EVALSHA", sha, 1, key, *arguments), self._wait)
+            answer = await self._send_until_answered(("EVALSHA", sha, 1, key, *arguments), self._wait)
         except exceptions.NoScriptError:
-            answer = await self._patiently(("EVAL", source, 1, key, *arguments), self._wait)
+            answer = await self._send_until_answered(("EVAL", source, 1, key, *arguments), self._wait)
         # Not after any command: a server that answers questions may still take no writes.
         self._reached = True
-        self._absence.ends(self)
+        self._outage.end(self)
         return answer
 
     async def command(self, *words: Any) -> Any:
         """Send one command."""
-        return await self._patiently(words)
+        return await self._send_until_answered(words)
 
-    async def _patiently(self, words: Sequence[Any], wait: bytes = b"") -> Any:
-        """While the job runs, a server that is away is waited for; at the start it is an error."""
+    async def _send_until_answered(self, words: Sequence[Any], wait: bytes = b"") -> Any:
+        """The answer. While the job runs, a server that is away is waited for; at the start it is an error."""
         packed: bytes = hiredis.pack_command(tuple(words))
         pause = FIRST_WAIT_SECONDS
         while True:
             try:
-                answer = await self._exchange(packed, wait)
+                answer = await self._send(packed, wait)
             except exceptions.NoScriptError:
                 raise
             except _DRIVER_ERRORS as error:
-                failure = explain(error, str(self.address))
+                failure = explain(error, self.address)
                 if not (failure.passes and self._reached):
                     raise failure.error from error
-                self._absence.begins(self, str(failure.error))
+                self._outage.begin(self, str(failure.error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, MAX_WAIT_SECONDS)
             else:
                 return answer
 
     async def config(self, name: str) -> str | None:
-        """A parameter of the server; None where it must not be asked (managed servers forbid it)."""
+        """A parameter of the server; None where CONFIG is forbidden (managed servers forbid it)."""
         try:
             answer = await self.command("CONFIG", "GET", name)
         except FrontierError as error:
@@ -108,40 +137,40 @@ class RedisServer:
 
     async def check(self) -> None:
         """Refuse a server that would lose parts of a job, and warn of one that is open to the world."""
-        await server_checks.warn_if_open(self.address, await self._route.place())
+        await server_checks.warn_if_open(self.address, await self._route.host())
         try:
-            told: bytes = await self.command("INFO", "memory")
+            reply: bytes = await self.command("INFO", "memory")
         except FrontierError as error:
             if isinstance(error.__cause__, exceptions.NoPermissionError):
                 return
             raise
-        server_checks.refuse_if_evicting(server_checks.read_info(told), str(self.address))
+        server_checks.refuse_if_evicting(server_checks.parse_info(reply), str(self.address))
 
-    # ---- one exchange
+    # ---- one command and its answer
 
-    async def _exchange(self, packed: bytes, wait: bytes) -> Any:
-        hops, again = 0, True
+    async def _send(self, packed: bytes, wait: bytes) -> Any:
+        redirects, again = 0, True
         while True:
             connection = self._free.pop() if self._free else await self._connect()
             is_new = not connection.is_connected
             try:
                 if is_new:
-                    await self._meet(connection)
-                answer = await self._ask(connection, packed, wait)
+                    await self._identify(connection)
+                answer = await self._send_over(connection, packed, wait)
             except exceptions.MovedError as error:
-                await self._leave(connection)
-                hops += 1
+                await self._disconnect_all(connection)
+                redirects += 1
                 if not self.address.cluster:
                     raise
-                if hops > MAX_HOPS:
+                if redirects > MAX_REDIRECTS:
                     # Nodes that do not agree yet who has the keys: in the middle of a failover.
                     raise exceptions.TryAgainError("moved too often") from error
                 self._route.moved((error.host, error.port))
             except (exceptions.ReadOnlyError, exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
                 # The master may be another one by now.
                 self._route.failed()
-                await self._leave(connection)
-                # A connection that has lain idle may be cut: not worth a word if a new one can be made at once.
+                await self._disconnect_all(connection)
+                # A connection that was idle may be cut: not worth reporting if a new one can be made at once.
                 if is_new or not again or isinstance(error, exceptions.TimeoutError | TimeoutError):
                     raise
                 again = False
@@ -156,25 +185,26 @@ class RedisServer:
                 self._free.append(connection)
                 return answer
 
-    async def _ask(self, connection: AbstractConnection, packed: bytes, wait: bytes) -> Any:
+    async def _send_over(self, connection: AbstractConnection, packed: bytes, wait: bytes) -> Any:
         async with asyncio.timeout(connections.ANSWER_SECONDS):
             await connection.send_packed_command(packed + wait)
             try:
                 answer = await connection.read_response()
             except exceptions.ResponseError:
                 if wait:
-                    # The answer to WAIT is still on its way, and nobody's.
+                    # The answer to WAIT is still on its way, and nobody reads it.
                     await connection.disconnect(nowait=True)
                 raise
         if wait:
-            await self._until_replicated(connection)
+            await self._wait_for_replicas(connection)
         return answer
 
-    async def _until_replicated(self, connection: AbstractConnection) -> None:
-        """The write has happened, so it is not sent again: only waited for, as long as it takes.
+    async def _wait_for_replicas(self, connection: AbstractConnection) -> None:
+        """Read the answer to WAIT, and send WAIT again until enough replicas have the write.
 
-        WAIT counts from the last write of its own connection. If that breaks, the call as a whole is made again, as
-        after any answer that was lost: leases are fenced and adds have an identity, so that changes nothing twice.
+        The write has happened, so it is not sent again. WAIT counts from the last write of its own connection. If that
+        breaks, the call as a whole is made again, as after any answer that was lost: leases are fenced and adds have
+        an identity, so that changes nothing twice.
         """
         wanted = self.address.wait_replicas
         while True:
@@ -189,35 +219,38 @@ class RedisServer:
             if replicas >= wanted:
                 return
             if not self._reached:
-                raise exceptions.ResponseError(f"FEWREPLICAS {replicas} of {wanted}")
-            self._absence.begins(self, f"only {replicas} of {wanted} replicas keep up: {self.address}")
+                raise CheckFailedError("FEWREPLICAS", f"{replicas} of {wanted}")
+            self._outage.begin(self, f"only {replicas} of {wanted} replicas keep up: {self.address}")
             await connection.send_packed_command(self._wait)
 
-    async def _meet(self, connection: AbstractConnection) -> None:
+    # ---- connections
+
+    async def _connect(self) -> AbstractConnection:
+        return connection_to(self.address, await self._route.host())
+
+    async def _identify(self, connection: AbstractConnection) -> None:
+        """Open a connection and note which server answers."""
         try:
             async with asyncio.timeout(connections.ANSWER_SECONDS):
-                told = await handshake(connection, cluster=self.address.cluster)
+                server = await server_checks.handshake(connection, cluster=self.address.cluster)
         except exceptions.NoPermissionError:
             # Then each connection may be to another one.
-            told = Introduction(life=secrets.token_hex(8))
+            server = server_checks.ServerIdentity(life=secrets.token_hex(8))
         except exceptions.ResponseError:
-            # Not met: it must not be taken for a connection that was.
+            # It must not be taken for a connection whose server is known.
             await connection.disconnect(nowait=True)
             raise
-        self.life = told.life
-        if told.nodes:
-            self._route.learn(told.nodes)
+        self.life = server.life
+        if server.nodes:
+            self._route.learn(server.nodes)
 
-    async def _leave(self, connection: AbstractConnection) -> None:
+    async def _disconnect_all(self, connection: AbstractConnection) -> None:
         """The keys are no longer there, or the server is not: the other connections lead nowhere either."""
         await connection.disconnect(nowait=True)
         while self._free:
             await self._free.pop().disconnect(nowait=True)
 
-    async def _connect(self) -> AbstractConnection:
-        return connection_to(self.address, await self._route.place())
-
 
 def flags(values: Sequence[bool]) -> list[str]:
-    """As scripts read them."""
+    """Booleans as scripts read them."""
     return ["1" if value else "0" for value in values]

@@ -1,4 +1,4 @@
-"""Values on their way to the scripts and back."""
+"""Encoding of the scripts' arguments and of what lies in Redis, and decoding of the scripts' answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 from skitter.errors import DamageError
 from skitter.frontier import contract
 from skitter.frontier.damaged_values import checked_time
+from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
-from skitter.frontier.redis.server_errors import OtherFormatError
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
 from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import SEED_ID, Grant, Lease, Work, gate_id
@@ -21,7 +21,7 @@ from skitter.policy import host_budgets
 from skitter.settings import Settings
 
 FORMAT = 2
-"""Of what lies in Redis (1_job.lua)."""
+"""The format of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
@@ -54,11 +54,11 @@ class JobRecord(msgspec.Struct):
     settings: dict[str, Any]
     pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     changes: int = 0
-    """Of a shard: how often a request has changed its place."""
+    """Of a shard: how often a request has changed its state."""
 
 
 class ScriptsRecord(msgspec.Struct):
-    """The same key, as far as only scripts read it: for the search of what is damaged."""
+    """The fields of the key ``job`` that only scripts read: for the search of damaged values."""
 
     next_seq: Annotated[int, msgspec.Meta(ge=1)]
     next_epoch: Annotated[float, msgspec.Meta(ge=0)]
@@ -76,7 +76,7 @@ class ScriptsRecord(msgspec.Struct):
 
 
 class _Outline(msgspec.Struct):
-    """What can be read of a job of any format."""
+    """The fields of the key ``job`` that every format has."""
 
     format: int = 0
     shards: int = 1
@@ -84,7 +84,7 @@ class _Outline(msgspec.Struct):
 
 
 class SinkRecord(msgspec.Struct, array_like=True):
-    """A target, as it stands in ``RUN:sinks``."""
+    """A target in ``RUN:sinks``."""
 
     position: int
     closed: bool
@@ -111,7 +111,7 @@ def _outline(record: bytes, what: str = "the record of the job") -> _Outline:
 
 
 def check_format(record: bytes, job_name: str) -> None:
-    """FormatError for a job that another skitter has written in another way."""
+    """OtherFormatError for a job that another version has written in another format."""
     found = _outline(record, f"job {job_name}").format
     if found != FORMAT:
         age = "a newer" if found > FORMAT else "an older"
@@ -122,7 +122,7 @@ def check_format(record: bytes, job_name: str) -> None:
 
 
 def shards_of(record: bytes) -> int:
-    """How many shards a job of any format has."""
+    """The number of shards of a job of any format."""
     return _outline(record).shards
 
 
@@ -132,7 +132,7 @@ def run_of(record: bytes) -> int:
 
 
 def job_row(record: bytes, spec: bytes) -> JobRow:
-    """The job's record as the other frontiers have it."""
+    """The record and the specification of a job as a JobRow."""
     try:
         job, decoded_spec = decode_record(record), _decode_spec(spec)
     except msgspec.DecodeError as error:
@@ -198,7 +198,7 @@ def read_id(raw: bytes) -> int:
 
 
 def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
-    """Four arguments each (add.lua)."""
+    """Append the entries to the arguments of a script, four arguments each (add.lua)."""
     for entry in entries:
         priority, host_key = entry.priority, entry.host_key.encode()
         if priority:
@@ -239,7 +239,7 @@ def read_row(fields: Sequence[Any]) -> Row:
 
 
 def lease_key(lease: Lease) -> bytes:
-    """What a lease is called in the store; a name that nothing has for a lease that was never granted."""
+    """The key of a lease in the store; one that does not exist for a lease that was never granted."""
     if lease.work is Work.PAGE:
         return raw_id(lease.id)
     if lease.work is Work.ROBOTS:
@@ -295,7 +295,7 @@ def read_grant(answer: Sequence[Any], store: str) -> Grant:
 
 
 def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
-    """One argument with everything small, then what is large or binary (commit.lua)."""
+    """Append the outcomes to the arguments: one with everything small, then what is large or binary (commit.lua)."""
     place = len(arguments)
     arguments.append(b"")
     heads: list[tuple[Any, ...]] = []

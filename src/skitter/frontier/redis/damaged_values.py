@@ -36,8 +36,8 @@ _NAMED = {
     **dict.fromkeys(("ready", "waiting", "given_up", "notable"), "hosts"),
     "held": "holds",
 }
-_MOST = 1000
-"""Elements of one key that are looked at, but for those that scripts pack."""
+_MAX_ELEMENTS = 1000
+"""The most elements of one key that are checked, except for those that scripts pack."""
 _NO_SPEC = msgspec.msgpack.encode(JobSpec(name="", spider=""))
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
@@ -58,7 +58,7 @@ async def find_damage(server: RedisServer, prefix: str) -> str:
 
 
 def _name_of(prefix: str, key: bytes) -> tuple[str, str]:
-    """RUN: if it stands before the name, and the name, without :HOST or :CLASS behind it."""
+    """The ``RUN:`` before the name of a key, or nothing, and the name without ``:HOST`` or ``:CLASS`` behind it."""
     words = key.removeprefix(prefix.encode()).decode(errors="replace").split(":")
     return (f"{words[0]}:", words[1]) if words[0].isdigit() and len(words) > 1 else ("", words[0])
 
@@ -125,14 +125,14 @@ async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str) -> 
 
 
 async def _elements(server: RedisServer, key: bytes, kind: str) -> Sequence[tuple[bytes, bytes]]:
-    """(field, value) of a hash, (member, score) of a sorted set, (place, value) of a list or a set."""
+    """(field, value) of a hash, (member, score) of a sorted set, (index, value) of a list, ("", value) of others."""
     if kind == "string":
         return [(b"", await server.command("GET", key))]
     if kind == "list":
-        return [(b"%d" % n, value) for n, value in enumerate(await server.command("LRANGE", key, 0, _MOST - 1))]
+        return [(b"%d" % n, value) for n, value in enumerate(await server.command("LRANGE", key, 0, _MAX_ELEMENTS - 1))]
     if kind == "set":
-        return [(b"", value) for value in (await server.command("SSCAN", key, 0, "COUNT", _MOST))[1]]
-    flat = (await server.command("HSCAN" if kind == "hash" else "ZSCAN", key, 0, "COUNT", _MOST))[1]
+        return [(b"", value) for value in (await server.command("SSCAN", key, 0, "COUNT", _MAX_ELEMENTS))[1]]
+    flat = (await server.command("HSCAN" if kind == "hash" else "ZSCAN", key, 0, "COUNT", _MAX_ELEMENTS))[1]
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The frontier contract over the scripts: one call of a method is one script, and one round trip."""
+"""The frontier contract on one Redis server: one call of a method is one script, and one round trip."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 BUCKET_MEAN = 200
-"""Of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
+"""The mean size of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
 _DEVIATIONS = 5
 _REVIVE_BATCH = 1000
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
@@ -49,9 +49,9 @@ class OtherShardsError(Exception):
 
 
 class RedisFrontier:
-    """A Frontier in a Redis; one job, one process. All keys of the job are on one server.
+    """A Frontier in a Redis, for one job and one process. All its keys are on one server.
 
-    A job in shards has one of these for each (shards).
+    A job in shards has one of these for each shard (``shards``).
     """
 
     def __init__(
@@ -65,15 +65,21 @@ class RedisFrontier:
         self._permits_known = (0, 0)
         self._store = ""
         self._turn = asyncio.Lock()
-        """Of lease and commit: the store remembers the last answer to a worker, and no more."""
+        """Held by lease and commit: the store remembers the last answer to a worker, and no more."""
         self._client = secrets.token_hex(8)
         self._calls = 0
         self._given_by: dict[str, bytes] = {}
-        """By target: the life of the server whose items it got last."""
+        """By target: the run id of the server whose items it got last."""
 
     # ---- the job
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        return await self.begin_with_shards(spec, fresh=fresh, sinks=sinks, shards=1, items=0)
+
+    async def begin_with_shards(
+        self, spec: JobSpec, *, fresh: bool, sinks: Sequence[str], shards: int, items: int
+    ) -> Begun:
+        """Begin a job with so many shards, which have ever had so many items. OtherShardsError: it has others."""
         settings = codec.settings_of(spec)
         await self._server.check()
         # Before the job: a job that is not listed could not be dropped.
@@ -85,7 +91,7 @@ class RedisFrontier:
             same = found is None or codec.job_row(*found).spec.same_work(spec)
             secret = secrets.token_hex(16)
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
-            word, over = await self._call("begin", *head, *await self._split(), *sinks)
+            word, over = await self._call("begin", *head, shards, items, *sinks)
             if word == b"shards":
                 raise OtherShardsError(over)
             if word == b"other":
@@ -98,12 +104,8 @@ class RedisFrontier:
                     await forget_runs(self._server, self._prefix, keep=over + 1)
                 return Begun(word.decode())
 
-    async def _split(self) -> tuple[int, int]:
-        """How many shards the job is to have, and how many items all of them have ever had."""
-        return 1, 0
-
     async def _bucket_mean(self) -> int:
-        """Smaller where the server packs smaller sets only."""
+        """The mean size of the buckets of seen: smaller where the server packs smaller sets only."""
         packed = await self._server.config("set-max-intset-entries")
         if packed is None:
             return BUCKET_MEAN
@@ -133,11 +135,11 @@ class RedisFrontier:
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         arguments: list[Any] = [worker]
         codec.pack_leases(arguments, leases)
-        return _flags(await self._run("renew", *arguments))
+        return _booleans(await self._run("renew", *arguments))
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        told = b"" if card is None else msgspec.msgpack.encode(card)
-        await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), told)
+        packed = b"" if card is None else msgspec.msgpack.encode(card)
+        await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), packed)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         async with self._turn:
@@ -145,7 +147,7 @@ class RedisFrontier:
             codec.pack_outcomes(arguments, outcomes)
             accepted, answer, new, troubles = await self._run("commit", *arguments)
             grant = None if answer is None else self._granted(answer)
-            return Committed(_flags(accepted), grant, new, codec.read_troubles(troubles))
+            return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -211,11 +213,11 @@ class RedisFrontier:
         return codec.read_items(*answer[:2])
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
-        told = (progress.position, progress.mark, *flags([progress.closed]))
+        position = (progress.position, progress.mark, *flags([progress.closed]))
         remarks = (progress.rejected, progress.trouble)
         life = self._given_by.get(target, b"")
-        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *told, life, *remarks)
-        # In another life of the server nothing was recorded: it gives the items again, and the writer knows them.
+        done: int = await self._run("items_done", target, owner, SINK_OWNER_SECONDS, *position, life, *remarks)
+        # A server that was restarted since has recorded nothing: it gives the items again, and the writer knows them.
         return done != 0
 
     async def peek(self, after: int, limit: int) -> list[Item]:
@@ -236,13 +238,13 @@ class RedisFrontier:
         return (await self.report(0)).workers
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
-        place, looked = 1, 0
+        level, searched = 1, 0
         while True:
             head = (codec.raw_id(request_id), request_id, host_key)
-            answer = await self._run("trace", *head, place, looked, report.PIECE)
+            answer = await self._run("trace", *head, level, searched, report.TRACE_BATCH)
             if answer[0] != b"more":
                 return report.trace(answer, host_key)
-            place, looked = answer[1:]
+            level, searched = answer[1:]
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
@@ -250,10 +252,10 @@ class RedisFrontier:
     async def close(self) -> None:
         await self._server.close()
 
-    # ---- how a call is made
+    # ---- calls
 
     def _token(self) -> str:
-        """Of one call, however often it is sent."""
+        """The token of one call, the same however often it is sent."""
         self._calls += 1
         return f"{self._client}{self._calls}"
 
@@ -283,5 +285,5 @@ class RedisFrontier:
         return codec.job_row(*found)
 
 
-def _flags(text: bytes) -> list[bool]:
+def _booleans(text: bytes) -> list[bool]:
     return [mark == 49 for mark in text]

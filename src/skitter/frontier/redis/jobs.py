@@ -1,4 +1,4 @@
-"""The jobs in one Redis: their keys, their list, and how one is removed."""
+"""The jobs in one Redis: the prefixes of their keys, the list of jobs, and the removal of one."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from skitter.errors import DamageError
-from skitter.frontier.redis.address import MAX_SHARDS, Address, parse_address
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import run_of, shards_of
+from skitter.redis_driver.address import MAX_SHARDS, Address, parse_address
 
 JOBS_KEY = "skitter:jobs"
-"""A set: the names of all jobs."""
+"""The key of the set that has the names of all jobs."""
 SLOTS = 16384
-"""Of every Redis Cluster."""
+"""The number of slots of every Redis Cluster."""
 DROPPED = "dropped"
-"""Of a lead that is being removed: its last run, and its number of shards. A new job of this name goes on counting
-runs, and so finds nothing of the old one: keys carry their run."""
-_SCAN = 2000
+"""The key of a job that is being removed: its last run, and its number of shards. A new job of this name goes on
+counting runs, and so finds nothing of the old one: the names of keys have their run."""
+_SCAN_COUNT = 2000
 
 
 def prefix_of(job_name: str, shard: str = "0") -> str:
-    """How every key of a job begins. Quoted: a brace or a colon in a name would end the hash tag."""
+    """The prefix of every key of a job. Quoted: a brace or a colon in a name would end the hash tag."""
     return f"skitter:{{{quote(job_name, safe='')}:{shard}}}:"
 
 
 def prefixes_of(job_name: str, shards: int) -> list[str]:
-    """How the keys of each shard begin.
+    """The prefix of the keys of each shard.
 
     A Redis Cluster keeps the keys of a hash tag together, in one of its slots. The names are chosen so that one slot
     lies in each of as many equal parts of all: nodes that share the slots evenly share the shards evenly.
@@ -46,7 +46,7 @@ def _prefix_of_shard(job_name: str, number: int, shards: int) -> str:
 
 
 def slot_of(key: str) -> int:
-    """Where a Redis Cluster puts a key with a hash tag."""
+    """The slot of a key with a hash tag in a Redis Cluster."""
     tag = key.partition("{")[2].partition("}")[0]
     return binascii.crc_hqx(tag.encode(), 0) % SLOTS
 
@@ -77,12 +77,12 @@ async def drop_job(url: str, job_name: str) -> bool:
     finally:
         for server, _ in (lead, *others):
             await server.close()
-    await _at_list(address, "SREM", job_name)
+    await _change_list(address, "SREM", job_name)
     return existed
 
 
 async def _mark_dropped(server: RedisServer, prefix: str) -> bool:
-    """The job is gone, and what it may leave behind is known to be old; whether there was anything.
+    """Remove the job's record, and mark what it leaves as old. Answers whether there was anything.
 
     Of a record that cannot be read the number of shards is 0: not known.
     """
@@ -101,7 +101,7 @@ async def _mark_dropped(server: RedisServer, prefix: str) -> bool:
 
 
 async def _prefixes(address: Address, job_name: str) -> list[str]:
-    """Of all shards; also of a job that another skitter has written, and of one that is half dropped or not there."""
+    """The prefixes of all shards; also of a job of another format, and of one that is half dropped or absent."""
     server, lead = RedisServer(address), prefix_of(job_name)
     try:
         record, dropped = await server.command("MGET", lead + "job", lead + DROPPED)
@@ -109,13 +109,13 @@ async def _prefixes(address: Address, job_name: str) -> list[str]:
             shards = shards_of(record) if record is not None else int(dropped.split()[1]) if dropped else 0
         except (DamageError, ValueError, LookupError):
             shards = 0
-        return prefixes_of(job_name, shards) if 0 < shards <= MAX_SHARDS else await _prefixes_there(server, job_name)
+        return prefixes_of(job_name, shards) if 0 < shards <= MAX_SHARDS else await _prefixes_found(server, job_name)
     finally:
         await server.close()
 
 
-async def _prefixes_there(server: RedisServer, job_name: str) -> list[str]:
-    """Of a job whose record cannot be read: those of every number of shards of which one has a record."""
+async def _prefixes_found(server: RedisServer, job_name: str) -> list[str]:
+    """The prefixes of a job whose record cannot be read, for every number of shards of which one has a record."""
     found = {prefix_of(job_name): None}
     for shards in range(2, MAX_SHARDS + 1):
         if await server.command("EXISTS", _prefix_of_shard(job_name, 1, shards) + "job"):
@@ -124,7 +124,7 @@ async def _prefixes_there(server: RedisServer, job_name: str) -> list[str]:
 
 
 async def _last_run(server: RedisServer, prefix: str) -> int:
-    """By the names of its keys, which begin with their run."""
+    """The last run of a job whose record cannot be read, by the names of its keys, which begin with their run."""
     runs = [0]
     async for keys in scan_keys(server, prefix, "[0-9]*:*"):
         words = (key.removeprefix(prefix.encode()).partition(b":")[0] for key in keys)
@@ -133,11 +133,11 @@ async def _last_run(server: RedisServer, prefix: str) -> int:
 
 
 async def register(address: Address, job_name: str) -> None:
-    """Put a job on the list."""
-    await _at_list(address, "SADD", job_name)
+    """Add a job to the list of jobs."""
+    await _change_list(address, "SADD", job_name)
 
 
-async def _at_list(address: Address, command: str, job_name: str) -> None:
+async def _change_list(address: Address, command: str, job_name: str) -> None:
     # With connections of its own: in a cluster another node may have the list.
     server = RedisServer(address)
     try:
@@ -152,12 +152,12 @@ async def forget_runs(server: RedisServer, prefix: str, *, keep: int) -> None:
 
 
 async def remove_keys(server: RedisServer, prefix: str) -> None:
-    """Everything that begins so."""
+    """Remove all keys with this prefix."""
     await _unlink(server, prefix, "*")
 
 
 async def _unlink(server: RedisServer, prefix: str, pattern: str, keep: str = "") -> None:
-    """The keys that begin so and go on like the pattern, but for those that begin with ``keep``."""
+    """Remove the keys with this prefix and pattern, except those that begin with ``keep``."""
     async for keys in scan_keys(server, prefix, pattern):
         old = [key for key in keys if not keep or not key.startswith(keep.encode())]
         if old:
@@ -165,11 +165,11 @@ async def _unlink(server: RedisServer, prefix: str, pattern: str, keep: str = ""
 
 
 async def scan_keys(server: RedisServer, prefix: str, pattern: str = "*") -> AsyncIterator[list[bytes]]:
-    """The keys that begin so and go on like the pattern, some at a time."""
+    """The keys with this prefix and pattern, some at a time."""
     # In a cluster SCAN sees one node: the one that has these keys, to which the last command has led.
     cursor = b"0"
     while True:
-        cursor, keys = await server.command("SCAN", cursor, "MATCH", _literal(prefix) + pattern, "COUNT", _SCAN)
+        cursor, keys = await server.command("SCAN", cursor, "MATCH", _literal(prefix) + pattern, "COUNT", _SCAN_COUNT)
         if keys:
             yield keys
         if cursor == b"0":
@@ -177,5 +177,5 @@ async def scan_keys(server: RedisServer, prefix: str, pattern: str = "*") -> Asy
 
 
 def _literal(text: str) -> str:
-    """For a pattern of SCAN."""
+    """The text as a pattern of SCAN that matches nothing else."""
     return "".join("\\" + character if character in "*?[]^\\" else character for character in text)

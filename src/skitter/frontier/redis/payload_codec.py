@@ -1,4 +1,4 @@
-"""Payloads as they lie in Redis: without what the key of their queue says already.
+"""Payloads as they lie in Redis: without the host key, which the name of their queue has already.
 
 A stored request (``model.request.encode``) is a version byte and a msgpack map that begins with its URL. The URL begins
 with the host key, and so does the referrer most of the time. Both are left out, and the names of the two fields
@@ -8,7 +8,7 @@ with them. What does not look like that is stored as it is.
 from __future__ import annotations
 
 STRIPPED = b"\x02"
-"""The first byte of a slim payload. No stored request begins with it."""
+"""The first byte of a payload without its host key. No encoded request begins with it."""
 _URL = b"\xa3url"
 _REFERRER = b"\xa8referrer"
 _NEVER = b"\xc1"
@@ -17,7 +17,7 @@ _MAX = 255
 
 
 def strip_prefix(payload: bytes, host_key: bytes) -> bytes:
-    """The shorter form, if there is one."""
+    """The payload without its host key, if it has the usual form; else as it is."""
     start, end = _text_at(payload, 6) if payload[2:6] == _URL else (0, 0)
     path = start + len(host_key)
     if not start or not payload.startswith(host_key, start) or end - path > _MAX or payload[:1] != b"\x01":
@@ -48,7 +48,7 @@ def restore_prefix(stored: bytes, host_key: bytes) -> bytes:
 
 
 def _text_at(data: bytes, place: int) -> tuple[int, int]:
-    """Where the text that is packed there begins and ends; (0, 0) when it is no text, or a very long one."""
+    """The beginning and end of the text that is packed there; (0, 0) when it is no text, or a very long one."""
     kind = data[place] if place < len(data) else 0
     if 0xA0 <= kind <= 0xBF:
         return place + 1, place + 1 + (kind & 31)

@@ -1,4 +1,4 @@
-"""What people are told about a job in Redis, from what its scripts answer."""
+"""Reports and traces of a job in Redis, decoded from the answers of its scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
 
-PIECE = 2000
+TRACE_BATCH = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
 ENDED = "ended"
 """Done or redirected: nothing is kept of such a request but that it was seen."""
@@ -38,7 +38,7 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
     record, spec, time, tally, errors, sinks, workers, _, _, deadline = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
     bound = codec.decode_record(record).settings["max_outbox_items"]
-    seen = [_sink_seen(target, codec.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
+    seen = [sink_seen(target, codec.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
     return Report(
         job=public_job(job),
         counts=counts(job),
@@ -63,7 +63,7 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
 
 
 Scored = list[tuple[float, HostSeen]]
-"""Hosts with how slow and troubled they are, or how long their queues."""
+"""Hosts with their scores: how slow and troubled they are, or how long their queues."""
 
 
 def slow_hosts(answer: Sequence[Any]) -> Scored:
@@ -75,25 +75,27 @@ def crowded_hosts(answer: Sequence[Any]) -> Scored:
 
 
 def _scored(flat: Sequence[Any], now: float) -> Scored:
-    return [(float(score), _host_seen(key.decode(), told, now)) for key, score, told in _tuples(flat, 3)]
+    return [(float(score), _host_seen(key.decode(), fields, now)) for key, score, fields in _tuples(flat, 3)]
 
 
 def top(hosts: Scored, limit: int) -> list[HostSeen]:
-    """The highest scores first."""
+    """The hosts with the highest scores, those first."""
     return [host for _, host in sorted(hosts, key=lambda pair: (-pair[0], pair[1].key))[:limit]]
 
 
 def delivered(answer: Sequence[Any], target: bytes) -> int:
-    """Up to where a target has the items of the server that reports; all of them when it does not know the target."""
+    """The position of a target at the shard that reports; that of the newest item if it does not know the target."""
     found = {name: codec.decode_sink(sink).position for name, sink in _tuples(answer[5], 2)}
     return found.get(target, codec.decode_record(answer[0]).position)
 
 
-def _sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, now: float) -> SinkSeen:
+def sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, now: float) -> SinkSeen:
+    """A target of a job with ``position`` items, of which it may lack fewer than ``bound``."""
     owned = sink.owned_until > now
     return SinkSeen(
         target=target.decode(),
-        undelivered=position - sink.position,
+        # A server that has lost items may have fewer than were delivered.
+        undelivered=max(0, position - sink.position),
         owner=sink.owner if owned else "",
         blocking=position - sink.position >= bound,
         rejected=sink.rejected,
@@ -106,10 +108,10 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         return None
     if answer[0] == b"seen":
         return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
-    _, time, worker, told, *fields = answer
+    _, time, worker, host_fields, *fields = answer
     row, now = codec.read_row(fields), checked_time(float(time))
     request = decode(row.payload)
-    host = _host_seen(row.host_key, told, now)
+    host = _host_seen(row.host_key, host_fields, now)
     waits = row.state in (RequestState.QUEUED, RequestState.SUSPECT, RequestState.DELAYED)
     return Trace(
         state=STATE_NAMES[row.state],
@@ -131,6 +133,7 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
 
 
 def forgotten(state: str) -> Trace:
+    """The trace of a request of which nothing is kept but that it was seen."""
     return Trace(
         state=state,
         url="",
@@ -166,9 +169,9 @@ def dead(fields: Sequence[Any]) -> Dead:
     )
 
 
-def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
+def _host_seen(key: str, fields: Sequence[Any], now: float) -> HostSeen:
     queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
-        told
+        fields
     )
     blocked_seconds = max(0.0, checked_time(float(blocked_until)) - now)
     return HostSeen(
@@ -188,5 +191,5 @@ def _host_seen(key: str, told: Sequence[Any], now: float) -> HostSeen:
 
 
 def _tuples(flat: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
-    """A flat answer in groups."""
+    """The elements of a flat answer in groups of ``size``."""
     return zip(*[iter(flat)] * size, strict=True)

@@ -20,14 +20,14 @@ from skitter.model.lease import Work
 from skitter.policy import host_budgets, lost_leases, politeness
 
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
-# A shard tells with every answer where it stands. (A function of Lua may use 60 names from outside; commit.lua, which
+# A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
 # uses most, has room for 20 more.)
 _ANSWER = """
 local function answer()
 {own}
 end
 local told = answer()
-if told and J and J.shards then return {{told, standing()}} end
+if told and J and J.shards then return with_status(told) end
 return told
 """
 DEFINITION = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ([0-9.]+(?:, [0-9.]+)*)$", re.MULTILINE)

@@ -21,33 +21,26 @@ from redis import exceptions
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
+from skitter.redis_driver.address import Address, locate
+from skitter.redis_driver.connections import blocking_client
+from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, Remedy, connection_trouble, is_reply, reply_code
 from skitter.sinks.databases.statements import told, unbelieved
 from skitter.sinks.databases.target_lock import MachineLock
 from skitter.sinks.streams.messages import in_pieces, known_options, messages_of
-from skitter.sinks.streams.redis_client import OPTIONS, client_of
 from skitter.sinks.targets import Target
 from skitter.sinks.whole_file import decoded
 
 _PIECE_BYTES = 4 << 20
 """A script holds up everybody else at its server, for some milliseconds here."""
-_AWAY = {
-    # The first word of an error reply that waiting, or somebody at the server, may mend.
-    "OOM": "it is out of memory",
-    "MISCONF": "it cannot save to its disk",
-    "LOADING": "it is still loading its data",
-    "READONLY": "it is a read-only replica",
-    "MASTERDOWN": "it is a replica that has lost its master",
-    "NOREPLICAS": "it has too few replicas",
-    "BUSY": "it is busy with a script",
-    "ERR max number": "it has too many clients",
-}
+_OPTIONS = ("maxlen", "ca", "client_cert", "client_key", "db")
+_NO_CLUSTER = "it is a node of a Redis Cluster, which this sink does not know"
 _HINTS = {
-    "NOAUTH": "give a password: redis://USER:PASSWORD@HOST, or ?password_file=FILE",
-    "WRONGPASS": "check user and password",
+    # By the code of an error reply, where this sink has a better hint than the driver.
     "NOPERM": "it needs TYPE, EVALSHA, SCRIPT, TIME, EXISTS, XADD, XINFO, XTRIM, HSET, HGET, HEXISTS and DEL, on the"
     " stream and on STREAM:skitter:*",
-    "WRONGTYPE": "it is another kind of key: give another name behind #",
-    "MOVED": "it is a node of a Redis Cluster, which this sink does not know",
+    WRONG_TYPE: "it is another kind of key: give another name behind #",
+    "MOVED": _NO_CLUSTER,
+    "CROSSSLOT": _NO_CLUSTER,
 }
 
 
@@ -68,9 +61,9 @@ class RedisSink:
         self.target = target.name
         self._target = target
         self._stream = target.fragment
-        self._maxlen = _maxlen(known_options(target, "maxlen", *OPTIONS).get("maxlen"), target)
+        self._maxlen = _maxlen(known_options(target, *_OPTIONS).get("maxlen"), target)
         self._lock = MachineLock(target.job, self.target)
-        self._client = client_of(target)
+        self._client = blocking_client(_address(target))
         source = resources.files(__package__).joinpath("append.lua").read_text(encoding="utf-8")
         self._append = self._client.register_script(source)
         self._run = ""
@@ -83,7 +76,7 @@ class RedisSink:
         with self._mapped():
             kind: Any = self._client.type(self._stream)
             if kind not in (b"none", b"stream"):
-                raise SinkError(f"not a stream, but a {kind.decode()}: {self.target}", hint=_HINTS["WRONGTYPE"])
+                raise SinkError(f"not a stream, but a {kind.decode()}: {self.target}", hint=_HINTS[WRONG_TYPE])
             if progress.mark and not progress.closed:
                 self._resume(decoded(progress.mark, _Mark, self.target))
             else:
@@ -146,45 +139,57 @@ class RedisSink:
     def _mapped(self) -> Iterator[None]:
         try:
             yield
-        except (exceptions.AuthenticationError, exceptions.ResponseError, exceptions.BusyLoadingError) as error:
-            raise self._answer(error) from error
         except (exceptions.RedisError, OSError) as error:
-            raise unbelieved(self._target, error, "ca") or SinkAwayError(
-                f"Redis cannot be reached: {self.target}: {told(self._target, error)}",
-                hint="is it running? check host, port and network; nothing is lost",
-            ) from error
+            raise self._explain(error) from error
 
-    def _answer(self, error: Exception) -> SinkError:
-        text = told(self._target, error)
-        word = _word_of(error, text)
-        if word in _AWAY:
+    def _explain(self, error: Exception) -> SinkError:
+        """The error of the driver as one of the sink."""
+        code = reply_code(error)
+        trouble = TROUBLES.get(code)
+        if trouble is not None and trouble.remedy is Remedy.WAIT:
             return SinkAwayError(
-                f"Redis takes nothing for now: {self.target}: {_AWAY[word]}", hint="nothing is lost; it is tried again"
+                f"Redis takes nothing for now: {self.target}: it {trouble.text}",
+                hint="nothing is lost; it is tried again",
             )
-        return SinkError(f"Redis says: {text}: {self.target}", hint=_HINTS.get(word, "run with -v for the details"))
+        if is_reply(error):
+            hint = trouble.hint if trouble is not None else "run with -v for the details"
+            return SinkError(f"Redis says: {told(self._target, error)}: {self.target}", hint=_HINTS.get(code, hint))
+        if refused := unbelieved(self._target, error, "ca"):
+            return refused
+        reason, _ = connection_trouble(error, tls=False)
+        return SinkAwayError(
+            f"Redis cannot be reached: {self.target}: {told(self._target, Exception(reason))}",
+            hint="is it running? check host, port and network; nothing is lost",
+        )
 
 
-def _word_of(error: Exception, text: str) -> str:
-    """The first word of the reply. The driver has taken it off some and made a class of it."""
-    kinds: list[tuple[type[Exception], str]] = [
-        (exceptions.BusyLoadingError, "LOADING"),
-        (exceptions.ReadOnlyError, "READONLY"),
-        (exceptions.OutOfMemoryError, "OOM"),
-        (exceptions.NoPermissionError, "NOPERM"),
-        (exceptions.MasterDownError, "MASTERDOWN"),
-        (exceptions.MovedError, "MOVED"),
-        (exceptions.AuthenticationWrongNumberOfArgsError, "WRONGPASS"),
-    ]
-    for kind, word in kinds:
-        if isinstance(error, kind):
-            return word
-    for word in (*_AWAY, *_HINTS):
-        # A script's error quotes the reply that a command inside it got.
-        if text.startswith((word, f"-{word}")) or f" -{word} " in text or f": {word} " in text:
-            return word
-    if isinstance(error, exceptions.AuthenticationError):
-        return "NOAUTH" if "required" in text.lower() else "WRONGPASS"
-    return ""
+def _address(target: Target) -> Address:
+    """The address of the server that a target names. UsageError if it names none."""
+    scheme, _, kind = target.scheme.partition("+")
+    is_socket = scheme == "unix"
+    if ":," in f"{target.hosts}," and not is_socket:
+        raise _not_an_address(target)
+    try:
+        address = locate("unix" if is_socket else kind, target.hosts, target.path, db=target.options.get("db", ""))
+    except ValueError as error:
+        raise _not_an_address(target) from error
+    return msgspec.structs.replace(
+        address,
+        username=target.user or None,
+        password=target.password,
+        tls=scheme == "rediss",
+        ca=target.options.get("ca"),
+        cert=target.options.get("client_cert"),
+        key=target.options.get("client_key"),
+    )
+
+
+def _not_an_address(target: Target) -> UsageError:
+    return UsageError(
+        f"not an address of a Redis stream: {target.name}",
+        hint="redis://USER:PASSWORD@HOST:PORT/DB#STREAM, rediss://…, unix:///PATH?db=N#STREAM,"
+        " redis+sentinel://HOST,HOST/MASTER/DB#STREAM",
+    )
 
 
 def _maxlen(text: str | None, target: Target) -> int:

@@ -131,11 +131,13 @@ local function due_seconds()
   return math.min(first_score('delayed'), first_score('waiting'))
 end
 
-local function standing()
-  return {
+-- The answer of a script with the status of its shard (ShardStatus in shards/shard.py has the fields). The first word
+-- tells it from an answer without one, which a job that is not split gives.
+local function with_status(answer)
+  return {'status', answer, {
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
     ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
     text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8),
-  }
+  }}
 end

@@ -1,1 +1,1 @@
-"""A job in shards: several little frontiers that are one. docs/adr/0018-shards.md has the reasons."""
+"""The frontier of a job in shards: several frontiers that act as one. docs/adr/0018-shards.md has the reasons."""

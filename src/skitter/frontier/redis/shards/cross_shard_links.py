@@ -1,8 +1,8 @@
-"""Links between shards: they are added where they belong first, and the page is acked after. Never the reverse.
+"""Links between shards: they are added to the shards of their hosts first, and the page is acked after.
 
-Who dies in between leaves a page that is fetched again and links that are known by then. Before anything is added, the
-page's own shard is asked whether the lease is still current: so a worker that was away for too long adds nothing, but
-for the instant between the question and the add.
+A worker that dies in between leaves a page that is fetched again and links that are known by then. Before anything is
+added, the page's own shard is asked whether the lease is still current: so a worker whose lease has expired adds
+nothing, except in the instant between the question and the add.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from skitter.model.request import Entry
 
 
 class CrossShardLinks:
-    """Adds entries to the shards that they belong to."""
+    """Adds entries to the shards of their hosts."""
 
     def __init__(self, shard_set: ShardSet) -> None:
         self._shard_set = shard_set
 
     def home_of(self, lease: Lease) -> Shard:
         """The shard that has granted a lease. The seeding is the lead's."""
-        return self._shard_set.lead if lease.work is Work.SEED else self._shard_set.of(lease.host_key)
+        return self._shard_set.lead if lease.work is Work.SEED else self._shard_set.shard_of(lease.host_key)
 
-    # ---- what an operator adds
+    # ---- entries that an operator adds
 
     async def add(self, entries: Sequence[Entry]) -> int:
-        """How many were new. A finished job goes on if any were."""
+        """Add entries, and answer how many were new. A finished job goes on if any were."""
         new = 0
-        await self._shard_set.keep_step()
+        await self._shard_set.sync_with_lead()
         left = self._by_shard(entries)
         while left:
-            run = (await self._shard_set.lead.stand()).run
+            run = (await self._shard_set.lead.refresh_status()).run
             permits = await self._permit(run, entries)
             groups, left = left, {}
-            for (shard, group), answer in zip(groups.items(), await self._send(run, permits, groups), strict=True):
+            answers = await self._add_to_shards(run, permits, groups)
+            for (shard, group), answer in zip(groups.items(), answers, strict=True):
                 if answer == "sealed":
                     await self._shard_set.reopen(None, finished=True)
                 elif answer not in ("behind", "over"):
@@ -49,88 +50,89 @@ class CrossShardLinks:
                 left[shard] = group
         return new
 
-    # ---- what pages have found
+    # ---- links of pages
 
-    async def carry(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome | None], list[int]]:
-        """The outcomes with the links of their own shard only, once all others are where they belong; None: refused.
+    async def add_links_of(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome | None], list[int]]:
+        """Add the links of outcomes that belong to other shards than their pages.
 
-        And how many of those others were new, of each.
+        Answers the outcomes with the links of their own shard only, or None for one that is refused; and for each
+        outcome how many of its other links were new.
         """
-        await self._shard_set.keep_step()
-        ahead = self._cross_shard_links(outcomes)
-        runs = await self._runs_of(outcomes, ahead)
-        carried: list[Outcome | None] = list(outcomes)
+        await self._shard_set.sync_with_lead()
+        crossing = self._with_cross_shard_links(outcomes)
+        runs = await self._runs_of(outcomes, crossing)
+        kept: list[Outcome | None] = list(outcomes)
         known, new = [0] * len(outcomes), [0] * len(outcomes)
         for run in sorted({run for run in runs.values() if run is not None}):
-            mine = [place for place in ahead if runs[place] == run]
-            refused = await self._carry(run, mine, outcomes, known, new)
+            mine = [index for index in crossing if runs[index] == run]
+            refused = await self._add_links_of_run(run, mine, outcomes, known, new)
             runs.update(dict.fromkeys(refused))
-        for place, outcome in enumerate(outcomes):
+        for index, outcome in enumerate(outcomes):
             home = self.home_of(outcome.lease)
-            own = [link for link in outcome.links if self._shard_set.of(link.host_key) is home]
-            if place in ahead and runs[place] is None:
-                carried[place] = None
+            own = [link for link in outcome.links if self._shard_set.shard_of(link.host_key) is home]
+            if index in crossing and runs[index] is None:
+                kept[index] = None
             elif len(own) < len(outcome.links):
                 # Counted with the ack, as those are that its own shard finds out.
                 tally = dict(outcome.tally)
-                if known[place]:
+                if known[index]:
                     for name in ("duplicates", "duplicates_sent"):
-                        tally[name] = tally.get(name, 0) + known[place]
-                carried[place] = msgspec.structs.replace(outcome, links=own, tally=tally)
-        return carried, new
+                        tally[name] = tally.get(name, 0) + known[index]
+                kept[index] = msgspec.structs.replace(outcome, links=own, tally=tally)
+        return kept, new
 
-    def _cross_shard_links(self, outcomes: Sequence[Outcome]) -> list[int]:
-        """Places of the outcomes that have something for another shard, and are not behind the end of their lease."""
+    def _with_cross_shard_links(self, outcomes: Sequence[Outcome]) -> list[int]:
+        """Indexes of the outcomes that have links for other shards, and do not come after the end of their lease."""
         ended: set[tuple[Work, int, int]] = set()
-        places = []
-        for place, outcome in enumerate(outcomes):
+        indexes = []
+        for index, outcome in enumerate(outcomes):
             lease, home = outcome.lease, self.home_of(outcome.lease)
             key = (lease.work, lease.id, lease.epoch)
             if key not in ended and any(
-                link.permits or self._shard_set.of(link.host_key) is not home for link in outcome.links
+                link.permits or self._shard_set.shard_of(link.host_key) is not home for link in outcome.links
             ):
-                places.append(place)
+                indexes.append(index)
             if not outcome.more:
                 ended.add(key)
-        return places
+        return indexes
 
-    async def _runs_of(self, outcomes: Sequence[Outcome], places: list[int]) -> dict[int, int | None]:
+    async def _runs_of(self, outcomes: Sequence[Outcome], indexes: list[int]) -> dict[int, int | None]:
         """The run of each current lease; None for one that is lost."""
         homes: dict[Shard, list[int]] = defaultdict(list)
-        for place in places:
-            homes[self.home_of(outcomes[place].lease)].append(place)
+        for index in indexes:
+            homes[self.home_of(outcomes[index].lease)].append(index)
 
         async def fence(shard: Shard) -> tuple[str, int]:
-            return await shard.fence([outcomes[place].lease for place in homes[shard]])
+            return await shard.fence([outcomes[index].lease for index in homes[shard]])
 
         runs: dict[int, int | None] = {}
-        for mine, (current, run) in zip(homes.values(), await self._shard_set.each(fence, homes), strict=True):
-            for place, mark in zip(mine, current, strict=True):
-                runs[place] = run if mark == "1" else None
+        for mine, (current, run) in zip(homes.values(), await self._shard_set.call_each(fence, homes), strict=True):
+            for index, mark in zip(mine, current, strict=True):
+                runs[index] = run if mark == "1" else None
         return runs
 
-    async def _carry(
-        self, run: int, places: list[int], outcomes: Sequence[Outcome], known: list[int], new: list[int]
+    async def _add_links_of_run(
+        self, run: int, indexes: list[int], outcomes: Sequence[Outcome], known: list[int], new: list[int]
     ) -> list[int]:
-        """Add the links of these outcomes that belong elsewhere; ``known`` and ``new`` count them.
+        """Add the links of these outcomes that belong to other shards; ``known`` and ``new`` count them.
 
-        Answers the places of outcomes whose links nobody takes: the job has ended, or is in another run.
+        Answers the indexes of outcomes whose links are refused: the job has ended, or is in another run.
         """
-        permits = await self._permit(run, [link for place in places for link in outcomes[place].links])
+        permits = await self._permit(run, [link for index in indexes for link in outcomes[index].links])
         if permits < 0:
-            return places
+            return indexes
         groups: dict[Shard, list[Entry]] = defaultdict(list)
         sources: dict[Shard, list[int]] = defaultdict(list)
-        for place in places:
-            home = self.home_of(outcomes[place].lease)
-            for link in outcomes[place].links:
-                shard = self._shard_set.of(link.host_key)
+        for index in indexes:
+            home = self.home_of(outcomes[index].lease)
+            for link in outcomes[index].links:
+                shard = self._shard_set.shard_of(link.host_key)
                 if shard is not home:
                     groups[shard].append(link)
-                    sources[shard].append(place)
+                    sources[shard].append(index)
         refused: list[int] = []
         while groups:
-            answers = await self._send(run, permits, groups)
+            answers = await self._add_to_shards(run, permits, groups)
             left: dict[Shard, list[Entry]] = {}
             for (shard, group), answer in zip(groups.items(), answers, strict=True):
                 if answer == "over" or (answer == "sealed" and not await self._shard_set.reopen(run, finished=False)):
@@ -138,34 +140,34 @@ class CrossShardLinks:
                 elif answer in ("behind", "sealed"):
                     left[shard] = group
                 else:
-                    for place, mark in zip(sources[shard], answer, strict=True):
-                        (new if mark == "1" else known)[place] += 1
+                    for index, mark in zip(sources[shard], answer, strict=True):
+                        (new if mark == "1" else known)[index] += 1
             groups = left
         return refused
 
-    # ---- how it is sent
+    # ---- calls of the shards
 
     def _by_shard(self, entries: Iterable[Entry]) -> dict[Shard, list[Entry]]:
         groups: dict[Shard, list[Entry]] = defaultdict(list)
         for entry in entries:
-            groups[self._shard_set.of(entry.host_key)].append(entry)
+            groups[self._shard_set.shard_of(entry.host_key)].append(entry)
         return dict(groups)
 
-    async def _send(self, run: int, permits: int, groups: dict[Shard, list[Entry]]) -> list[str]:
+    async def _add_to_shards(self, run: int, permits: int, groups: dict[Shard, list[Entry]]) -> list[str]:
         async def send(shard: Shard) -> str:
             answer = await shard.add_links(run, max(0, permits), groups[shard])
             if answer == "behind":
-                await self._shard_set.lead.stand()
-                await self._shard_set.keep_step()
+                await self._shard_set.lead.refresh_status()
+                await self._shard_set.sync_with_lead()
             return answer
 
-        return await self._shard_set.each(send, groups)
+        return await self._shard_set.call_each(send, groups)
 
     async def _permit(self, run: int, entries: Iterable[Entry]) -> int:
-        """Seeds permit their hosts at the lead first, then every shard knows how many there are. -1: another run.
+        """Permit the hosts of seeds: at the lead, then their number at every shard. Answers it; -1: another run.
 
-        What was typed is trusted where it belongs before that: else another worker finds a link to it, adds it as a
-        stranger's, and the network guard excludes it while the seed is still on its way.
+        A host that was typed is trusted at its shard before that: else another worker may find a link to it, add it as
+        untrusted, and the network guard excludes it before the seed has arrived.
         """
         seeds = [entry for entry in entries if entry.permits]
         keys = list(dict.fromkeys(entry.host_key for entry in seeds))
@@ -174,9 +176,9 @@ class CrossShardLinks:
         typed: dict[Shard, dict[str, None]] = defaultdict(dict)
         for entry in seeds:
             if entry.trusts:
-                typed[self._shard_set.of(entry.host_key)][entry.host_key] = None
-        await self._shard_set.each(lambda shard: shard.step("trust", run, *typed[shard]), typed)
+                typed[self._shard_set.shard_of(entry.host_key)][entry.host_key] = None
+        await self._shard_set.call_each(lambda shard: shard.step("trust", run, *typed[shard]), typed)
         permits = await self._shard_set.lead.step("permit", run, *keys)
         if permits > 0:
-            await self._shard_set.each(lambda shard: shard.step("permitted", run, permits), self._shard_set.others)
+            await self._shard_set.call_each(lambda shard: shard.step("permitted", run, permits), self._shard_set.others)
         return permits

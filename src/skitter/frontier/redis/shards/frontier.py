@@ -1,4 +1,4 @@
-"""The frontier contract over a job in shards: each method goes to the shards it concerns, and they stay one job."""
+"""The frontier contract for a job in shards: each method calls the shards that it concerns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from skitter.concurrency import gather_or_cancel
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
 from skitter.frontier.redis.shards.leasing import ShardedLeasing
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import ShardSet, together
+from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.job import (
     Begun,
     Command,
@@ -35,14 +36,14 @@ RENEWAL_SECONDS = 2.0
 
 
 class ShardedFrontier:
-    """A Frontier over several shards; one job, one process."""
+    """A Frontier over several shards, for one job and one process."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shard_set = ShardSet(shards)
         self._cross_shard_links = CrossShardLinks(self._shard_set)
         self._leasing = ShardedLeasing(self._shard_set)
-        self._targets = ShardedOutbox(self._shard_set)
-        self._merging = MergedReport(self._shard_set)
+        self._outbox = ShardedOutbox(self._shard_set)
+        self._report = MergedReport(self._shard_set)
         self._renewing: dict[Shard, asyncio.Task[list[bool]]] = {}
 
     # ---- the job
@@ -51,11 +52,11 @@ class ShardedFrontier:
         lead = self._shard_set.lead
         shards = self._shard_set.shards
         # Whether every item is delivered is asked of a finished job only, and that gets no more of them.
-        lead.is_to_be(len(shards), sum(await together(shard.count_items() for shard in shards)))
-        await together(shard.check() for shard in self._shard_set.others)
-        begun = await lead.begin(spec, fresh=fresh, sinks=sinks)
-        await self._shard_set.stand()
-        await lead.step("complete", lead.present.run)
+        items = sum(await gather_or_cancel(shard.count_items() for shard in shards))
+        await gather_or_cancel(shard.check() for shard in self._shard_set.others)
+        begun = await lead.begin_with_shards(spec, fresh=fresh, sinks=sinks, shards=len(shards), items=items)
+        await self._shard_set.refresh_all()
+        await lead.step("complete", lead.status.run)
         return begun
 
     async def job(self) -> Job:
@@ -63,7 +64,7 @@ class ShardedFrontier:
 
     async def command(self, command: Command) -> Job:
         await self._shard_set.lead.command(command)
-        await self._shard_set.stand()
+        await self._shard_set.refresh_all()
         await self._shard_set.settle(self._shard_set.shards)
         return await self.job()
 
@@ -78,60 +79,61 @@ class ShardedFrontier:
         return await self._leasing.lease(worker, limit)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
-        """A shard that does not answer has not said that anything is lost; it is asked until it answers."""
+        """Whether each lease was renewed. Those of a shard that does not answer in time count as renewed: its call goes
+        on, and only its answer can say that a lease is lost."""
         homes = self._by_home(leases) or {self._shard_set.lead: []}
         asked: dict[asyncio.Task[list[bool]], list[int]] = {}
-        for shard, places in homes.items():
+        for shard, indexes in homes.items():
             if shard not in self._renewing:
-                mine = [leases[place] for place in places]
+                mine = [leases[index] for index in indexes]
                 renewing = asyncio.create_task(self._renew(shard, worker, mine))
                 self._renewing[shard] = renewing
                 renewing.add_done_callback(functools.partial(self._renewed, shard))
-                asked[renewing] = places
+                asked[renewing] = indexes
         kept = [True] * len(leases)
         for renewing in (await asyncio.wait(asked, timeout=RENEWAL_SECONDS))[0] if asked else ():
-            for place, is_kept in zip(asked[renewing], renewing.result(), strict=True):
-                kept[place] = is_kept
+            for index, is_kept in zip(asked[renewing], renewing.result(), strict=True):
+                kept[index] = is_kept
         return kept
 
     async def _renew(self, shard: Shard, worker: str, leases: Sequence[Lease]) -> list[bool]:
-        return await self._shard_set.at(shard, lambda shard: shard.renew(worker, leases))
+        return await self._shard_set.call(shard, lambda shard: shard.renew(worker, leases))
 
     def _renewed(self, shard: Shard, renewing: asyncio.Task[list[bool]]) -> None:
         del self._renewing[shard]
         if not renewing.cancelled():
-            renewing.exception()  # whoever waits for it is told; nobody may
+            renewing.exception()  # retrieved: asyncio warns of an exception that nobody has seen
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        told = await self._shard_set.each(lambda shard: shard.hear_of(worker, card))
-        silent = {name for names in told for name in names}
+        answers = await self._shard_set.call_each(lambda shard: shard.record_worker(worker, card))
+        silent = {name for names in answers for name in names}
         if silent:
             # One that is silent here may be at work in another shard.
-            agreed = await self._shard_set.each(lambda shard: shard.silent(silent))
+            agreed = await self._shard_set.call_each(lambda shard: shard.silent_workers(silent))
             silent.intersection_update(*agreed)
         if silent:
-            await self._shard_set.each(lambda shard: shard.silent(silent, forget=True))
+            await self._shard_set.call_each(lambda shard: shard.silent_workers(silent, forget=True))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        carried, new = await self._cross_shard_links.carry(outcomes)
+        own, new = await self._cross_shard_links.add_links_of(outcomes)
         accepted = [False] * len(outcomes)
         troubles: list[HostTrouble] = []
         homes: dict[Shard, list[int]] = defaultdict(list)
-        for place, outcome in enumerate(carried):
+        for index, outcome in enumerate(own):
             if outcome is not None:
-                homes[self._cross_shard_links.home_of(outcome.lease)].append(place)
+                homes[self._cross_shard_links.home_of(outcome.lease)].append(index)
 
         async def ack(shard: Shard) -> Committed:
-            mine = [outcome for place in homes[shard] if (outcome := carried[place]) is not None]
+            mine = [outcome for index in homes[shard] if (outcome := own[index]) is not None]
             return await shard.commit(worker, mine)
 
         new_links = 0
-        for places, answer in zip(homes.values(), await self._shard_set.each(ack, homes), strict=True):
-            for place, is_accepted in zip(places, answer.accepted, strict=True):
-                accepted[place] = is_accepted
+        for indexes, answer in zip(homes.values(), await self._shard_set.call_each(ack, homes), strict=True):
+            for index, is_accepted in zip(indexes, answer.accepted, strict=True):
+                accepted[index] = is_accepted
             new_links += answer.new_links
             troubles += answer.troubles
-        new_links += sum(new[place] for place, is_accepted in enumerate(accepted) if is_accepted)
+        new_links += sum(new[index] for index, is_accepted in enumerate(accepted) if is_accepted)
         grant = None
         if want:
             grant = await self.lease(worker, want)
@@ -141,8 +143,8 @@ class ShardedFrontier:
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         homes = self._by_home(leases)
-        await self._shard_set.each(
-            lambda shard: shard.release([leases[place] for place in homes[shard]], late=late, touched=touched), homes
+        await self._shard_set.call_each(
+            lambda shard: shard.release([leases[index] for index in homes[shard]], late=late, touched=touched), homes
         )
         await self._shard_set.settle(homes)
 
@@ -162,7 +164,7 @@ class ShardedFrontier:
         revived, left = 0, self._shard_set.shards
         while left:
             asked, left = left, []
-            answers = await self._shard_set.each(lambda shard: shard.revive(error_class, ids), asked)
+            answers = await self._shard_set.call_each(lambda shard: shard.revive(error_class, ids), asked)
             for shard, answer in zip(asked, answers, strict=True):
                 revived += max(0, answer)
                 if answer < 0:
@@ -173,57 +175,57 @@ class ShardedFrontier:
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         groups: dict[Shard, list[str]] = defaultdict(list)
         for key in host_keys:
-            groups[self._shard_set.of(key)].append(key)
+            groups[self._shard_set.shard_of(key)].append(key)
         found: dict[str, RobotsRecord] = {}
-        for some in await self._shard_set.each(lambda shard: shard.robots(groups[shard]), groups):
+        for some in await self._shard_set.call_each(lambda shard: shard.robots(groups[shard]), groups):
             found |= some
         return found
 
     def _by_home(self, leases: Iterable[Lease]) -> dict[Shard, list[int]]:
-        """The places of the leases, by the shard that has granted them."""
+        """The indexes of the leases, by the shard that has granted them."""
         homes: dict[Shard, list[int]] = defaultdict(list)
-        for place, lease in enumerate(leases):
-            homes[self._cross_shard_links.home_of(lease)].append(place)
+        for index, lease in enumerate(leases):
+            homes[self._cross_shard_links.home_of(lease)].append(index)
         return homes
 
     async def _everywhere(self, call: Callable[[Shard], Awaitable[int]]) -> int:
-        total = sum(await self._shard_set.each(call))
+        total = sum(await self._shard_set.call_each(call))
         await self._shard_set.settle(self._shard_set.shards)
         return total
 
     # ---- the outbox
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
-        return await self._targets.open_sink(target, owner)
+        return await self._outbox.open_sink(target, owner)
 
     async def items(self, target: str, owner: str, limit: int) -> list[Item] | None:
-        return await self._targets.items(target, owner, limit)
+        return await self._outbox.items(target, owner, limit)
 
     async def items_done(self, target: str, owner: str, progress: SinkProgress) -> bool:
-        return await self._targets.items_done(target, owner, progress)
+        return await self._outbox.items_done(target, owner, progress)
 
     async def peek(self, after: int, limit: int) -> list[Item]:
-        return await self._targets.peek(after, limit)
+        return await self._outbox.peek(after, limit)
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
-        await self._targets.close_sink(target, owner, forget=forget)
+        await self._outbox.close_sink(target, owner, forget=forget)
 
     # ---- reading
 
     async def counts(self) -> Counts:
-        return await self._merging.counts()
+        return await self._report.counts()
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
-        return await self._merging.report(hosts, queues)
+        return await self._report.report(hosts, queues)
 
     async def workers(self) -> list[WorkerSeen]:
         return (await self.report(0)).workers
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
-        return await self._merging.trace(request_id, host_key)
+        return await self._report.trace(request_id, host_key)
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return await self._merging.dead(error_class, limit, after)
+        return await self._report.dead(error_class, limit, after)
 
     async def close(self) -> None:
         for renewing in list(self._renewing.values()):
@@ -233,11 +235,11 @@ class ShardedFrontier:
 
 
 def _in_order(troubles: Iterable[HostTrouble], outcomes: Sequence[Outcome]) -> list[HostTrouble]:
-    """Of the outcomes. One batch strikes a host once, and its last page spends the budget."""
+    """The troubles in the order of the outcomes. One batch strikes a host once, and its last page spends the budget."""
     strikes: dict[str, int] = {}
     ends: dict[str, int] = {}
-    for place, outcome in enumerate(outcomes):
-        ends[outcome.lease.host_key] = place
+    for index, outcome in enumerate(outcomes):
+        ends[outcome.lease.host_key] = index
         if outcome.news is not None and (outcome.news.blocked or outcome.news.unreachable):
-            strikes.setdefault(outcome.lease.host_key, place)
+            strikes.setdefault(outcome.lease.host_key, index)
     return sorted(troubles, key=lambda trouble: (ends if trouble.rule else strikes)[trouble.key])

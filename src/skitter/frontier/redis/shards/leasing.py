@@ -1,8 +1,8 @@
-"""Leasing from a job in shards: one after the other, until the worker has what it wants.
+"""Leasing from a job in shards: from one shard after the other, until the worker has what it wants.
 
-The shard with the highest priority waiting goes first, and gives nothing below what another has. Among equals it is
-their turn, so that none waits for another to be empty. A shard with a suspect goes before all: it is
-leased alone, and a worker that holds something anywhere gets nothing more until it holds nothing.
+The shard with the highest priority goes first, and grants nothing below the priority that another shard has. Shards
+of equal priority take turns. A shard with a suspect goes before all: a suspect is leased alone, so a worker that holds
+a lease of any shard gets nothing more until it holds none.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import math
 import time
 from collections import Counter
 
+from skitter.concurrency import gather_or_cancel
 from skitter.frontier.contract import POLL_SECONDS
-from skitter.frontier.redis.shards.page_limit import Allotments
 from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import ShardSet, together
+from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease
 
 
 class ShardedLeasing:
-    """What one client leases for its worker. One call at a time: only then is it known what the worker holds."""
+    """Leases for the worker of one client. One call at a time: only then is it known what the worker holds."""
 
     def __init__(self, shard_set: ShardSet) -> None:
         self._shard_set = shard_set
-        self._allotments = Allotments(shard_set)
+        self._page_limit = PageLimit(shard_set)
         self._next = 0
         self._one_at_a_time = asyncio.Lock()
         self._visited: set[Shard] = set()
@@ -38,24 +38,24 @@ class ShardedLeasing:
 
     async def lease(self, worker: str, limit: int) -> Grant:
         async with self._one_at_a_time:
-            await self._shard_set.meet()
-            await self._shard_set.keep_step()
+            await self._shard_set.refresh_unknown()
+            await self._shard_set.sync_with_lead()
             self._visited.clear()
             self._recovered.clear()
             self._workers = 0
             full = self._outbox_is_full()
             if full:
                 # The sinks may have caught up since.
-                await self._shard_set.stand()
+                await self._shard_set.refresh_all()
                 full = self._outbox_is_full()
             leases = [] if full else await self._grant(worker, limit)
-            await self._look_after(worker, everyone=len(leases) < limit or not limit)
+            await self._visit_rest(worker, everyone=len(leases) < limit or not limit)
             await self._shard_set.settle(self._shard_set.shards)
             return Grant(
                 leases=leases,
                 state=self._shard_set.state,
                 run=self._shard_set.run,
-                ask_again_seconds=min([POLL_SECONDS, *(shard.present.due_seconds for shard in self._shard_set.shards)]),
+                ask_again_seconds=min([POLL_SECONDS, *(shard.status.due_seconds for shard in self._shard_set.shards)]),
                 workers=self._workers,
                 blocked_by="sink" if full and self._shard_set.state is State.RUNNING else "",
                 recovered=sorted(self._recovered.items()),
@@ -69,41 +69,42 @@ class ShardedLeasing:
         if await self._is_alone(worker):
             return []
         lead = self._shard_set.lead
-        if lead.present.seeding and not lead.is_seeded_by(worker):
+        if lead.status.seeding and not lead.is_seeded_by(worker):
             # Before anything else: whoever had the seeding may have lost it meanwhile.
             await self._visit(lead, worker, 0)
         leases: list[Lease] = []
         waiting, asked, raised = set(self._shard_set.shards), set[Shard](), set[Shard]()
         while waiting and len(leases) < limit:
-            shard = min(waiting, key=lambda shard: self._place_of(shard, again=shard in asked))
+            shard = min(waiting, key=lambda shard: self._order_of(shard, again=shard in asked))
             asked.add(shard)
-            others = [other.present.top for other in waiting if other is not shard]
+            others = [other.status.top_priority for other in waiting if other is not shard]
             floor = max((top for top in others if top is not None), default=None)
             want = limit - len(leases)
             granted = await self._visit(shard, worker, want, floor)
-            if shard.present.goes_first and not granted and await self._is_free_after_all(shard, worker):
+            if shard.status.goes_first and not granted and await self._is_free_after_all(shard, worker):
                 granted = await self._visit(shard, worker, want, floor)
             leases += granted
             if granted:
                 self._next = shard.number + 1
-            if shard.present.goes_first or worker in shard.alone:
+            if shard.status.goes_first or worker in shard.alone:
                 break
-            if shard.present.short and shard not in raised:
+            if shard.status.short and shard not in raised:
                 raised.add(shard)
-                if await self._allotments.raise_for(shard, want - len(granted)):
+                if await self._page_limit.raise_for(shard, want - len(granted)):
                     continue
-            top = shard.present.top
+            top = shard.status.top_priority
             if floor is None or top is None or top >= floor:
                 waiting.discard(shard)
         return leases
 
-    def _place_of(self, shard: Shard, *, again: bool) -> tuple[int, float, int]:
-        """Who is asked next. What may go before all others is asked for once: it may not be due."""
-        present = shard.present
-        top = -math.inf if present.top is None else present.top
+    def _order_of(self, shard: Shard, *, again: bool) -> tuple[int, float, int]:
+        """The sort key of a shard: the least is asked next. What may go before all others is asked for once: it may not
+        be due."""
+        status = shard.status
+        top = -math.inf if status.top_priority is None else status.top_priority
         kind = 2
         if not again:
-            kind = 0 if present.seeding == 1 else 1 if present.suspects or present.goes_first or shard.is_due else 2
+            kind = 0 if status.seeding == 1 else 1 if status.suspects or status.goes_first or shard.is_due else 2
         return kind, -top, (shard.number - self._next) % len(self._shard_set.shards)
 
     async def _visit(self, shard: Shard, worker: str, limit: int, floor: float | None = None) -> list[Lease]:
@@ -123,12 +124,12 @@ class ShardedLeasing:
                 seeds=seeds,
                 floor=floor,
             )
-            grant = await shard_set.at(shard, visit)
+            grant = await shard_set.call(shard, visit)
             self._recovered.update(dict(grant.recovered))
             self._workers = max(self._workers, grant.workers)
-            if shard.present.version >= version:
+            if shard.status.version >= version:
                 return grant.leases
-            await shard_set.keep_step()
+            await shard_set.sync_with_lead()
 
     async def _is_alone(self, worker: str) -> bool:
         alone = [shard for shard in self._shard_set.shards if worker in shard.alone]
@@ -138,40 +139,40 @@ class ShardedLeasing:
         return any(worker in shard.alone for shard in alone)
 
     async def _is_free_after_all(self, shard: Shard, worker: str) -> bool:
-        """What goes first there waits until the worker holds nothing, or seeds, elsewhere. Ask, instead of guessing."""
+        """Whether the worker holds nothing, or seeds, in all other shards, which are asked: what is known is old."""
         others = [other for other in self._shard_set.shards if other is not shard]
-        await self._shard_set.each(lambda other: other.stand(worker), others)
+        await self._shard_set.call_each(lambda other: other.refresh_status(worker), others)
         holds = any(other.held_by.get(worker) for other in others)
         return not holds or any(other.is_seeded_by(worker) for other in others)
 
     def _outbox_is_full(self) -> bool:
-        """Of all shards together, as far as this client knows: it asks each of them every second."""
-        standings = [shard.present for shard in self._shard_set.shards]
-        return sum(standing.backlog for standing in standings) >= standings[0].max_outbox_items
+        """Whether the outbox of all shards together is full, as far as this client knows: it asks each every second."""
+        statuses = [shard.status for shard in self._shard_set.shards]
+        return sum(status.backlog for status in statuses) >= statuses[0].max_outbox_items
 
-    # ---- what else a worker does by asking
+    # ---- upkeep
 
-    async def _look_after(self, worker: str, *, everyone: bool) -> None:
-        """Visit the shards that were not: expired leases are reaped, delayed requests wake, news is heard."""
+    async def _visit_rest(self, worker: str, *, everyone: bool) -> None:
+        """Visit the other shards: expired leases are reaped, delayed requests wake, and their status is learnt."""
         since = time.monotonic() - POLL_SECONDS
         left = [shard for shard in self._shard_set.shards if shard not in self._visited]
-        await together(self._visit(shard, worker, 0) for shard in left if everyone or shard.visited_at < since)
+        await gather_or_cancel(self._visit(shard, worker, 0) for shard in left if everyone or shard.visited_at < since)
 
     async def _permitted(self) -> list[str]:
-        """Host keys that joined the scope since this client was last told."""
+        """Host keys that were permitted since this client last asked."""
         run, known = self._permits_known
         newest = max(
-            shard.present.permits for shard in self._shard_set.shards if shard.present.run == self._shard_set.run
+            shard.status.permits for shard in self._shard_set.shards if shard.status.run == self._shard_set.run
         )
         if run == self._shard_set.run and newest <= known:
             return []
-        told = await self._shard_set.lead.ask("permits", run, known)
-        keys = [key.decode() for key in told[1]]
-        self._permits_known = (told[0], (known if run == told[0] else 0) + len(keys))
+        answer = await self._shard_set.lead.ask("permits", run, known)
+        keys = [key.decode() for key in answer[1]]
+        self._permits_known = (answer[0], (known if run == answer[0] else 0) + len(keys))
         return keys
 
     def _store(self) -> str:
-        """Which life of the servers this is: another one when any of them has begun a new one."""
+        """A name for the present lives of the servers: another one when any of them was restarted."""
         for shard in self._shard_set.shards:
             if self._lives.setdefault(shard.number, shard.life) != shard.life:
                 self._lives[shard.number] = shard.life
@@ -179,3 +180,40 @@ class ShardedLeasing:
                 # It may have lost its newest permits: count from the start.
                 self._permits_known = (0, 0)
         return f"life {self._life}"
+
+
+class PageLimit:
+    """``max_pages`` for a job in shards: each shard has an allotment, and the allotments never sum up to more.
+
+    A shard that is short gets more, from what is left or from what other shards do not use.
+    """
+
+    def __init__(self, shard_set: ShardSet) -> None:
+        self._shard_set = shard_set
+
+    async def raise_for(self, shard: Shard, want: int) -> bool:
+        """Raise the allotment of a shard for ``want`` leases more. False: there is nothing left to give.
+
+        A raise is written at the lead first, a cut at the shard first; each step may be repeated. So a client that dies
+        between two of them leaves a shard with less than it was given, and the next that needs it there gets it.
+        """
+        status = shard.status
+        used = status.done + status.leased
+        # The seeding is no request, and needs room as one.
+        waiting = max(1, status.unfinished - status.leased)
+        needs = (status.run, shard.number, used + min(want, waiting), used + waiting)
+        number, pages = await self._shard_set.lead.ask("share", *needs)
+        if pages < needs[2] and await self._is_unused():
+            others = [other for other in self._shard_set.shards if other is not shard]
+            kept = await self._shard_set.call_each(lambda other: other.ask("allot", status.run, "", 0), others)
+            back = [part for other, answer in zip(others, kept, strict=True) for part in (other.number, *answer)]
+            number, pages = await self._shard_set.lead.ask("share", *needs, *back)
+        if number:
+            await shard.ask("allot", status.run, number, pages)
+        return bool(pages > used)
+
+    async def _is_unused(self) -> bool:
+        """Whether all shards together have done and leased fewer pages than the limit."""
+        statuses = await self._shard_set.refresh_all()
+        used = sum(status.done + status.leased for status in statuses)
+        return used < statuses[0].max_pages

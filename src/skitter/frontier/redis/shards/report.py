@@ -1,4 +1,4 @@
-"""What people are told about a job in shards: one picture out of many."""
+"""Reports of a job in shards, merged from those of its shards."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace
 from skitter.model.worker import WorkerSeen
 
 PASSES = 3
-"""Over the shards, until two of them agree."""
+"""The most passes over the shards, until two of them agree."""
 
 
 class MergedReport:
-    """Reads all shards, and again, until nothing has moved in between."""
+    """Reads all shards, and again, until nothing has changed in between."""
 
     def __init__(self, shard_set: ShardSet) -> None:
         self._shard_set = shard_set
 
     async def counts(self) -> Counts:
-        records = await self._shard_set.each(Shard.record)
+        records = await self._shard_set.call_each(Shard.record)
         for _ in range(PASSES):
             before = [record.changes for record in records]
-            records = await self._shard_set.each(Shard.record)
+            records = await self._shard_set.call_each(Shard.record)
             if [record.changes for record in records] == before:
                 break
-        names = Counts.__struct_fields__
-        return Counts(**{name: sum(getattr(record, name) for record in records) for name in names})
+        return _sum_counts(records)
 
     async def report(self, hosts: int, queues: int) -> Report:
         passes = 0
         while True:
-            answers = await self._shard_set.each(Shard.report_answer)
+            answers = await self._shard_set.call_each(Shard.report_answer)
             targets = await self._shard_set.lead.ask("targets")
-            exact = [standing.changes for standing in await self._shard_set.stand()] == [
+            exact = [status.changes for status in await self._shard_set.refresh_all()] == [
                 changes for _, changes in answers
             ]
             passes += 1
@@ -50,13 +49,10 @@ class MergedReport:
         spec = answers[0][0][1]
         reports = [shard_report.report([answer[0], spec, *answer[2:]], 0, 0) for answer, _ in answers]
         job = reports[0].job
-        counts = Counts(
-            **{name: sum(getattr(report.counts, name) for report in reports) for name in Counts.__struct_fields__}
-        )
         sinks = _sinks([answer for answer, _ in answers], targets)
         return msgspec.structs.replace(
             reports[0],
-            counts=counts,
+            counts=_sum_counts([report.counts for report in reports]),
             tally=dict(_sum(report.tally for report in reports)),
             errors=dict(_sum(report.errors for report in reports)),
             undelivered=max((sink.undelivered for sink in sinks), default=0),
@@ -74,21 +70,25 @@ class MergedReport:
 
     async def trace(self, request_id: int, host_key: str) -> Trace | None:
         if host_key:
-            return await self._shard_set.at(
-                self._shard_set.of(host_key), lambda shard: shard.trace(request_id, host_key)
+            return await self._shard_set.call(
+                self._shard_set.shard_of(host_key), lambda shard: shard.trace(request_id, host_key)
             )
-        found = await self._shard_set.each(lambda shard: shard.trace(request_id))
+        found = await self._shard_set.call_each(lambda shard: shard.trace(request_id))
         return next((trace for trace in found if trace is not None), None)
 
     async def dead(self, error_class: str, limit: int, after: int) -> list[Dead]:
         """Shard by shard: the order in which requests were added is known inside a shard only."""
-        counts = await self._shard_set.each(lambda shard: shard.count_dead(error_class))
+        counts = await self._shard_set.call_each(lambda shard: shard.count_dead(error_class))
         found: list[Dead] = []
         for shard, count in zip(self._shard_set.shards, counts, strict=True):
             if after < count and len(found) < limit:
                 found += await shard.dead(error_class, limit - len(found), after)
             after = max(0, after - count)
         return found
+
+
+def _sum_counts(counted: Sequence[Counts | codec.JobRecord]) -> Counts:
+    return Counts(**{name: sum(getattr(one, name) for one in counted) for name in Counts.__struct_fields__})
 
 
 def _sum(counters: Iterable[dict[str, int]]) -> Counter[str]:
@@ -99,7 +99,7 @@ def _sum(counters: Iterable[dict[str, int]]) -> Counter[str]:
 
 
 def _workers(reports: Sequence[Report]) -> list[WorkerSeen]:
-    """A worker has been heard from when any shard has."""
+    """The workers: one has been silent for as long as in the shard that heard from it last."""
     seen: dict[str, WorkerSeen] = {}
     for worker in (worker for report in reports for worker in report.workers):
         other = seen.get(worker.id)
@@ -112,25 +112,16 @@ def _workers(reports: Sequence[Report]) -> list[WorkerSeen]:
 
 
 def _sinks(answers: Sequence[Sequence[Any]], targets: Sequence[Any]) -> list[SinkSeen]:
-    """The record at the lead says where a target is; before the first item of a target, each shard does."""
+    """The targets. The record at the lead has their positions; before a target's first item, only each shard has."""
     records = [codec.decode_record(answer[0]) for answer in answers]
     bound = records[0].settings["max_outbox_items"]
     total, now = sum(record.position for record in records), float(targets[0])
     seen = []
-    for name, vector, owner, owned_until, rejected, trouble in targets[1]:
-        delivered = (
-            sum(vector) if vector is not None else sum(shard_report.delivered(answer, name) for answer in answers)
-        )
-        owned = float(owned_until) > now
-        seen.append(
-            SinkSeen(
-                target=name.decode(),
-                # A server that has lost items may have fewer than were delivered.
-                undelivered=max(0, total - delivered),
-                owner=owner.decode() if owned else "",
-                blocking=total - delivered >= bound,
-                rejected=rejected,
-                trouble=trouble.decode() if owned else "",
-            )
-        )
+    for name, positions, owner, owned_until, rejected, trouble in targets[1]:
+        if positions is None:
+            position = sum(shard_report.delivered(answer, name) for answer in answers)
+        else:
+            position = sum(positions)
+        record = codec.SinkRecord(position, False, owner.decode(), float(owned_until), rejected, trouble.decode())
+        seen.append(shard_report.sink_seen(name, record, total, bound, now))
     return seen

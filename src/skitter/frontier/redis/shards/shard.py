@@ -1,4 +1,4 @@
-"""One shard of a job: a whole frontier of its hosts, which tells with every answer where it stands."""
+"""One shard of a job: a whole frontier of its hosts, which sends its status with every answer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard
 
-STANDING_FIELDS = 23
 LEAD = 0
-"""The shard whose record is the truth about the job as a whole."""
+"""The number of the lead, the shard whose record is the truth about the job as a whole."""
+_WITH_STATUS = b"status"
+"""The first word of an answer that has a status: ``[word, answer, status]`` (with_status in 6_shards.lua)."""
 _NO_PERMITS = (0, 2**31)
-"""Said to a shard that is asked for leases: permitted host keys are asked for apart, at the lead."""
+"""The permits that a shard is told the client knows, so that it sends none: the lead is asked for them."""
 
 
 class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
-    """Where a shard stands (6_shards.lua), in the order in which it is told."""
+    """The status of a shard, in the order in which with_status sends it (6_shards.lua)."""
 
     version: int
     run: int
@@ -40,20 +41,20 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     leased: int
     allotted: int
     max_pages: int
-    """Of the whole job; -1: any number."""
+    """The limit of the whole job; -1: none."""
     seeding: int
     """0: over, 1: nobody has it, 2: somebody has."""
     changes: int
     position: int
-    """Of the newest item."""
+    """The position of the newest item."""
     backlog: int
     """Items that some sink lacks."""
     max_outbox_items: int
     permits: int
-    top: float | None
+    top_priority: float | None
     """The highest priority of a host that is ready."""
     suspects: int
-    of_worker: tuple[int, int, int] | None
+    worker_status: tuple[int, int, int] | None
     """Of the worker that asked: its leases here, whether it is alone with one, whether it seeds."""
     goes_first: int
     """Something here, to be leased alone, goes before everything in other shards."""
@@ -62,62 +63,78 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     due_seconds: float
     """Until a delayed request or a host that waits may be due; 0 while a host's queue is being buried."""
     sealed: int
-    """The seal that is on it, or 0."""
+    """The number of the seal that is on it, or 0."""
     job: str
-    """Tells jobs of the same name apart: the beginning of its secret."""
+    """The beginning of the job's secret, which tells jobs of the same name apart."""
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return not self.unfinished and not self.seeding
 
 
 class ShardAbsentError(Exception):
-    """The shard has no record: its job has begun at the lead, and nobody has told this shard yet."""
+    """The shard has no record: the job has begun at the lead, and no client has made this shard yet."""
 
 
 class Shard(RedisFrontier):
-    """What the methods of the contract do for the hosts of one shard, and the steps between shards."""
+    """The methods of the contract for the hosts of one shard, and the steps between shards."""
 
     def __init__(
         self, server: RedisServer, job_name: str, clock: Callable[[], float] | None, prefix: str, number: int
     ) -> None:
         super().__init__(server, job_name, clock, prefix)
         self.number = number
-        self.standing: ShardStatus | None = None
-        self._stood_at = 0.0
+        self._status: ShardStatus | None = None
+        self._status_at = 0.0
         self.visited_at = 0.0
         """When it was last asked for leases, by this process's clock."""
         self.held_by: dict[str, int] = {}
         """How many leases each worker of this client holds here, as far as it is known."""
         self.alone: set[str] = set()
+        """Workers that hold a lease here which nothing may be leased beside, as far as it is known."""
         self._seeders: set[str] = set()
-        self._shards_and_items = (1, 0)
+
+    # ---- the status
 
     @property
-    def present(self) -> ShardStatus:
-        """Where it stood when it last answered."""
-        assert self.standing is not None, "every shard is asked before it is judged"
-        return self.standing
+    def status(self) -> ShardStatus:
+        """The status that came with the last answer."""
+        assert self._status is not None, "every shard is asked for its status before it is used"
+        return self._status
+
+    @property
+    def has_status(self) -> bool:
+        return self._status is not None
 
     @property
     def is_due(self) -> bool:
-        """Something may have become ready there since it was last asked."""
-        return self._stood_at + self.present.due_seconds <= time.monotonic()
+        """Whether something may have become ready since the last answer."""
+        return self._status_at + self.status.due_seconds <= time.monotonic()
 
     def is_seeded_by(self, worker: str) -> bool:
-        """As far as it is known."""
-        return self.present.seeding == 2 and worker in self._seeders
+        """Whether the worker has the seeding, as far as it is known."""
+        return self.status.seeding == 2 and worker in self._seeders
 
     @property
     def life(self) -> str:
+        """The run id of its server."""
         return self._server.life
 
-    async def _split(self) -> tuple[int, int]:
-        return self._shards_and_items
+    async def refresh_status(self, worker: str = "") -> ShardStatus:
+        """Ask for the status; with a worker, also for what it holds here."""
+        await self._run("status", worker)
+        if worker:
+            self._note_worker(worker)
+        return self.status
 
-    def is_to_be(self, shards: int, items: int) -> None:
-        """What ``begin`` will tell the lead."""
-        self._shards_and_items = (shards, items)
+    def _note_worker(self, worker: str) -> None:
+        """Note what the worker that asked holds here."""
+        if (found := self.status.worker_status) is None:
+            return
+        held, alone, seeds = found
+        self.held_by[worker] = held
+        (self.alone.add if alone else self.alone.discard)(worker)
+        (self._seeders.add if seeds else self._seeders.discard)(worker)
 
     async def _run(self, name: str, *arguments: Any) -> Any:
         answer = await self._call(name, *arguments)
@@ -129,34 +146,15 @@ class Shard(RedisFrontier):
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         answer = await super()._call(name, *arguments)
-        if isinstance(answer, list) and len(answer) == 2 and isinstance(answer[1], list):
-            told, fields = answer
-            if len(fields) == STANDING_FIELDS:
-                self.standing = msgspec.convert(
-                    [field.decode() if isinstance(field, bytes) else field for field in fields],
-                    ShardStatus,
-                    strict=False,
-                )
-                self._stood_at = time.monotonic()
-                return told
+        if isinstance(answer, list) and answer and answer[0] == _WITH_STATUS:
+            _, answer, fields = answer
+            self._status = msgspec.convert(
+                [field.decode() if isinstance(field, bytes) else field for field in fields], ShardStatus, strict=False
+            )
+            self._status_at = time.monotonic()
         return answer
 
-    def _note(self, worker: str) -> None:
-        """What the worker that asked holds here."""
-        if (of_worker := self.present.of_worker) is None:
-            return
-        held, alone, seeds = of_worker
-        self.held_by[worker] = held
-        (self.alone.add if alone else self.alone.discard)(worker)
-        (self._seeders.add if seeds else self._seeders.discard)(worker)
-
-    # ---- asking
-
-    async def stand(self, worker: str = "") -> ShardStatus:
-        await self._run("standing", worker)
-        if worker:
-            self._note(worker)
-        return self.present
+    # ---- reading
 
     async def check(self) -> None:
         """Refuse a server that would lose parts of the job."""
@@ -171,17 +169,17 @@ class Shard(RedisFrontier):
         return codec.decode_record(found[0])
 
     async def count_items(self) -> int:
-        """All that it ever had."""
+        """The number of all items that the shard ever had."""
         found = await self._row()
         return codec.decode_record(found[0]).position if found else 0
 
     async def report_answer(self) -> tuple[Sequence[Any], int]:
-        """What ``reading.report`` reads, and the changes so far."""
+        """The answer that ``report`` decodes, and the number of changes so far."""
         answer: Sequence[Any] = await self._run("report")
-        return answer, self.present.changes
+        return answer, self.status.changes
 
     async def count_dead(self, error_class: str) -> int:
-        run = (await self.stand()).run
+        run = (await self.refresh_status()).run
         name = f"dead:{error_class}" if error_class else "dead"
         count: int = await self._server.command("ZCARD", f"{self._prefix}{run}:{name}")
         return count
@@ -191,31 +189,31 @@ class Shard(RedisFrontier):
     async def visit(
         self, worker: str, limit: int, *, version: int, elsewhere: int, seeds: bool, floor: float | None
     ) -> Grant:
-        """Lease, for a worker that also works for other shards."""
+        """Lease, for a worker that also holds leases of other shards. A limit of 0 reaps and wakes requests only."""
         others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}")
         async with self._turn:
             answer = await self._run("lease", worker, limit, *_NO_PERMITS, self._token(), *others)
-        self._note(worker)
+        self._note_worker(worker)
         grant = codec.read_grant(answer, "")
         self.visited_at = time.monotonic()
         return grant
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
         committed = await super().commit(worker, outcomes, want)
-        self._note(worker)
+        self._note_worker(worker)
         return committed
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         await super().release(leases, late=late, touched=touched)
-        # Whose they were is not told.
+        # The answer does not say whose they were.
         self.held_by.clear()
 
     async def fence(self, leases: Sequence[Lease]) -> tuple[str, int]:
-        """Which leases are current, as a text of 1 and 0, and the run in which they are."""
+        """Which leases are current, as a text of 1 and 0, and their run."""
         arguments: list[Any] = []
         codec.pack_leases(arguments, leases)
         answer: bytes = await self._run("fence", *arguments)
-        return answer.decode(), self.present.run
+        return answer.decode(), self.status.run
 
     async def add_links(self, run: int, permits: int, entries: Sequence[Entry]) -> str:
         """Which were new, as a text of 1 and 0; or why nothing was added (links.lua)."""
@@ -224,14 +222,14 @@ class Shard(RedisFrontier):
         answer: bytes = await self._run("links", *arguments)
         return answer.decode()
 
-    async def hear_of(self, worker: str, card: WorkerCard | None) -> list[bytes]:
-        """A worker has told something; the lead keeps its card. Answers those who have been silent for long here."""
-        told = msgspec.msgpack.encode(card) if card is not None and self.number == LEAD else b""
-        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), told)
+    async def record_worker(self, worker: str, card: WorkerCard | None) -> list[bytes]:
+        """Record that a worker was heard from; the lead keeps its card. Answers those who are long silent here."""
+        packed = msgspec.msgpack.encode(card) if card is not None and self.number == LEAD else b""
+        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), packed)
         return silent
 
-    async def silent(self, workers: Iterable[bytes], *, forget: bool = False) -> list[bytes]:
-        """Those of them who have been silent for long here too, and hold nothing; ``forget`` forgets them."""
+    async def silent_workers(self, workers: Iterable[bytes], *, forget: bool = False) -> list[bytes]:
+        """Those of the workers who have long been silent here too, and hold nothing; ``forget`` forgets them."""
         silent: list[bytes] = await self._run("forget", "forget" if forget else "ask", FORGET_SECONDS, *workers)
         return silent
 
@@ -242,34 +240,35 @@ class Shard(RedisFrontier):
 
     # ---- steps between shards
 
-    async def told_to_others(self, version: int) -> bytes:
-        """Of the lead: what the others are to follow."""
-        told: bytes = await self._run("lead", version)
-        return told
+    async def read_lead_state(self, version: int) -> bytes:
+        """The run, state and settings that the others shall follow; asked of the lead."""
+        lead_state: bytes = await self._run("lead", version)
+        return lead_state
 
-    async def follow(self, told: bytes) -> None:
-        """Take over what the lead has told."""
-        left = await self._call("follow", self.number, told, *flags([False]))
+    async def follow(self, lead_state: bytes) -> None:
+        """Take over the lead's run, state and settings."""
+        left = await self._call("follow", self.number, lead_state, *flags([False]))
         while left == -1:
             await self._sweep()
-            left = await self._call("follow", self.number, told, *flags([True]))
+            left = await self._call("follow", self.number, lead_state, *flags([True]))
         if left == -2:
             raise FrontierError(
                 f"a part of job {self._name} is gone: shard {self.number}, on {self._server.address}",
                 hint="its server has lost it; --fresh begins a new run, skitter drop removes the job",
             )
         if left:
-            await forget_runs(self._server, self._prefix, keep=self.present.run)
+            await forget_runs(self._server, self._prefix, keep=self.status.run)
 
     async def _sweep(self) -> None:
+        """Remove what an earlier job of the same name has left."""
         async for keys in scan_keys(self._server, self._prefix):
             await self._call("sweep", *keys)
 
     async def step(self, name: str, *arguments: Any) -> int:
-        """A step that is answered by a number."""
+        """Run a script that answers a number."""
         answer: int = await self._run(name, *arguments)
         return answer
 
     async def ask(self, name: str, *arguments: Any) -> Any:
-        """Any other step."""
+        """Run any other script."""
         return await self._run(name, *arguments)

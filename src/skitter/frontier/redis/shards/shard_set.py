@@ -1,17 +1,18 @@
-"""The shards of a job together: which one has a host, how the others follow the lead, and how they end as one.
+"""The shards of a job: which one has a host, how the others follow the lead, and how the job ends in all of them.
 
-The lead decides first and the others follow. Whoever dies between the two leaves a shard whose version is older than
-the lead's: it grants nothing to a client that knows better, and every client that meets it brings it up to date.
+The lead is the shard that decides on the job's run, state and settings; the others follow it. A client that dies in
+between leaves a shard whose version is older than the lead's: that shard grants nothing to a client that knows the
+newer version, and every client that finds it brings it up to date.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+from skitter.concurrency import gather_or_cancel
 from skitter.frontier.redis.shards.shard import LEAD, Shard, ShardAbsentError, ShardStatus
 from skitter.model.job import State
 
@@ -27,101 +28,105 @@ class ShardSet:
         self.shards = list(shards)
         self.lead = self.shards[LEAD]
         self.others = self.shards[LEAD + 1 :]
-        self.of = functools.lru_cache(maxsize=65536)(self._of)
-        """The shard that has a host."""
+        self.shard_of = functools.lru_cache(maxsize=65536)(self._shard_of)
+        """The shard that has a host key."""
 
-    def _of(self, host_key: str) -> Shard:
-        return self.shards[number_of(host_key, len(self.shards))]
+    def _shard_of(self, host_key: str) -> Shard:
+        return self.shards[shard_number(host_key, len(self.shards))]
 
-    # ---- what is known
+    # ---- the last known statuses
 
     @property
-    def newest(self) -> ShardStatus:
-        """Of the shard that has heard the newest of the lead; the lead itself, if it has been asked since."""
-        return max((shard.present for shard in self.shards), key=lambda standing: standing.version)
+    def newest_status(self) -> ShardStatus:
+        """The status with the newest version: that of the lead, if it was asked last."""
+        return max((shard.status for shard in self.shards), key=lambda status: status.version)
 
     @property
     def version(self) -> int:
-        return self.newest.version
+        return self.newest_status.version
 
     @property
     def state(self) -> State:
-        return State(self.newest.state)
+        return State(self.newest_status.state)
 
     @property
     def run(self) -> int:
-        return self.newest.run
+        return self.newest_status.run
 
-    # ---- asking
+    # ---- calls
 
-    async def at(self, shard: Shard, call: Callable[[Shard], Awaitable[T]]) -> T:
-        """Ask one shard; one that nobody has told of the job is told first."""
+    async def call(self, shard: Shard, call: Callable[[Shard], Awaitable[T]]) -> T:
+        """Call one shard; one that does not exist yet is made first."""
         while True:
             try:
                 return await call(shard)
             except ShardAbsentError:
-                await self._tell([shard], 0)
+                await self._send_lead_state([shard], 0)
 
-    async def each(self, call: Callable[[Shard], Awaitable[T]], shards: Iterable[Shard] | None = None) -> list[T]:
-        """Ask several at once, all by default."""
-        asked = self.shards if shards is None else shards
-        return await together(self.at(shard, call) for shard in asked)
+    async def call_each(self, call: Callable[[Shard], Awaitable[T]], shards: Iterable[Shard] | None = None) -> list[T]:
+        """Call several shards side by side, all by default."""
+        called = self.shards if shards is None else shards
+        return await gather_or_cancel(self.call(shard, call) for shard in called)
 
-    async def meet(self) -> None:
-        """Ask every shard that has not been asked yet."""
-        await self.each(lambda shard: shard.stand(), [shard for shard in self.shards if shard.standing is None])
+    async def refresh_unknown(self) -> None:
+        """Ask every shard for its status that has not been asked for anything yet."""
+        await self.call_each(
+            lambda shard: shard.refresh_status(), [shard for shard in self.shards if not shard.has_status]
+        )
 
-    async def stand(self) -> list[ShardStatus]:
-        """Ask every shard where it stands now, and bring up to date those that are behind."""
-        await self.each(lambda shard: shard.stand())
-        await self.keep_step()
-        return [shard.present for shard in self.shards]
+    async def refresh_all(self) -> list[ShardStatus]:
+        """Ask every shard for its status, and bring up to date those that are behind the lead."""
+        await self.call_each(lambda shard: shard.refresh_status())
+        await self.sync_with_lead()
+        return [shard.status for shard in self.shards]
 
     # ---- following the lead
 
-    async def keep_step(self) -> None:
-        """Bring up to date every shard that is known to be behind. Costs nothing when there is none.
+    async def sync_with_lead(self) -> None:
+        """Bring up to date every shard that is known to be behind the lead. Costs nothing when there is none.
 
-        What is left of an earlier job of the same name is as good as behind.
+        What is left of an earlier job of the same name counts as behind.
         """
-        await self.meet()
+        await self.refresh_unknown()
         while True:
-            version, job = self.version, self.lead.present.job
-            behind = [shard for shard in self.shards if shard.present.version < version or shard.present.job != job]
+            version, job = self.version, self.lead.status.job
+            behind = [shard for shard in self.shards if shard.status.version < version or shard.status.job != job]
             if not behind:
                 return
-            await self._tell([shard for shard in behind if shard is not self.lead], version)
+            await self._send_lead_state([shard for shard in behind if shard is not self.lead], version)
 
-    async def _tell(self, shards: Iterable[Shard], version: int) -> None:
-        told = await self.lead.told_to_others(version)
-        await together(shard.follow(told) for shard in shards)
+    async def _send_lead_state(self, shards: Iterable[Shard], version: int) -> None:
+        lead_state = await self.lead.read_lead_state(version)
+        await gather_or_cancel(shard.follow(lead_state) for shard in shards)
 
-    # ---- sealing and settling
+    # ---- the end of the job
 
     async def settle(self, touched: Iterable[Shard]) -> None:
-        """Promise 6, and the ends of a drain and of a limit. Asks the others only when the shards that were touched
-        leave it possible."""
-        await self.keep_step()
-        known = [shard.present for shard in touched]
+        """End the job if nothing is left to do (promise 6), it is drained, or its limit is reached.
+
+        All shards are asked only if the last statuses of those that were touched leave it possible.
+        """
+        await self.sync_with_lead()
+        known = [shard.status for shard in touched]
         if self.state is State.FINISHED or not known or not (_may_end(known) or self._may_stop(known)):
             return
-        standings = await self.stand()
-        if _may_end(standings):
+        statuses = await self.refresh_all()
+        if _may_end(statuses):
             await self._finish()
-        elif self._may_stop(standings):
+        elif self._may_stop(statuses):
             version = self.version
-            drained = all(standing.version == version and not standing.holds for standing in standings)
+            drained = all(status.version == version and not status.holds for status in statuses)
             if self.state is State.RUNNING or drained:
-                done = sum(standing.done for standing in standings)
+                done = sum(status.done for status in statuses)
                 if await self.lead.step("settle", version, done):
-                    await self.keep_step()
+                    await self.sync_with_lead()
 
-    def _may_stop(self, standings: Sequence[ShardStatus]) -> bool:
+    def _may_stop(self, statuses: Sequence[ShardStatus]) -> bool:
         if self.state is State.DRAINING:
-            return not any(standing.holds for standing in standings)
+            return not any(status.holds for status in statuses)
         # Only a shard that has used up its allotment may have done the last page that all may do.
         return self.state is State.RUNNING and any(
-            standing.max_pages >= 0 and standing.done >= max(1, standing.allotted) for standing in standings
+            status.max_pages >= 0 and status.done >= max(1, status.allotted) for status in statuses
         )
 
     async def _finish(self) -> None:
@@ -130,41 +135,29 @@ class ShardSet:
         number = await self.lead.step("seal", "begin", *job)
         if number in (_SUPERSEDED, _BUSY):
             return
-        sealed = await self.each(lambda shard: shard.step("seal", "seal", *job, number), self.others)
+        sealed = await self.call_each(lambda shard: shard.step("seal", "seal", *job, number), self.others)
         if all(answer == number for answer in sealed):
             sealed = [await self.lead.step("seal", "end", *job, number)]
         if _BUSY in sealed:
             await self.reopen(job[0], finished=False)
         else:
-            await self.keep_step()
+            await self.sync_with_lead()
 
     async def reopen(self, run: int | None, *, finished: bool) -> bool:
-        """There is work for a shard that is sealed; ``finished``: a finished job goes on. False: it does not."""
-        newest = max(shard.present.sealed for shard in self.shards)
+        """Break the seals, so that a sealed shard takes work; ``finished``: also of a finished job. False: it stays."""
+        newest = max(shard.status.sealed for shard in self.shards)
         seal = await self.lead.step("reopen", "" if run is None else run, int(finished), newest)
         if seal < 0:
             return False
-        await self.keep_step()
-        await self.each(lambda shard: shard.step("unseal", self.lead.present.run, seal), self.others)
+        await self.sync_with_lead()
+        await self.call_each(lambda shard: shard.step("unseal", self.lead.status.run, seal), self.others)
         return True
 
 
-def _may_end(standings: Iterable[ShardStatus]) -> bool:
-    return all(standing.idle for standing in standings)
+def _may_end(statuses: Iterable[ShardStatus]) -> bool:
+    return all(status.is_idle for status in statuses)
 
 
-def number_of(host_key: str, shards: int) -> int:
-    """The number of the shard that has a host: the same in every process, for the life of the job."""
+def shard_number(host_key: str, shards: int) -> int:
+    """The number of the shard that has a host: the same in every process, as long as the job exists."""
     return int.from_bytes(hashlib.blake2b(host_key.encode(), digest_size=8).digest(), "big") % shards
-
-
-async def together(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Side by side; when one fails, the others are not left running."""
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise

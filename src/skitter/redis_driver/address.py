@@ -1,4 +1,4 @@
-"""Addresses of a Redis: what ``--frontier`` may say, and how it is shown without its password."""
+"""Addresses of a Redis: what ``--frontier`` and a stream target may name, and how one is shown without its password."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_PORT = 6379
 SENTINEL_PORT = 26379
 _TLS = "rediss"
 MAX_SHARDS = 256
-"""Every worker asks every shard about once a second."""
+"""Each worker polls every shard about once a second."""
 _FORMS = {
     "unix": "unix:///PATH[?db=N]",
     "sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
@@ -22,42 +22,41 @@ _FORMS = {
 }
 
 HostPort = tuple[str, int]
-"""Host and port."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a Redis is, or who knows where it is; who asks; and what an answer must have survived."""
+    """A Redis server, its sentinels or its cluster; the credentials; and how many replicas must confirm a write."""
 
-    places: tuple[HostPort, ...] = ()
+    hosts: tuple[HostPort, ...] = ()
     """The server; or the sentinels, or some nodes of a cluster."""
     path: str = ""
-    """Of a socket file; then there are no places."""
+    """The path of a socket file; then there are no hosts."""
     master: str = ""
-    """What the sentinels call the server."""
+    """The name that the sentinels have for the server."""
     cluster: bool = False
     db: int = 0
     username: str | None = None
     password: str | None = None
     sentinel_username: str | None = None
     sentinel_password: str | None = None
-    """Sentinels have users of their own, and often none."""
+    """The credentials for the sentinels: they have users of their own, and often none."""
     tls: bool = False
     ca: str | None = None
-    """A file with the certificate authority to believe; None: those of the system."""
+    """A file with the certificate authority to trust; None: those of the system."""
     cert: str | None = None
     key: str | None = None
     """Files with the client's certificate and its key, for a server that asks for one."""
     wait_replicas: int = 0
-    """So many replicas must have a write before its answer is believed."""
+    """How many replicas must have a write before it counts as done."""
     shards: int | None = None
-    """Into how many a new job is split; None: as many as suit the servers."""
+    """The number of shards of a new job; None: as many as suit the servers."""
 
     def __str__(self) -> str:
-        """For messages: never a password."""
+        """The address as messages show it, without credentials."""
         if self.path:
             return f"unix://{self.path}" + (f"?db={self.db}" if self.db else "")
         scheme = _TLS if self.tls else "redis"
-        hosts = ",".join(shown(place) for place in self.places)
+        hosts = ",".join(map(format_host, self.hosts))
         if self.cluster:
             return f"{scheme}+cluster://{hosts}"
         if self.master:
@@ -65,13 +64,14 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"{scheme}://{hosts}/{self.db}"
 
 
-def shown(place: HostPort) -> str:
-    host, port = place
+def format_host(host_port: HostPort) -> str:
+    """``HOST:PORT``, with brackets around an IPv6 address."""
+    host, port = host_port
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(url: str) -> Address:
-    """UsageError, with a hint and without the password, for what is no address."""
+    """The address of a frontier. UsageError, with a hint and without the password, for anything else."""
     scheme = url.partition("://")[0].lower()
     kind = scheme.partition("+")[2] or ("unix" if scheme == "unix" else "")
     try:
@@ -79,12 +79,15 @@ def parse_address(url: str) -> Address:
         options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
         credentials, _, hosts = parts.netloc.rpartition("@")
         if not credentials:
-            _check_no_user(url if kind != "unix" or ":" in parts.path else "")
-        places = _places(hosts, SENTINEL_PORT if kind == "sentinel" else DEFAULT_PORT)
-        address = _at(kind, places, parts.path, options)
+            _refuse_misplaced_user(url if kind != "unix" or ":" in parts.path else "")
+        if kind == "unix":
+            _check_socket_path(hosts, parts.path)
+        address = locate(kind, hosts, parts.path, db=options.pop("db", "") if kind == "unix" else "")
         username, _, password = credentials.partition(":")
         address = msgspec.structs.replace(
             address,
+            path=unquote(address.path),
+            master=unquote(address.master),
             username=unquote(username) or None,
             password=_password(unquote(password), options, "password_file"),
             wait_replicas=_number(options.pop("wait_replicas", "0")),
@@ -99,31 +102,36 @@ def parse_address(url: str) -> Address:
                 sentinel_password=_password(options.pop("sentinel_password", ""), options, "sentinel_password_file"),
             )
     except ValueError as error:
-        raise _wrong(scheme, kind) from error
+        raise _not_an_address(scheme, kind) from error
     if options or parts.fragment:
-        raise _wrong(scheme, kind)
+        raise _not_an_address(scheme, kind)
     return address
 
 
-def _at(kind: str, places: tuple[HostPort, ...], path: str, options: dict[str, str]) -> Address:
+def locate(kind: str, hosts: str, path: str, *, db: str = "") -> Address:
+    """The address without credentials and options. ValueError for hosts, a path or a database that do not fit ``kind``.
+
+    ``kind`` is what stands behind the ``+`` of the scheme, "unix" for a socket file, or empty for a single server.
+    ``db`` is for a socket file only: all others have their database in the path.
+    """
     if kind == "unix":
-        if places or not path.strip("/"):
-            raise ValueError("a socket file has a path and no host")
-        return Address(path=unquote(path), db=_number(options.pop("db", "0")))
-    if not places:
+        return Address(path=path, db=_number(db or "0"))
+    found = _parse_hosts(hosts, SENTINEL_PORT if kind == "sentinel" else DEFAULT_PORT)
+    if not found:
         raise ValueError("no host")
+    words = path.strip("/")
     if kind == "sentinel":
-        master, _, db = path.strip("/").partition("/")
+        master, _, number = words.partition("/")
         if not master:
             raise ValueError("no master")
-        return Address(places=places, master=unquote(master), db=_number(db or "0"))
+        return Address(hosts=found, master=master, db=_number(number or "0"))
     if kind == "cluster":
-        if path.strip("/"):
+        if words:
             raise ValueError("a cluster has one database")
-        return Address(places=places, cluster=True)
-    if len(places) > 1 or kind:
+        return Address(hosts=found, cluster=True)
+    if len(found) > 1 or kind:
         raise ValueError("one host")
-    return Address(places=places, db=_number(path.strip("/") or "0"))
+    return Address(hosts=found, db=_number(words or "0"))
 
 
 def _with_tls(address: Address, options: dict[str, str]) -> Address:
@@ -137,7 +145,7 @@ def _with_tls(address: Address, options: dict[str, str]) -> Address:
 
 
 def _password(given: str, options: dict[str, str], file_option: str) -> str | None:
-    """The password, or what the file has: a command line can be read by everybody on the machine."""
+    """The password, given or from its file: a command line can be read by everybody on the machine."""
     file = options.pop(file_option, None)
     if file is None:
         return given or None
@@ -154,20 +162,25 @@ def _read(file: str, option: str) -> str:
         raise UsageError(f"cannot be read: {option}{file}: {reason}", hint="check its path, owner and mode") from error
 
 
-def _check_no_user(url: str) -> None:
-    """A slash too many makes a path of a password, which would be shown."""
+def _refuse_misplaced_user(url: str) -> None:
+    """ValueError for an ``@`` outside the authority: a slash too many turns a password into a path, which is shown."""
     if "@" in url:
-        raise ValueError("a user outside its place")
+        raise ValueError("credentials outside the authority")
 
 
-def _places(hosts: str, default_port: int) -> tuple[HostPort, ...]:
-    places = []
+def _check_socket_path(hosts: str, path: str) -> None:
+    if hosts or not path.strip("/"):
+        raise ValueError("a socket file has a path and no host")
+
+
+def _parse_hosts(hosts: str, default_port: int) -> tuple[HostPort, ...]:
+    found = []
     for host in hosts.split(",") if hosts else []:
         parts = urlsplit(f"//{host}")
         if not parts.hostname:
             raise ValueError("an empty host")
-        places.append((parts.hostname, parts.port or default_port))
-    return tuple(places)
+        found.append((parts.hostname, parts.port or default_port))
+    return tuple(found)
 
 
 def _number(text: str) -> int:
@@ -184,7 +197,7 @@ def _shards(text: str | None) -> int | None:
     return int(text)
 
 
-def _wrong(scheme: str, kind: str) -> UsageError:
+def _not_an_address(scheme: str, kind: str) -> UsageError:
     # The address itself is not repeated: it may hold a password.
     return UsageError(
         f"not an address of a Redis: {scheme}://…",

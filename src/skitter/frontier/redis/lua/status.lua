@@ -1,4 +1,4 @@
--- standing: nothing but where a shard stands (6_shards.lua), and what a worker holds there.
+-- status: nothing but the status of a shard (6_shards.lua), and what a worker holds there.
 --
 --   job, RUN:held:WORKER, RUN:alone, RUN:holds (read)
 --

@@ -1,0 +1,210 @@
+"""The frontier of a job in Redis, opened at the first call: the job's record says into how many shards it is split."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from skitter.errors import DamageError, FrontierError, JobError, VanishedError
+from skitter.frontier.contract import Frontier
+from skitter.frontier.damaged_values import UNREADABLE, damaged
+from skitter.frontier.redis.client import Outage, RedisServer
+from skitter.frontier.redis.codec import check_format, shards_of
+from skitter.frontier.redis.damaged_values import find_damage
+from skitter.frontier.redis.errors import OtherFormatError
+from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
+from skitter.frontier.redis.jobs import prefix_of, prefixes_of
+from skitter.frontier.redis.shards.frontier import ShardedFrontier
+from skitter.frontier.redis.shards.shard import Shard
+from skitter.model.job import Begun, JobSpec
+from skitter.redis_driver.address import MAX_SHARDS, Address, parse_address
+from skitter.redis_driver.server_checks import count_masters
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SHARDS_PER_MASTER = 2
+"""Shards of a new job in a Redis Cluster, for each master. So the cluster may grow to twice its masters, and each has
+a part of the job. More would cost more calls: a worker polls each shard about once a second, and a batch of outcomes
+is cut into more pieces."""
+
+
+def redis_frontier(
+    url: str, job_name: str, *, patient: bool = False, clock: Callable[[], float] | None = None
+) -> Frontier:
+    """The frontier of one job. ``patient``: wait for a server that is away already at the first call.
+
+    ``clock`` is for tests: it replaces that of the server.
+    """
+    return LazyFrontier(parse_address(url), job_name, patient=patient, clock=clock)
+
+
+def _explained(
+    method: Callable[Concatenate[LazyFrontier, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[LazyFrontier, P], Coroutine[Any, Any, T]]:
+    """The method, with errors that say which value is damaged, or that the job has vanished."""
+
+    @functools.wraps(method)
+    async def call(self: LazyFrontier, /, *arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return await method(self, *arguments, **options)
+        except OtherFormatError:
+            raise
+        except UNREADABLE as error:
+            raise await self._damage(error) from error
+        except JobError as error:
+            if await self._has_vanished():
+                raise VanishedError(
+                    f"the job vanished from Redis while it was in use (FLUSHALL, eviction or drop): {self._name}",
+                    hint="items that waited in its outbox are gone with it; the same crawl command begins anew",
+                ) from error
+            raise
+
+    return call
+
+
+def _of_opened(
+    method: Callable[Concatenate[Frontier, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[LazyFrontier, P], Coroutine[Any, Any, T]]:
+    """The method of the contract, called on the frontier that is opened first."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    async def call(self: LazyFrontier, /, *arguments: P.args, **options: P.kwargs) -> T:
+        opened: Callable[P, Coroutine[Any, Any, T]] = getattr(await self._open(), name)
+        return await opened(*arguments, **options)
+
+    return _explained(call)
+
+
+class LazyFrontier:
+    """A Frontier that is opened by the first of its calls, and explains what goes wrong in any of them.
+
+    It is needed because a frontier is made without a word to its server, and because the number of shards may be known
+    only when the job begins: either this client decides it, or the one that was first.
+    """
+
+    def __init__(
+        self, address: Address, job_name: str, *, patient: bool, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._address = address
+        self._name = job_name
+        self._patient = patient
+        self._clock = clock
+        self._outage = Outage()
+        self._server = RedisServer(address, patient=patient, outage=self._outage)
+        self._opened: Frontier | None = None
+        self._was_there = False
+        """The job: a Redis that refuses to begin one has not lost it."""
+        self._shards = 1
+        self._one_at_a_time = asyncio.Lock()
+
+    @_explained
+    async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
+        await self._open()
+        async with self._one_at_a_time:
+            if self._opened is None:
+                self._opened = self._make_frontier(await self._shards_of_new_job())
+            while True:
+                try:
+                    begun = await self._opened.begin(spec, fresh=fresh, sinks=sinks)
+                    self._was_there = True
+                    return begun
+                except OtherShardsError as error:
+                    await self._opened.close()
+                    self._opened = self._make_frontier(error.shards)
+
+    job = _of_opened(Frontier.job)
+    command = _of_opened(Frontier.command)
+    add = _of_opened(Frontier.add)
+    lease = _of_opened(Frontier.lease)
+    renew = _of_opened(Frontier.renew)
+    tell = _of_opened(Frontier.tell)
+    commit = _of_opened(Frontier.commit)
+    release = _of_opened(Frontier.release)
+    release_worker = _of_opened(Frontier.release_worker)
+    relieve_worker = _of_opened(Frontier.relieve_worker)
+    reap = _of_opened(Frontier.reap)
+    revive = _of_opened(Frontier.revive)
+    robots = _of_opened(Frontier.robots)
+    open_sink = _of_opened(Frontier.open_sink)
+    items = _of_opened(Frontier.items)
+    items_done = _of_opened(Frontier.items_done)
+    peek = _of_opened(Frontier.peek)
+    close_sink = _of_opened(Frontier.close_sink)
+    counts = _of_opened(Frontier.counts)
+    report = _of_opened(Frontier.report)
+    workers = _of_opened(Frontier.workers)
+    trace = _of_opened(Frontier.trace)
+    dead = _of_opened(Frontier.dead)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+        await self._server.close()
+
+    # ---- opening
+
+    async def _open(self) -> Frontier:
+        """The frontier of the job as it is stored. A job that does not exist is looked for again at the next call."""
+        if self._opened is not None:
+            return self._opened
+        async with self._one_at_a_time:
+            if self._opened is None:
+                record = await self._server.command("GET", prefix_of(self._name) + "job")
+                if record is None:
+                    return self._make_frontier(1)
+                check_format(record, self._name)
+                self._opened = self._make_frontier(shards_of(record))
+                self._was_there = True
+            return self._opened
+
+    def _make_frontier(self, shards: int) -> Frontier:
+        self._shards = shards
+        if shards == 1:
+            return RedisFrontier(self._server, self._name, self._clock)
+        return ShardedFrontier(
+            [
+                Shard(self._server_of(number), self._name, self._clock, prefix, number)
+                for number, prefix in enumerate(prefixes_of(self._name, shards))
+            ]
+        )
+
+    def _server_of(self, shard: int) -> RedisServer:
+        """The server of a shard: in a cluster every shard may be on another node, so each finds its own."""
+        if shard == 0 or not self._address.cluster:
+            return self._server
+        return RedisServer(self._address, patient=self._patient, outage=self._outage)
+
+    async def _shards_of_new_job(self) -> int:
+        if self._address.shards is not None:
+            return self._address.shards
+        if not self._address.cluster:
+            return 1
+        return min(SHARDS_PER_MASTER * count_masters(await self._server.command("CLUSTER", "NODES")), MAX_SHARDS)
+
+    # ---- explaining errors
+
+    async def _damage(self, error: Exception) -> DamageError:
+        """The error that names the value which cannot be read."""
+        place = ""
+        # A server that fails now as well: then it is not known which value it was.
+        with contextlib.suppress(FrontierError, *UNREADABLE):
+            for number, prefix in enumerate(prefixes_of(self._name, self._shards)):
+                server = self._server_of(number)
+                try:
+                    place = place or await find_damage(server, prefix)
+                finally:
+                    if server is not self._server:
+                        await server.close()
+        return damaged(self._name, place, error, str(self._address))
+
+    async def _has_vanished(self) -> bool:
+        """Whether the job was there when this object opened it, or was begun by it, and is not there any more."""
+        if not self._was_there:
+            return False
+        found: int = await self._server.command("EXISTS", prefix_of(self._name) + "job")
+        return found == 0

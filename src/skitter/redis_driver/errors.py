@@ -1,0 +1,181 @@
+"""Errors of the Redis driver, classified: what the server reports, what to do, and whether waiting helps.
+
+The frontier and the stream sink make errors of their own out of them.
+"""
+
+from __future__ import annotations
+
+import ssl
+from enum import Enum
+from typing import NamedTuple
+
+from redis import exceptions
+
+
+class Remedy(Enum):
+    """What ends a trouble."""
+
+    WAIT = "wait"
+    """Time, or the operator of the server: the same call may be made again."""
+    CREDENTIALS = "credentials"
+    """Another user or password: they may just be being changed at the server."""
+    CHANGE = "change"
+    """Another address, or another setup of the server: waiting does not help."""
+
+
+class Trouble(NamedTuple):
+    """An error reply that is known."""
+
+    text: str
+    """The predicate of a sentence about the server: ``is out of memory``."""
+    hint: str
+    remedy: Remedy = Remedy.WAIT
+
+
+_GIVE_MASTER = "give the address of the master"
+_GIVE_NODES = "name some of its nodes: redis+cluster://HOST,HOST"
+TROUBLES = {
+    # By the code of an error reply, which is its first word.
+    "NOAUTH": Trouble(
+        "asks for a password",
+        "give a password: redis://USER:PASSWORD@HOST, redis://:PASSWORD@HOST or ?password_file=FILE",
+        Remedy.CREDENTIALS,
+    ),
+    "WRONGPASS": Trouble(
+        "refuses the user or the password", "check user and password: redis://USER:PASSWORD@HOST", Remedy.CREDENTIALS
+    ),
+    "NOPERM": Trouble(
+        "does not let this user do what skitter needs", "docs/how-to/redis.md has the rules for a user", Remedy.CHANGE
+    ),
+    "LOADING": Trouble("is still loading its data", "wait until it is up"),
+    "READONLY": Trouble("is a read-only replica", _GIVE_MASTER),
+    "OOM": Trouble("is out of memory", "raise maxmemory, or free some: skitter jobs, skitter drop; nothing is lost"),
+    "MISCONF": Trouble("cannot save to its disk and takes no writes", "free some disk space there; nothing is lost"),
+    "MASTERDOWN": Trouble("is a replica that has lost its master", _GIVE_MASTER),
+    "CLUSTERDOWN": Trouble("is part of a cluster that is down", "wait until the cluster is up"),
+    "TRYAGAIN": Trouble("is moving these keys", "wait"),
+    "NOREPLICAS": Trouble("has too few replicas to take writes", "see min-replicas-to-write there"),
+    "BUSY": Trouble("is busy with a script", "wait, or look at SCRIPT KILL there"),
+    "MOVED": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
+    "ASK": Trouble("is moving these keys to another node", "wait"),
+    "CROSSSLOT": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
+    "MAXCLIENTS": Trouble("has too many clients", "raise maxclients there, or start fewer workers"),
+    # The codes of CheckFailedError.
+    "NOMASTER": Trouble("has sentinels that know no such master", "check redis+sentinel://HOST,HOST/MASTER"),
+    "SENTINELAUTH": Trouble(
+        "has sentinels that refuse the password", "give ?sentinel_password_file=FILE", Remedy.CREDENTIALS
+    ),
+    "ISSENTINEL": Trouble("is a sentinel", "name the master too: redis+sentinel://HOST,HOST/MASTER", Remedy.CHANGE),
+    "TOOOLD": Trouble("is too old", "Redis 6.2 or newer, or Valkey", Remedy.CHANGE),
+    "FEWREPLICAS": Trouble(
+        "has too few replicas that keep up", "lower ?wait_replicas=, or look at INFO replication there"
+    ),
+}
+WRONG_TYPE = "WRONGTYPE"
+"""The code of a command for another type of key: what that means, the callers know."""
+_CODES_BY_CLASS: list[tuple[type[Exception], str]] = [
+    # The driver has taken the code off these replies and made a class of it.
+    (exceptions.BusyLoadingError, "LOADING"),
+    (exceptions.ReadOnlyError, "READONLY"),
+    (exceptions.OutOfMemoryError, "OOM"),
+    (exceptions.NoPermissionError, "NOPERM"),
+    (exceptions.MasterDownError, "MASTERDOWN"),
+    (exceptions.ClusterDownError, "CLUSTERDOWN"),
+    (exceptions.TryAgainError, "TRYAGAIN"),
+    (exceptions.MovedError, "MOVED"),
+    (exceptions.AskError, "ASK"),
+    (exceptions.AuthenticationWrongNumberOfArgsError, "WRONGPASS"),
+]
+_CODES_BY_TEXT = {
+    # How the error of a script says what one of its commands was refused for.
+    "non local key in a cluster": "TRYAGAIN",
+    "while the cluster is down": "CLUSTERDOWN",
+    "while the cluster is in readonly": "CLUSTERDOWN",
+    "The user executing the script can't": "NOPERM",
+    "ACL failure in script": "NOPERM",
+}
+_NO_ANSWER = "no answer in time"
+_CLOSED = "it closes the connection"
+_CHECK_SERVER = "is it running? check host, port and network"
+_GIVE_CERTIFICATE = "give one that it believes: ?cert=FILE&key=FILE"
+_TLS_HINTS = {
+    # A server without TLS takes a TLS greeting for the beginning of a command, and waits for the rest.
+    _NO_ANSWER: "is it running, and does it speak TLS? redis:// speaks without",
+    # Its alert may be lost with the connection.
+    _CLOSED: f"does it ask for a certificate of the client? {_GIVE_CERTIFICATE}",
+}
+
+
+class CheckFailedError(exceptions.ResponseError):
+    """A server that answers and cannot be used, as skitter has found out by asking it. ``code`` is one of TROUBLES."""
+
+    def __init__(self, code: str, text: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def is_reply(error: Exception) -> bool:
+    """Whether the server has answered, with an error."""
+    return isinstance(error, exceptions.ResponseError | exceptions.AuthenticationError | exceptions.BusyLoadingError)
+
+
+def reply_code(error: Exception) -> str:
+    """The code of an error reply, known or not; empty: the error is none."""
+    text = str(error)
+    if isinstance(error, CheckFailedError):
+        return error.code
+    if not is_reply(error):
+        # The driver makes a connection error of this reply.
+        return "MAXCLIENTS" if "max number of clients" in text else ""
+    for kind, code in _CODES_BY_CLASS:
+        if isinstance(error, kind):
+            return code
+    for code in (*TROUBLES, WRONG_TYPE):
+        # A script's error quotes the reply that a command inside it got.
+        if text.startswith((code, f"-{code}")) or f" -{code} " in text or f": {code} " in text:
+            return code
+    for words, code in _CODES_BY_TEXT.items():
+        if words in text:
+            return code
+    if isinstance(error, exceptions.AuthenticationError):
+        return "NOAUTH" if "required" in text.lower() else "WRONGPASS"
+    return text.partition(" ")[0]
+
+
+def is_not_redis(error: Exception) -> bool:
+    """Whether what answered does not speak the protocol of Redis."""
+    return isinstance(error, exceptions.InvalidResponse) or "Protocol error" in str(error)
+
+
+def connection_trouble(error: Exception, *, tls: bool) -> tuple[str, str]:
+    """The reason why there is no connection, and a hint."""
+    reason, hint = _connection_trouble(error)
+    return reason, _TLS_HINTS.get(reason, hint) if tls else hint
+
+
+def _connection_trouble(error: Exception) -> tuple[str, str]:
+    if isinstance(error, exceptions.TimeoutError | TimeoutError):
+        return _NO_ANSWER, _CHECK_SERVER
+    cause = error.__cause__ or error.__context__ or error
+    if isinstance(cause, exceptions.RedisError) and (cause.__cause__ or cause.__context__):
+        # A sentinel could not be reached, which is the cause of the error that names them all.
+        return _connection_trouble(cause)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {cause.verify_message}", "?ca=FILE names the certificate authority"
+    if isinstance(cause, ssl.SSLError):
+        return _tls_trouble(cause)
+    if isinstance(cause, ConnectionResetError) or "closed by server" in str(error):
+        return _CLOSED, "is it a Redis? one with TLS is rediss://HOST"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror, _CHECK_SERVER
+    return str(error) or type(error).__name__, _CHECK_SERVER
+
+
+def _tls_trouble(error: ssl.SSLError) -> tuple[str, str]:
+    text = str(error).lower().replace("_", " ")
+    if "wrong version number" in text or "record layer failure" in text:
+        return "it does not speak TLS", "redis:// speaks without TLS"
+    wants_certificate = ("certificate required", "handshake failure", "unknown ca", "bad certificate")
+    if any(words in text for words in wants_certificate):
+        return "it asks for a certificate of the client", _GIVE_CERTIFICATE
+    return f"TLS: {error.reason or error}", "check its certificate and its TLS versions"

@@ -1,0 +1,39 @@
+"""A shard's status comes with its answers, and an answer without one is never taken for one with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skitter.frontier.redis.shards.shard import Shard, ShardStatus
+
+FIELDS: list[Any] = [3, 1, b"running", 5, 2, 7, 2, 0, -1, 0, 9, 4, 1, 100, 0, None, 0, None, 0, 0, b"0.5", 0, b"secret"]
+
+
+class AnsweringServer:
+    """A server whose scripts answer what the test says."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def run(self, *_: Any) -> Any:
+        return self.answer
+
+
+def shard_that_is_answered(answer: Any) -> Shard:
+    return Shard(AnsweringServer(answer), "job", None, "prefix:", 1)  # type: ignore[arg-type]
+
+
+async def test_the_status_of_an_answer_is_noted_and_taken_off() -> None:
+    shard = shard_that_is_answered([b"status", [b"some", b"answer"], FIELDS])
+    assert await shard.ask("peek") == [b"some", b"answer"]
+    assert (shard.status.version, shard.status.state, shard.status.due_seconds) == (3, "running", 0.5)
+    assert len(FIELDS) == len(ShardStatus.__struct_fields__)
+
+
+@pytest.mark.parametrize("answer", [[b"shards", FIELDS], [1, FIELDS], [b"x"], [], 7, b"status"])
+async def test_an_answer_without_a_status_stays_as_it_is_whatever_its_shape(answer: Any) -> None:
+    shard = shard_that_is_answered(answer)
+    assert await shard.ask("peek") == answer
+    assert not shard.has_status

@@ -1,0 +1,44 @@
+"""Concurrent calls end together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skitter.concurrency import gather_or_cancel
+
+
+async def test_results_come_in_the_order_of_the_calls() -> None:
+    first_may_end = asyncio.Event()
+
+    async def first() -> int:
+        await first_may_end.wait()
+        return 1
+
+    async def second() -> int:
+        first_may_end.set()
+        return 2
+
+    assert await gather_or_cancel([first(), second()]) == [1, 2]
+
+
+async def test_when_one_fails_the_others_have_ended_before_it_is_raised() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def goes_on() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # An end that takes a turn of the loop: it must be awaited.
+            await asyncio.sleep(0)
+            ended.set()
+
+    async def fails() -> None:
+        await started.wait()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await gather_or_cancel([goes_on(), fails()])
+    assert ended.is_set()
