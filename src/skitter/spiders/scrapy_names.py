@@ -114,14 +114,15 @@ def check_attributes(kind: type) -> None:
             )
 
 
-def attribute_settings(kind: type, warnings: list[str]) -> Mapping[str, Any]:
-    """Settings that a spider has as attributes; what will not work is added to ``warnings``."""
+def attribute_settings(spider: object, warnings: list[str]) -> Mapping[str, Any]:
+    """Settings that a spider has as attributes, also by ``-a``; what will not work is added to ``warnings``."""
+    kind = type(spider)
     left = {name: text for name, text in WARNED.items() if getattr(kind, name, None)}
     left |= {name: text for name, text in WARNED_METHODS.items() if callable(getattr(kind, name, None))}
     warnings += [f"{kind.__name__}.{name} has no effect: {counterpart}" for name, counterpart in left.items()]
-    found = {setting: getattr(kind, name) for name, setting in SETTINGS.items() if hasattr(kind, name)}
+    values = {setting: getattr(spider, name, None) for name, setting in SETTINGS.items()}
     own = {name for parent in kind.__mro__ if not parent.__module__.startswith("skitter.") for name in vars(parent)}
     # item_functions is both: an attribute has functions, the setting has names.
     for name in sorted(own.intersection(names()) - {"item_functions", *SETTINGS}):
         warnings.append(f"{kind.__name__}.{name} is no setting: write it into custom_settings")
-    return found
+    return {setting: value for setting, value in values.items() if value is not None}

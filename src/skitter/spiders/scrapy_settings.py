@@ -153,7 +153,7 @@ def of_spider(origin: str, spider: Spider, warnings: list[str]) -> Translated:
     custom = kind.custom_settings or {}
     if not isinstance(custom, Mapping):
         raise SettingsError(f"custom_settings is not a mapping: {kind.__name__}", hint='as in {"delay_seconds": 1}')
-    attributes = attribute_settings(kind, warnings)
+    attributes = attribute_settings(spider, warnings)
     (_, values), sinks = translated(origin, custom, warnings)
     own = sinks if sinks or "sinks" in custom else _as_list(spider.sinks)
     return Translated((origin, {**attributes, **values}), own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +11,7 @@ from skitter.settings import Settings, names
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import check_spider
 from skitter.spiders.scrapy_names import META, REFUSED, SETTINGS, WARNED, WARNED_METHODS
-from skitter.spiders.scrapy_settings import (
-    COUNTERPARTS,
-    FEEDS,
-    FOREIGN,
-    THROTTLE,
-    THROTTLE_TARGET,
-    of_spider,
-    translated,
-)
+from skitter.spiders.scrapy_settings import COUNTERPARTS, FOREIGN, of_spider, translated
 
 
 def read(**values: Any) -> tuple[dict[str, Any], list[Any], list[str]]:
@@ -169,6 +160,8 @@ def own(made: Spider) -> tuple[dict[str, Any], list[Any], list[str]]:
 def test_attributes_that_scrapy_reads_are_settings_and_custom_settings_win() -> None:
     made = spider(download_delay=2, user_agent="me/1", custom_settings={"USER_AGENT": "me/2", "per_host": 1})
     assert own(made) == ({"delay_seconds": 2, "user_agent": "me/2", "per_host": 1}, [], [])
+    given = type(spider(user_agent=None))(download_timeout="5")
+    assert own(given)[0] == {"timeout_seconds": "5"}, "by -a"
 
 
 def test_an_attribute_with_the_name_of_a_setting_is_not_ignored_in_silence() -> None:
@@ -220,10 +213,3 @@ def test_what_a_crawl_goes_on_without_is_warned_of_by_name(name: str) -> None:
 def test_every_name_has_a_counterpart_in_words() -> None:
     for table in (META, REFUSED, WARNED, WARNED_METHODS, COUNTERPARTS):
         assert all(table.values())
-
-
-def test_the_page_for_people_from_scrapy_has_every_name() -> None:
-    page = (Path(__file__).parents[3] / "docs/how-to/come-from-scrapy.md").read_text(encoding="utf-8")
-    tables = (META, REFUSED, WARNED, WARNED_METHODS, SETTINGS, FOREIGN, COUNTERPARTS)
-    wanted = {name for table in tables for name in table} | {FEEDS, THROTTLE, THROTTLE_TARGET}
-    assert sorted(name for name in wanted if f"`{name}`" not in page) == []
