@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from skitter.errors import SettingsError
+from skitter.model.secrets import shown_address
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "csv": (".csv",),
@@ -26,9 +27,10 @@ def feed_targets(origin: str, feeds: Any, warnings: list[str]) -> list[dict[str,
         raise SettingsError(f"bad value in {origin}: FEEDS", hint='as in FEEDS = {"books.csv": {"format": "csv"}}')
     found = []
     for uri, options in feeds.items():
-        target = _path(str(uri))
+        # Scrapy's may have the password of a server in it.
+        target, shown = _path(str(uri)), shown_address(str(uri), is_server=True)
         if why := _objection(target, options):
-            warnings.append(f"{origin}: FEEDS: not written: {uri}: {why}")
+            warnings.append(f"{origin}: FEEDS: not written: {shown}: {why}")
             continue
         left_out = sorted(
             str(name)
@@ -38,7 +40,7 @@ def feed_targets(origin: str, feeds: Any, warnings: list[str]) -> list[dict[str,
             and not (name == "postprocessing" and target.endswith(".gz"))
         )
         if left_out:
-            warnings.append(f"{origin}: FEEDS: {uri}: skitter has nothing of the kind: {', '.join(left_out)}")
+            warnings.append(f"{origin}: FEEDS: {shown}: skitter has nothing of the kind: {', '.join(left_out)}")
         found.append({"target": target, "overwrite": bool(options.get("overwrite", False))})
     return found
 

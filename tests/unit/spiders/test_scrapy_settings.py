@@ -135,6 +135,12 @@ def test_a_feed_that_cannot_be_written_as_it_is_meant_is_told_why(feed: str, opt
     assert why in warning
 
 
+def test_the_password_of_a_feed_is_not_shown() -> None:
+    _, _, (warning,) = read(FEEDS={"ftp://ann:hunter2@files.example/books.csv": {"format": "csv"}})
+    assert "files.example/books.csv" in warning
+    assert "hunter2" not in warning
+
+
 def test_options_of_a_feed_that_there_are_not_are_named() -> None:
     _, sinks, (warning,) = read(FEEDS={"books.csv": {"format": "csv", "fields": ["isbn"], "batch_item_count": 9}})
     assert [sink["target"] for sink in sinks] == ["books.csv"]
