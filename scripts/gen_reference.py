@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -28,10 +27,13 @@ HEAD = """\
 A setting has one name, whichever way it is given. From the lowest rank to the highest:
 
 1. the default on this page
-2. the spider's `custom_settings`
-3. `skitter.toml`, or `[tool.skitter]` in `pyproject.toml`
-4. the environment: `SKITTER_` and the name in upper case, as in `SKITTER_TIMEOUT_SECONDS=5`
-5. the command line: `--set timeout_seconds=5`, or the option that stands for the setting
+2. `skitter.toml`, or `[tool.skitter]` in `pyproject.toml`
+3. the settings module of `--config`, [in the style of Scrapy](cli.md#settings-of-other-frameworks)
+4. the spider's `custom_settings`
+5. the environment: `SKITTER_` and the name in upper case, as in `SKITTER_TIMEOUT_SECONDS=5`
+6. the command line: `--set timeout_seconds=5`, or the option that stands for the setting
+
+In a script it is the default, the spider's `custom_settings`, and `skitter.crawl(…, settings={…})`.
 
 A name that does not exist is an error, and so is a value outside its range. `none` takes a limit away where the
 type allows it. Durations are in seconds and sizes in bytes.
@@ -101,13 +103,13 @@ def page() -> str:
     for name, struct in groups():
         parts.append(f"\n## {name}\n\n{_sentence(struct.__doc__)}\n\n| setting | type | default | meaning |\n")
         parts.append("| --- | --- | --- | --- |\n")
-        types = msgspec.json.schema(struct)["$defs"][struct.__name__]["properties"]
         for field in msgspec.structs.fields(struct):
             text = texts.get((struct.__name__, field.name))
             if text is None:
                 raise SystemExit(f"error: a setting without a description: {struct.__name__}.{field.name}")
-            kind = _kind(types[field.name])
-            parts.append(f"| `{field.name}` | {kind} | {_value(field.default)} | {_cell(text)} |\n")
+            parts.append(
+                f"| `{field.name}` | {settings.expected(field.name)} | {_value(field.default)} | {_cell(text)} |\n"
+            )
     return "".join(parts)
 
 
@@ -118,26 +120,6 @@ def events_page() -> str:
         parts.append(f"> {kind.sentence}\n\n| field | meaning |\n| --- | --- |\n")
         parts += [f"| `{name}` | {_cell(text)} |\n" for name, text in kind.fields.items()]
     return "".join(parts)
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(_kind(choice) for choice in schema["anyOf"])
-    if "enum" in schema:
-        return ", ".join(_value(value) for value in schema["enum"])
-    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number", "number": "number"}
-    kind = kinds.get(schema["type"], str(schema["type"]).replace("null", "none"))
-    if schema["type"] == "array":
-        return f"list of {_kind(schema['items'])}" if "items" in schema else "list"
-    for key, sign in (
-        ("exclusiveMinimum", "over"),
-        ("minimum", "from"),
-        ("exclusiveMaximum", "under"),
-        ("maximum", "to"),
-    ):
-        if key in schema:
-            kind += f" {sign} {schema[key]:g}"
-    return kind
 
 
 def _value(value: object) -> str:

@@ -22,6 +22,7 @@ SkitterError                 what happened; ``hint`` says what to do
  ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  ├── ItemError               an item that cannot be encoded
+ ├── RequestError            a Request with a wrong value, or one that asks for what there is not (also a TypeError)
  ├── DropItem                raised by an item function: the item is left out, and counted
  └── RejectItem              raised by an item function: the item goes to the rejects file
 
@@ -144,6 +145,10 @@ class ExtraMissingError(SkitterError):
 
 
 class ItemError(SkitterError):
+    pass
+
+
+class RequestError(SkitterError, TypeError):
     pass
 
 

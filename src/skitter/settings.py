@@ -211,10 +211,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     msgspec.convert({name: value}, _GROUPS[group], strict=False)
                 except msgspec.ValidationError as error:
-                    reason = str(error).split(" - at")[0]
-                    raise SettingsError(
-                        f"bad value in {origin[name]}: {name}={value!r}", hint=f"{reason} (docs/reference/settings.md)"
-                    ) from error
+                    # A ValueError is an objection of the group's own, in plain words; msgspec has those of its types.
+                    reason = (
+                        str(error.__cause__)
+                        if error.__cause__ is not None
+                        else f"{name} takes {expected(name).replace('`', '')}"
+                    )
+                    raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=reason) from error
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
         return cls(**converted)
 
@@ -244,8 +247,28 @@ def names() -> list[str]:
     return list(_GROUP_OF)
 
 
+def expected(name: str) -> str:
+    """The values that a setting takes, in words: ``whole number from 1``."""
+    kind = _GROUPS[_GROUP_OF[name]]
+    words: str = _in_words(msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"][name])
+    return words
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_in_words(choice) for choice in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number", "null": "none"}
+    words = kinds.get(schema["type"], str(schema["type"]))
+    for key, sign in (("exclusiveMinimum", "over"), ("minimum", "from"), ("maximum", "to")):
+        if key in schema:
+            words += f" {sign} {schema[key]:g}"
+    return words
+
+
 def _nearest(name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, _GROUP_OF, n=1)
-    return f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists every setting"
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(_GROUP_OF)}"

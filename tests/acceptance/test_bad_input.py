@@ -50,10 +50,10 @@ def complaint(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
         (["crawl", URL, "--work", "3"], "no such option: --work", "did you mean --workers ?"),
         (["crawl", URL, "--max-pages"], "--max-pages", "--help"),
         (["crawl", URL, "--workers", "two"], "bad value in --workers: workers='two'", "int"),
-        (["crawl", URL, "--per-host", "0"], "bad value in --per-host", ">= 1"),
-        (["crawl", URL, "--delay", "-1"], "bad value in --delay", ">= 0"),
+        (["crawl", URL, "--per-host", "0"], "bad value in --per-host", "whole number from 1"),
+        (["crawl", URL, "--delay", "-1"], "bad value in --delay", "number from 0"),
         (["crawl", URL, "--set", "time_out=1"], "unknown setting in --set: time_out", "timeout_seconds"),
-        (["crawl", URL, "--set", "timeout_seconds=soon"], "timeout_seconds='soon'", "float"),
+        (["crawl", URL, "--set", "timeout_seconds=soon"], "timeout_seconds='soon'", "number over 0"),
         (["crawl", URL, "--set", "timeout_seconds"], "not KEY=VALUE: --set timeout_seconds", "name=value"),
         (["crawl", URL, "--job", "a/b"], "not a name for a job: a/b", "a-b"),
         (["crawl", URL, "-a", "x=1"], "arguments without a spider", "built-in"),
@@ -119,7 +119,7 @@ def test_a_broken_spider_is_named_and_hinted_at(skitter, text, error, hint) -> N
         ("user_agent = \n", "not TOML: skitter.toml", "line 1"),
         ("user_agnt = 'x'\n", "unknown setting in skitter.toml: user_agnt", "user_agent"),
         ("[fetchs]\nuser_agent = 'x'\n", "unknown table in skitter.toml: fetchs", "fetch"),
-        ("per_host = 'many'\n", "bad value in skitter.toml: per_host='many'", "int"),
+        ("per_host = 'many'\n", "bad value in skitter.toml: per_host='many'", "whole number from 1"),
     ],
 )
 def test_a_broken_settings_file_is_named(skitter, toml, error, hint) -> None:

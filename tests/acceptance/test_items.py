@@ -170,17 +170,30 @@ def test_an_item_that_cannot_be_stored_costs_its_page_nothing(skitter, shop) -> 
 # ---- targets
 
 
-def test_targets_of_the_project_give_way_to_the_command_line_and_win_over_the_spider(skitter, shop) -> None:
-    spider(skitter, PARSE + "\nsinks = ['spider.jsonl']\n")
-    crawl(skitter, shop)
-    assert len(skitter.lines("spider.jsonl")) == 3
+def test_targets_of_the_project_give_way_to_the_spiders_and_both_to_the_command_line(skitter, shop) -> None:
     skitter.write("skitter.toml", '[[sink]]\ntarget = "one.jsonl"\n[[sink]]\ntarget = "two.csv"\noverwrite = true\n')
+    spider(skitter, PARSE)
     crawl(skitter, shop)
     assert len(skitter.lines("one.jsonl")) == 3
     assert (skitter.folder / "two.csv").exists()
-    assert len(skitter.lines("spider.jsonl")) == 3, "not written again"
+    spider(skitter, PARSE + "\nsinks = ['spider.jsonl']\n")
+    crawl(skitter, shop)
+    assert len(skitter.lines("spider.jsonl")) == 3
+    assert len(skitter.lines("one.jsonl")) == 3, "not written again"
     assert len(skitter.run("crawl", "shop.py", "-a", f"base={shop.base}", "-o", "-").stdout.splitlines()) == 3
-    assert len(skitter.lines("one.jsonl")) == 3
+    assert len(skitter.lines("spider.jsonl")) == 3
+
+
+def test_feeds_of_a_spider_and_of_a_settings_module_are_targets(skitter, shop) -> None:
+    skitter.write("settings.py", "FEEDS = {'config.jsonl': {'format': 'jsonlines'}, 'config.xml': {'format': 'xml'}}\n")
+    spider(skitter, PARSE)
+    done = skitter.run("crawl", "shop.py", "-a", f"base={shop.base}", "--config", "settings.py")
+    assert len(skitter.lines("config.jsonl")) == 3
+    assert "FEEDS: not written: config.xml: skitter writes no xml" in done.stderr
+    spider(skitter, PARSE + "\ncustom_settings = {'FEEDS': {'own.csv': {'format': 'csv', 'overwrite': True}}}\n")
+    skitter.run("crawl", "shop.py", "-a", f"base={shop.base}", "--config", "settings.py", "--fresh")
+    assert len((skitter.folder / "own.csv").read_text().splitlines()) == 4
+    assert len(skitter.lines("config.jsonl")) == 3, "not written again"
 
 
 @pytest.mark.parametrize(

@@ -530,13 +530,13 @@ UNSTORABLE = {
 """Items that cannot be stored -> what the reason says."""
 WRONG = {
     "Request('/c', meta={'deep': [{'bad': object()}]})": ["meta['deep'][0]['bad']", "object", "dates"],
-    "Request('/c', headers={'X-Count': 3})": ["headers", "`str`", "`int`"],
-    "Request('/c', cookies=[{'name': 'x'}])": ["cookies", "`dict`", "`list`"],
-    "Request('/c', priority=1.5)": ["priority", "`int`", "`float`"],
+    "Request('/c', headers={'X-Count': 3})": ["headers", "of text to text, not int ('X-Count')"],
+    "Request('/c', cookies=[{'name': 'x'}])": ["cookies must be a dict of text to text, not list"],
+    "Request('/c', priority=1.5)": ["priority must be a whole number", "not float"],
     "Request('/c', callback='no_such')": ["callback", "no_such"],
     "Request('/c', callback=lambda response: None)": ["callback", "method of the spider"],
-    "Request(response.css('a.none::attr(href)').get())": ["a URL is text, not NoneType"],
-    "Request('/c', body={'a': 1})": ["body", "dict"],
+    "Request(response.css('a.none::attr(href)').get())": ["url must be text, not NoneType"],
+    "Request('/c', body={'a': 1})": ["body must be bytes or text, not dict", "json.dumps"],
     "'https://example.com/'": ["yields items and Requests, not str", "https://example.com/"],
     "[{'nested': 'list'}]": ["not list"],
     "Shop": ["not type"],
@@ -809,3 +809,88 @@ def test_a_mistake_in_a_script_is_an_error_with_a_hint(skitter) -> None:
         "UsageError",
     ]
     assert all(line.rpartition("| ")[2] for line in lines)
+
+
+def test_settings_of_a_script_have_effect_and_win_over_the_spiders_own(skitter, shop) -> None:
+    done = run_script(
+        skitter,
+        """
+        import logging, sys
+        import skitter
+
+        class Titles(skitter.Spider):
+            name = "titles"
+            custom_settings = {"USER_AGENT": "spider/1", "max_pages": 1, "LOG_LEVEL": "ERROR"}
+            def __init__(self, base):
+                self.start_urls = [base]
+            def parse(self, response):
+                yield {"url": response.url}
+                yield from response.follow_all(css="a")
+
+        if __name__ == "__main__":
+            settings = {
+                "USER_AGENT": "script/1", "max_pages": None, "log_level": "debug", "log_file": "crawl.log",
+                "FEEDS": {"titles.jsonl": {"format": "jsonlines"}}, "EXTENSIONS": {},
+            }
+            print(skitter.crawl(Titles, arguments={"base": sys.argv[1]}, settings=settings).pages)
+            print(logging.getLogger("skitter").handlers, logging.getLogger("skitter").level)
+        """,
+        shop.url(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["3", "[] 0"], "and logging is as it was"
+    assert {seen.headers["user-agent"] for seen in shop.seen} == {"script/1"}
+    assert len(skitter.lines("titles.jsonl")) == 3
+    log = (skitter.folder / "crawl.log").read_text()
+    assert "DEBUG   skitter.events: " in log
+    assert "INFO    skitter.events: the job is finished" in log
+    assert "EXTENSIONS" in done.stderr, "what has no counterpart is named"
+
+
+# ---- what Scrapy would do and skitter does not
+
+
+def test_a_request_with_a_proxy_of_its_own_is_never_sent_without_it(skitter, shop) -> None:
+    spider(
+        skitter,
+        """
+        def __init__(self, base):
+            self.start_urls = [base + "/"]
+        def parse(self, response):
+            yield {"url": response.url}
+            yield response.follow("/a", meta={"proxy": "http://127.0.0.1:9"})
+        """,
+    )
+    crawl(skitter, shop, code=1)
+    assert [seen.path for seen in shop.seen if seen.path != "/robots.txt"] == ["/"]
+    (page,) = failed(skitter).values()
+    assert page["error_class"] == "callback"
+    assert "meta['proxy']" in page["error"]
+    assert "is not sent without it" in page["error"]
+    assert 'yield response.follow("/a", meta=' in page["error"], "the line that asked for it"
+
+
+def test_leftovers_of_scrapy_are_named(skitter, shop) -> None:
+    body = "start_urls = ['http://x/']\ndef parse(self, response): pass\n"
+    spider(skitter, body + "rules = [1]\n")
+    done = skitter.run("crawl", "shop.py", code=2)
+    assert "error: rules of Scrapy's spiders does not work here: Shop" in done.stderr
+    assert "hint: write parse, and yield response.follow_all" in done.stderr
+    spider(skitter, f"start_urls = ['{shop.base}']\ndef parse(self, response): pass\ndef closed(self, reason): pass\n")
+    assert "warning: Shop.closed has no effect: nothing calls it" in skitter.run("crawl", "shop.py").stderr
+
+
+def test_a_spider_whose_requests_all_have_callbacks_needs_no_parse(skitter, shop) -> None:
+    spider(
+        skitter,
+        """
+        def start(self):
+            yield Request(self.base + "/", self.parse_home)
+        def parse_home(self, response):
+            yield from response.follow_all(css="a.first", callback=self.parse_page)
+        def parse_page(self, response):
+            yield {"h1": response.css("h1::text").get()}
+        """,
+    )
+    assert crawl(skitter, shop)["failed"] == 0
+    assert skitter.lines("out.jsonl") == [{"h1": "A"}]

@@ -10,9 +10,12 @@ import pytest
 
 from skitter.cli import COMMANDS
 from skitter.cli.arguments import Parser
-from skitter.spiders.scrapy_settings import FOREIGN
+from skitter.spiders.scrapy_names import META, REFUSED, SETTINGS, WARNED, WARNED_METHODS
+from skitter.spiders.scrapy_settings import COUNTERPARTS, FEEDS, FOREIGN, THROTTLE, THROTTLE_TARGET
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+SCRAPY_PAGE = (DOCS / "how-to" / "come-from-scrapy.md").read_text(encoding="utf-8")
 SHARED = {"--frontier", "--job", "--json", "-v", "--verbose"}
 """Described once, under "Which job"."""
 
@@ -53,5 +56,13 @@ def test_every_documented_option_exists() -> None:
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_foreign_setting_is_documented(name: str) -> None:
-    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and f"`{name}`" in line]
+    (row,) = [line for line in SCRAPY_PAGE.splitlines() if line.startswith("| ") and f"`{name}`" in line]
     assert f"`{FOREIGN[name][0]}`" in row
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted({FEEDS, THROTTLE, THROTTLE_TARGET, *COUNTERPARTS, *META, *REFUSED, *WARNED, *WARNED_METHODS, *SETTINGS}),
+)
+def test_what_scrapy_gives_a_meaning_is_documented(name: str) -> None:
+    assert re.search(rf"^\| .*`{name}`.* \| ", SCRAPY_PAGE, re.MULTILINE)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.errors import FormatError, ItemError
-from skitter.model.request import Fingerprinter, Request, decode, encode
+from skitter.errors import FormatError, RequestError
+from skitter.model.request import EXPECTED, Fingerprinter, Request, decode, encode
 
 URL = "http://a.example/x"
 ids = st.integers(-(2**63), 2**63 - 1)
@@ -123,15 +124,24 @@ class TestStoredForm:
             {"meta": {"f": object()}},
             {"meta": {"f": print}},
             {"cb_kwargs": {"n": 2**70}},
+            {"cb_kwargs": {1: "x"}},
             {"priority": 2**63},
-            {"priority": "high"},
-            {"headers": {"a": 1}},
-            {"body": "text"},
         ],
     )
     def test_what_cannot_be_stored_is_an_error_of_who_made_it(self, fields: dict[str, Any]) -> None:
-        with pytest.raises(ItemError, match=r"a\.example"):
+        with pytest.raises(RequestError, match=r"a\.example"):
             encode(Request(URL, **fields))
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("headers", {"a": 1}), ("body", 7), ("meta", [1]), ("priority", "high"), ("dont_filter", 1), ("method", None)],
+    )
+    def test_a_wrong_value_that_was_assigned_later_is_named_in_plain_words(self, field: str, value: Any) -> None:
+        request = Request(URL)
+        setattr(request, field, value)
+        with pytest.raises(RequestError, match=f"a request's {field} must be {EXPECTED[field]}, not ") as caught:
+            encode(request)
+        assert "`" not in f"{caught.value} {caught.value.hint}", "no names of types"
 
     @pytest.mark.parametrize("payload", [b"", b"\x02\x80", b"\x80\x04}q\x00."])
     def test_an_unknown_version_is_refused(self, payload: bytes) -> None:
@@ -142,3 +152,81 @@ class TestStoredForm:
         request = Request(URL, meta={"a": 1}, priority=2)
         copy = request.replace(priority=3)
         assert (copy.url, copy.meta, copy.priority, request.priority) == (URL, {"a": 1}, 3, 2)
+
+
+class Other:
+    def parse(self, response: Any) -> None: ...
+
+    @staticmethod
+    def static(response: Any) -> None: ...
+
+
+class TestWhereItIsWritten:
+    """A wrong value is an error of the line that makes the request, and not of a worker one day."""
+
+    @pytest.mark.parametrize(
+        ("fields", "said", "hint"),
+        [
+            ({"url": None}, "url must be text, not NoneType", "urljoin"),
+            ({"url": b"http://a.example/"}, "url must be text, not bytes", "urljoin"),
+            ({"method": 7}, "method must be text", "POST"),
+            (
+                {"callback": lambda response: None},
+                "callback must be a method of the spider or its name, not a lambda",
+                "",
+            ),
+            ({"errback": lambda failure: None}, "errback must be a method of the spider or its name, not a lambda", ""),
+            ({"callback": 7}, "not int", "cb_kwargs"),
+            ({"callback": len}, "not builtin_function_or_method", "cb_kwargs"),
+            ({"callback": partial(print, 1)}, "not partial", "cb_kwargs"),
+            ({"headers": "Accept: x"}, "headers must be a dict or a list of pairs, of text to text, not str", "Accept"),
+            ({"headers": ["Accept: x"]}, "not a list of something else", "Accept"),
+            ({"headers": {"X": 1}}, "not int .'X'.", "Accept"),
+            ({"headers": [("X", "1"), ("X", "2")]}, "not one name twice", "Accept"),
+            ({"body": {"q": 1}}, "body must be bytes or text, not dict", "json.dumps"),
+            ({"body": [1]}, "body must be bytes or text, not list", "json.dumps"),
+            ({"cookies": [{"name": "a", "value": "b"}]}, "cookies must be a dict of text to text, not list", "session"),
+            ({"cookies": {"a": None}}, "not NoneType .'a'.", "session"),
+            ({"meta": [("a", 1)]}, "meta must be a dict with names as keys, not list", "dict"),
+            ({"cb_kwargs": "x"}, "cb_kwargs must be a dict with names as keys, not str", "dict"),
+            ({"priority": "high"}, "priority must be a whole number of 64 bits, not str", "whole number"),
+            ({"priority": 1.5}, "priority must be a whole number of 64 bits, not float", "whole number"),
+            ({"dont_filter": "no"}, "dont_filter must be True or False, not str", "True or False"),
+        ],
+    )
+    def test_a_wrong_value_fails_with_a_sentence(self, fields: dict[str, Any], said: str, hint: str) -> None:
+        with pytest.raises(RequestError, match=said) as caught:
+            Request(**({"url": URL} | fields))
+        assert isinstance(caught.value, TypeError)
+        assert hint in caught.value.hint
+        assert caught.value.hint
+        assert "url" in fields or URL in str(caught.value)
+
+    def test_a_function_inside_a_function_is_no_callback(self) -> None:
+        def parse_book(response: Any) -> None: ...
+
+        with pytest.raises(RequestError, match=r"not a function inside a function \(parse_book\)"):
+            Request(URL, parse_book)
+
+    def test_methods_static_methods_and_names_are_callbacks(self) -> None:
+        for callback in (Other().parse, Other.static, Other().static, "parse_book", None):
+            assert Request(URL, callback, callback).callback == callback
+
+    def test_a_copy_is_checked_too(self) -> None:
+        with pytest.raises(RequestError, match="body must be"):
+            Request(URL).replace(body={})
+
+    def test_no_value_of_a_header_or_cookie_and_no_password_is_repeated(self) -> None:
+        for fields in ({"headers": {"Authorization": b"hunter2"}}, {"cookies": {"session": b"hunter2"}}):
+            with pytest.raises(RequestError) as caught:
+                Request("http://ann:hunter2@a.example/", **fields)
+            assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+    def test_what_scrapy_takes_is_taken(self) -> None:
+        pairs: Any = [("Accept", "x"), ["Accept-Language", "en"]]
+        assert Request(URL, headers=pairs).headers == {"Accept": "x", "Accept-Language": "en"}
+        text: Any = '{"q": "ü"}'
+        assert Request(URL, body=text).body == text.encode()
+        nothing: Any = None
+        empty = Request(URL, headers=nothing, body=nothing, cookies=nothing, meta=nothing, cb_kwargs=nothing)
+        assert empty == Request(URL)

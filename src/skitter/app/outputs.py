@@ -1,4 +1,4 @@
-"""Where results go: ``-o`` and ``-O``, the ``[[sink]]`` tables of the project, or what the spider names.
+"""Where results go: ``-o`` and ``-O``, what the spider names, or the ``[[sink]]`` tables of the project.
 
 The highest of the three that names any gives all of them, as it is with settings: who tries a spider with ``-o -``
 does not write to the project's database.
@@ -34,7 +34,7 @@ def collect_outputs(
             parse_target(text, overwrite=anew, job=job, key_fields=keys, password=password) for text, anew in typed
         ]
     else:
-        origin, described = tables if tables[1] else spider
+        origin, described = spider if spider[1] else tables
         found = [_from_table(origin, each, job, keys, password) for each in described]
     return _each_once(found)
 

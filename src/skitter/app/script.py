@@ -10,12 +10,15 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from skitter._version import __version__
 from skitter.app.config import CrawlPlan, Summary
 from skitter.app.crawl import run_crawl
 from skitter.app.event_loop import new_loop
 from skitter.app.frontiers import default_frontier
 from skitter.app.outputs import collect_outputs
+from skitter.app.script_log import logging_as
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
@@ -23,7 +26,7 @@ from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
-from skitter.spiders.scrapy_settings import translated
+from skitter.spiders.scrapy_settings import of_spider, translated
 from skitter.spiders.sitemaps import ROBOTS
 
 T = TypeVar("T")
@@ -45,7 +48,8 @@ def crawl(
     """Crawl with a spider class, or from one or several URLs, until the end.
 
     ``sitemaps``: what they list is crawled as well, or instead; "robots" are those that the seeds' hosts name.
-    ``settings`` are the names of docs/reference/settings.md. A spider that was defined in a notebook,
+    ``settings`` are the names of docs/reference/settings.md, or Scrapy's, and win over the spider's own; ``log_level``
+    and ``log_file`` change ``logging`` while the crawl runs. A spider that was defined in a notebook,
     at a prompt or inside a function runs in this process; any other runs in workers of its own, as
     ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
     """
@@ -54,22 +58,20 @@ def crawl(
         raise UsageError(
             f"crawl() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
         )
-    layers: list[tuple[str, Mapping[str, Any]]] = []
+    warnings: list[str] = []
+    given, feeds = translated("settings", settings or {}, warnings)
+    layers = [given]
     inline: Spider | None = None
     sinks: Sequence[Any] = ()
     item_key: Any = ()
     outputs = [output] if isinstance(output, (str, Path)) else output or []
     if isinstance(target, type) and issubclass(target, Spider):
-        warnings: list[str] = []
-        own = dict(target.custom_settings)
-        sinks = own.pop("sinks", target.sinks)
-        layers.append(translated("the spider", own, warnings))
-        for warning in warnings:
-            log.warning(warning)
         spider = make_spider(target, arguments or {})
         if sitemaps and not isinstance(spider.sitemap_urls, str):
             spider.sitemap_urls = [*spider.sitemap_urls, *sitemaps]
         check_spider(spider)
+        own, sinks = of_spider("the spider", spider, warnings)
+        layers = [own, given]
         item_key = spider.item_key
         reference, seeds = _reference(target), []
         if reference is None:
@@ -81,7 +83,9 @@ def crawl(
             raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
         first = seeds[0] if seeds else absolute(sitemaps[0])
         reference, name = "", job or host_key(first).partition("//")[2].replace(":", "-")
-    joined = Settings.from_layers([*layers, ("settings", settings or {})])
+    for warning in warnings:
+        log.warning(warning)
+    joined = Settings.from_layers(layers)
     plan = CrawlPlan(
         spec=JobSpec(
             name=name,
@@ -98,14 +102,17 @@ def crawl(
         outputs=collect_outputs(
             typed=[(str(each), overwrite) for each in outputs],
             job=name,
-            spider=("the spider's sinks", sinks),
+            spider=("settings", feeds) if feeds else ("the spider's sinks", sinks),
             item_key=item_key,
         ),
         fresh=fresh,
-        event_level=logger.getEffectiveLevel(),
     )
+    # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
+    asked = {name for _, values in layers for name in values}
     try:
-        return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))
+        with logging_as(joined.logging, asked):
+            plan = msgspec.structs.replace(plan, event_level=logger.getEffectiveLevel())
+            return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))
     except SkitterError as error:
         # The command line prints it; here a traceback is all that a person sees.
         if error.hint:

@@ -95,7 +95,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
     target = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
-    settings, warnings = settings_layers.collect(
+    settings, warnings, sinks = settings_layers.collect(
         spider=(target.spider, dict(target.settings)),
         project=project,
         environment=os.environ,
@@ -112,7 +112,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     password = settings_layers.sink_password(os.environ)
     outputs = collect_outputs(
         typed=options.outputs,
-        tables=project.sinks,
+        tables=sinks,
         spider=(f"the sinks of {target.spider}", target.sinks),
         item_key=target.item_key,
         job=job,
@@ -136,4 +136,4 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )
-    return plan, warnings
+    return plan, [*target.warnings, *warnings]

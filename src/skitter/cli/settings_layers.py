@@ -1,6 +1,6 @@
 """Settings from everywhere, lowest rank first; only here are files and the environment read for them.
 
-defaults < the spider's custom_settings < skitter.toml or [tool.skitter] < SKITTER_* < --config < command line
+defaults < skitter.toml or [tool.skitter] < --config < the spider's custom_settings < SKITTER_* < command line
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Project(NamedTuple):
 class Collected(NamedTuple):
     settings: Settings
     warnings: list[str]
+    sinks: tuple[str, Sequence[Any]] = ("", ())
+    """Targets that files name, and where: FEEDS of the settings module, else the tables of the project."""
 
 
 def read_project(folder: Path) -> Project:
@@ -76,16 +78,18 @@ def collect(
 ) -> Collected:
     """All layers joined; what a foreign settings module has and skitter has not is named in ``warnings``."""
     warnings: list[str] = []
-    layers = [translated(*spider, warnings), project.layer, *_from_environment(environment)]
+    layers, sinks = [project.layer], project.sinks
     if config is not None:
-        layers.append(translated(config, _run_module(config), warnings))
-    layers += _from_command_line(overrides)
+        layer, feeds = translated(config, _run_module(config), warnings)
+        layers.append(layer)
+        sinks = (f"FEEDS of {config}", feeds) if feeds else sinks
+    layers += [spider, *_from_environment(environment), *_from_command_line(overrides)]
     settings = Settings.from_layers(layers)
     if settings.run.proxy:
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    return Collected(settings, warnings)
+    return Collected(settings, warnings, sinks)
 
 
 def collect_run(

@@ -12,6 +12,7 @@ from skitter.cli.job_ref import job_name_of
 from skitter.errors import SpiderError, UrlError, UsageError
 from skitter.model.url import absolute, host_key
 from skitter.spiders.loading import check_spider, full_reference, load_spider, make_spider, named_spiders
+from skitter.spiders.scrapy_settings import of_spider
 from skitter.spiders.sitemaps import ROBOTS
 
 _SPIDER_FILE = re.compile(r"\.py(:.*)?$")
@@ -33,6 +34,8 @@ class Target(NamedTuple):
     sinks: Sequence[Any] = ()
     """Where the spider would have its results, if nobody says otherwise."""
     item_key: Any = ()
+    warnings: Sequence[str] = ()
+    """What of the spider has no effect."""
 
 
 def find_target(
@@ -73,9 +76,9 @@ def find_target(
     name = job_name_of(spider.name or kind.__name__)
     if ROBOTS in sitemaps and not spider.start_urls:
         raise _robots_of_whom()
-    settings = dict(kind.custom_settings)
-    sinks = settings.pop("sinks", spider.sinks)
-    return Target(full_reference(reference, kind, folder), [], sitemaps, name, settings, sinks, spider.item_key)
+    full, warnings = full_reference(reference, kind, folder), list[str]()
+    (_, settings), sinks = of_spider(full, spider, warnings)
+    return Target(full, [], sitemaps, name, settings, sinks, spider.item_key, warnings)
 
 
 def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         # For a worker that is a job which nobody has started yet, and no fault of the store.
         raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
     project = settings_layers.read_project(folder)
-    own, warnings = settings_layers.collect_run(
+    own, warnings, _ = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""

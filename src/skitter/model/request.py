@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
 from typing import Annotated, Any, NewType
 
 import msgspec
 
-from skitter.errors import FormatError, ItemError
+from skitter.errors import FormatError, RequestError
 from skitter.model.job import Job
 from skitter.model.meta_codec import encode_meta, read_extension
 from skitter.model.secrets import shown_url
@@ -22,13 +23,8 @@ Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
 
 
-class Request(msgspec.Struct, omit_defaults=True):
-    """A URL to fetch, with everything the page's callback will want to know.
-
-    ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``.
-    ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes, lists, dicts, dates and the
-    like): they are stored and may be read on another machine. A higher ``priority`` is served first.
-    """
+class RequestFields(msgspec.Struct, omit_defaults=True):
+    """The fields of a request, unchecked: for requests that skitter makes itself, such as those for links of a page."""
 
     url: str
     callback: Any = None
@@ -52,7 +48,37 @@ class Request(msgspec.Struct, omit_defaults=True):
 
     def __repr__(self) -> str:
         # It ends up in tracebacks and logs: no headers, no cookies, no password.
-        return f"<Request {self.method} {shown_url(self.url)}>"
+        return f"<Request {self.method} {_shown(self.url)}>"
+
+
+class Request(RequestFields):
+    """A URL to fetch, with everything the page's callback will want to know.
+
+    ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``. ``headers`` are a dict
+    or a list of pairs, ``body`` is bytes or text. ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes,
+    lists, dicts, dates and the like): they are stored and may be read on another machine. A higher ``priority`` is
+    served first. What is of a wrong type is a RequestError at once.
+    """
+
+    def __post_init__(self) -> None:
+        # A page makes up to a hundred of them: what most leave as it is costs one look at its type.
+        if type(self.url) is not str or type(self.method) is not str:
+            _check_text(self)
+        if self.callback is not None or self.errback is not None:
+            _check_callback(self, "callback", self.callback)
+            _check_callback(self, "errback", self.errback)
+        if type(self.headers) is not dict or self.headers:
+            self.headers = _texts_by_name(self, "headers", self.headers)
+        if type(self.body) is not bytes:
+            self.body = _as_bytes(self, self.body)
+        if type(self.cookies) is not dict or self.cookies:
+            self.cookies = _texts_by_name(self, "cookies", self.cookies)
+        if type(self.meta) is not dict:
+            self.meta = _as_dict(self, "meta", self.meta)
+        if type(self.cb_kwargs) is not dict:
+            self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
+        if type(self.priority) is not int or type(self.dont_filter) is not bool:
+            _check_flags(self)
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
@@ -109,7 +135,9 @@ class Fingerprinter:
         verb, name = method.encode(), self._named(url).encode()
         return self._hash(b"%d:%b%d:%b%d:%b" % (len(verb), verb, len(name), name, len(body), body))
 
-    def request_id(self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True) -> RequestId:
+    def request_id(
+        self, request: RequestFields, parent: int = 0, place: int = 0, *, filtered: bool = True
+    ) -> RequestId:
         """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
         fingerprint = self.fingerprint(request.method, request.url, request.body)
         if filtered and not request.dont_filter:
@@ -118,7 +146,7 @@ class Fingerprinter:
         return self._hash(b"".join([b"%d:%b" % (len(part), part) for part in told]))
 
     def entry(
-        self, request: Request, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
+        self, request: RequestFields, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
     ) -> Entry:
         """What the frontier is given. The request's URL must be absolute (``model.url.absolute``).
 
@@ -140,30 +168,158 @@ class Fingerprinter:
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
 
 
+# ---- what a Request may hold
+
+EXPECTED = {
+    "url": "text",
+    "callback": "a method of the spider or its name",
+    "errback": "a method of the spider or its name",
+    "method": "text, as in POST",
+    "headers": "a dict or a list of pairs, of text to text",
+    "body": "bytes or text",
+    "cookies": "a dict of text to text",
+    "meta": "a dict with names as keys",
+    "cb_kwargs": "a dict with names as keys",
+    "priority": "a whole number of 64 bits",
+    "dont_filter": "True or False",
+}
+"""In the words of people who write spiders."""
+_HINTS = {
+    "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
+    "errback": "another process may call it, so it is found by its name; values for it go into meta",
+    "body": "json.dumps(…) makes text of a dict, urllib.parse.urlencode(…) the body of a form",
+    "cookies": 'as in cookies={"session": "abc"}',
+    "headers": 'as in headers={"Accept-Language": "en"}',
+    "url": "response.urljoin(…) gives one; of a selector, .get() gives the text",
+}
+
+
+def wrong(request: RequestFields, field: str, given: str) -> RequestError:
+    """The error for a field that is not what it must be, in one sentence."""
+    shown = f": {_shown(request.url)}" if field != "url" else ""
+    hint = _HINTS.get(field, f"{field} is {EXPECTED[field]}")
+    return RequestError(f"a request's {field} must be {EXPECTED[field]}, not {given}{shown}", hint=hint)
+
+
+def _shown(url: object) -> str:
+    return shown_url(url) if isinstance(url, str) else repr(url)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_text(request: Request) -> None:
+    for field in ("url", "method"):
+        value = getattr(request, field)
+        if not isinstance(value, str):
+            raise wrong(request, field, _kind(value))
+        # Of a subclass, such as the text that lxml returns.
+        setattr(request, field, str.__str__(value))
+
+
+def _check_callback(request: Request, field: str, callback: Any) -> None:
+    """What no spider can have; whether a name or a method is the spider's own, the worker knows."""
+    if callback is None or isinstance(callback, (str, MethodType)):
+        return
+    if not isinstance(callback, FunctionType):
+        raise wrong(request, field, _kind(callback))
+    if callback.__name__ == "<lambda>":
+        raise wrong(request, field, "a lambda")
+    # A static method is a function as well.
+    if callback.__qualname__.rpartition(".")[0].endswith("<locals>"):
+        raise wrong(request, field, f"a function inside a function ({callback.__name__})")
+
+
+def _texts_by_name(request: Request, field: str, given: Any) -> dict[str, str]:
+    """Headers or cookies."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif field == "headers" and isinstance(given, (list, tuple)):
+        if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given):
+            raise wrong(request, field, f"a {_kind(given)} of something else")
+        pairs = list(given)
+    else:
+        raise wrong(request, field, _kind(given))
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if not isinstance(name, str) or not isinstance(value, str):
+            # The value is not repeated: it may be a secret.
+            kind = _kind(value if isinstance(name, str) else name)
+            raise wrong(request, field, f"{kind} ({name!r:.50})")
+        if name in found:
+            raise wrong(request, field, f"one name twice ({name!r:.50})")
+        found[str.__str__(name)] = str.__str__(value)
+    return found
+
+
+def _as_bytes(request: Request, body: Any) -> bytes:
+    """Spiders write ``body=json.dumps(...)`` and mean bytes."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, (bytes, bytearray)):
+        return bytes(body)
+    if body is None:
+        return b""
+    raise wrong(request, "body", _kind(body))
+
+
+def _as_dict(request: Request, field: str, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return dict(given)
+    raise wrong(request, field, _kind(given))
+
+
+def _check_flags(request: Request) -> None:
+    priority: Any = request.priority
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise wrong(request, "priority", _kind(priority))
+    request.priority = int(priority)  # of an IntEnum
+    if type(request.dont_filter) is not bool:
+        raise wrong(request, "dont_filter", _kind(request.dont_filter))
+
+
+# ---- the stored form
+
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
+_UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
 
-def encode(request: Request) -> bytes:
+def encode(request: RequestFields) -> bytes:
     """The stored form: a version byte and msgpack. Callbacks must already be names."""
     try:
         if request.meta or request.cb_kwargs:
-            request = request.replace(
-                meta=encode_meta(request.meta, "meta"), cb_kwargs=encode_meta(request.cb_kwargs, "cb_kwargs")
+            request = msgspec.structs.replace(
+                request, meta=encode_meta(request.meta, "meta"), cb_kwargs=encode_meta(request.cb_kwargs, "cb_kwargs")
             )
         stored = _ENCODER.encode(request)
-        # Half a microsecond, so that a wrong type is the fault of the callback that yields it, and not of the
-        # worker that reads it one day.
-        _DECODER.decode(stored)
+        # Half a microsecond, so that a wrong type that somebody has assigned to a field is the fault of the callback
+        # that yields it, and not of the worker that reads it one day.
+        _UNCHECKED.decode(stored)
     except msgspec.ValidationError as error:
-        reason = str(error).replace("$.", "").replace("`object`", "`dict`").replace("`array`", "`list`")
-        raise ItemError(f"a request with a wrong value: {request.url}: {reason}") from error
+        raise _wrong_as_stored(request, error) from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ItemError(
-            f"a request cannot be stored: {request.url}: {error}",
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(
+            f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
     return b"\x01" + stored
+
+
+def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> RequestError:
+    """In plain words: msgspec ends its own with the place of the value, as in ``$.headers[...]``."""
+    field = str(error).rpartition("$.")[2].strip("`").partition("[")[0]
+    if field not in EXPECTED:
+        return RequestError(f"a request with a wrong value: {_shown(request.url)}: {field}")
+    value = getattr(request, field)
+    return wrong(request, field, repr(value)[:50] if isinstance(value, int) else _kind(value))
 
 
 def decode(payload: bytes) -> Request:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Spider:
-    """Subclass it, give it a ``name`` and ``start_urls``, and write ``parse``.
+    """The base of all spiders: give it a ``name`` and ``start_urls``, and write ``parse``.
 
     Callbacks may be plain generators, async generators, coroutines or functions that return a list.
     They yield items (dicts, dataclasses, msgspec structs, attrs or pydantic models) and Requests.
@@ -29,6 +29,7 @@ class Spider:
     sitemap_urls: Sequence[str] = ()
     """Sitemaps whose pages are crawled like ``start_urls``; "robots": those that their hosts' robots.txt name."""
     custom_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of this spider, which win over those of files; names of Scrapy's are understood."""
     handle_statuses: Sequence[int] = ()
     """Statuses besides 2xx whose pages the callback wants to see."""
     item_functions: Sequence[Callable[..., Any] | str] = ()
@@ -37,7 +38,7 @@ class Spider:
     item_key: str | Sequence[str] = ()
     """Fields that name an item in targets that keep one record for each name, such as databases."""
     sinks: Sequence[str | Mapping[str, Any]] = ()
-    """Targets for when neither ``-o`` nor the project names any; a table has ``target`` and options."""
+    """Targets for when ``-o`` names none, instead of those of the project; a table has ``target`` and options."""
 
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():
@@ -52,8 +53,8 @@ class Spider:
         return map(Request, self.start_urls)
 
     def parse(self, response: Response) -> Any:
-        """The default callback."""
-        raise NotImplementedError(f"{type(self).__name__} has no parse method")
+        """The callback of requests that name none. A spider whose requests all have callbacks needs no ``parse``."""
+        raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request named no other callback")
 
     def parse_sitemap(self, response: Response) -> Any:
         """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""

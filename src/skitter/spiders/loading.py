@@ -22,6 +22,7 @@ from typing import Any
 from skitter.errors import SkitterError, SpiderError
 from skitter.model.import_ref import add_to_path, is_trusted_file, resolve, untrusted
 from skitter.spiders.base import Spider
+from skitter.spiders.scrapy_names import check_attributes
 from skitter.spiders.site_spider import SiteSpider
 
 DEFAULT_PLACES = ("spiders",)
@@ -99,23 +100,24 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
 def check_spider(spider: Spider) -> None:
     """What can be seen to be missing before anything runs: where to start, and what to do with a page."""
     kind = type(spider)
-    if isinstance(spider.sitemap_urls, str):
-        raise SpiderError(
-            f"sitemap_urls is one text, not a list: {kind.__name__}", hint='as in sitemap_urls = ["https://…"]'
-        )
-    if kind.start is not Spider.start:
-        return  # it says itself where it starts, and may name other callbacks
-    if isinstance(spider.start_urls, str):
-        raise SpiderError(
-            f"start_urls is one text, not a list: {kind.__name__}", hint='as in start_urls = ["https://…"]'
-        )
-    if not spider.start_urls and not spider.sitemap_urls:
+    check_attributes(kind)
+    starts_itself = kind.start is not Spider.start
+    for name, example in (("start_urls", "https://…"), ("sitemap_urls", "https://…"), ("allowed_domains", "a.example")):
+        # With a start method of its own it may do with start_urls whatever it likes.
+        if isinstance(getattr(spider, name), str) and not (starts_itself and name == "start_urls"):
+            raise SpiderError(f"{name} is one text, not a list: {kind.__name__}", hint=f'as in {name} = ["{example}"]')
+    if not starts_itself and not spider.start_urls and not spider.sitemap_urls:
         raise SpiderError(
             f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, sitemap_urls or a start method"
         )
-    if kind.parse is Spider.parse:
+    # What start() yields may all have callbacks of its own, and so may what parse_sitemap yields.
+    needs_parse = (spider.start_urls and not starts_itself) or (
+        spider.sitemap_urls and kind.parse_sitemap is Spider.parse_sitemap
+    )
+    if needs_parse and kind.parse is Spider.parse:
         raise SpiderError(
-            f"a spider without a parse method: {kind.__name__}", hint="write def parse(self, response): …"
+            f"a spider without a parse method: {kind.__name__}",
+            hint="write def parse(self, response): …, or a start method whose requests have other callbacks",
         )
 
 

@@ -1,14 +1,30 @@
-"""Settings in the style of Scrapy and Crawlo: upper-case names, in ``custom_settings`` or a module of their own."""
+"""Settings in the style of Scrapy and Crawlo: upper-case names, in ``custom_settings`` or a module of their own.
+
+What has a counterpart is mapped. The rest is named in a warning, with the counterpart where something else does the
+same; nothing is ignored in silence.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from skitter.errors import SettingsError
+from skitter.spiders.base import Spider
+from skitter.spiders.scrapy_feeds import feed_targets
+from skitter.spiders.scrapy_names import attribute_settings
 
 Layer = tuple[str, dict[str, Any]]
 """Where settings come from, and what they are."""
+
+
+class Translated(NamedTuple):
+    """A layer in skitter's own names."""
+
+    layer: Layer
+    sinks: list[Any]
+    """Targets of results, as texts or tables."""
 
 
 def _same(value: Any) -> Any:
@@ -36,17 +52,34 @@ def _pipelines(value: Any) -> Any:
     return ",".join(":".join(str(name).rsplit(".", 1)) for _, name in named)
 
 
+def _log_level(value: Any) -> Any:
+    """By name or number; what is above an error is an error."""
+    number = logging.getLevelName(str(value).upper()) if isinstance(value, str) else value
+    if not isinstance(number, int):
+        raise TypeError("one of DEBUG, INFO, WARNING, ERROR and CRITICAL is expected")
+    steps = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (25, "notice"), (logging.INFO, "info"))
+    return next((name for least, name in steps if number >= least), "debug")
+
+
+def _log_file(value: Any) -> Any:
+    return "-" if value is None else str(value)
+
+
 FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "AUTOTHROTTLE_MAX_DELAY": ("max_delay_seconds", _same),
     "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
     "CONCURRENCY": ("concurrency", _same),
     "CONCURRENT_REQUESTS": ("concurrency", _same),
     "CONCURRENT_REQUESTS_PER_DOMAIN": ("per_host", _same),
+    "CONCURRENT_REQUESTS_PER_IP": ("per_ip", _zero_is_none),
     "COOKIES_ENABLED": ("cookies", _same),
     "DEPTH_LIMIT": ("max_depth", _zero_is_none),
     "DOWNLOAD_DELAY": ("delay_seconds", _same),
     "DOWNLOAD_MAXSIZE": ("max_body_bytes", _zero_is_boundless),
     "DOWNLOAD_TIMEOUT": ("timeout_seconds", _same),
     "ITEM_PIPELINES": ("item_functions", _pipelines),
+    "LOG_FILE": ("log_file", _log_file),
+    "LOG_LEVEL": ("log_level", _log_level),
     "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
     "RETRY_TIMES": ("max_attempts", _plus_one),
@@ -55,23 +88,93 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "VERIFY_SSL": ("verify_tls", _same),
 }
 """The one table: upper-case names of Scrapy and Crawlo, the setting each means, and how its value is read."""
+THROTTLE, THROTTLE_TARGET = "AUTOTHROTTLE_ENABLED", "AUTOTHROTTLE_TARGET_CONCURRENCY"
+FEEDS = "FEEDS"
+
+_PACE = "hosts that answer 429 or 503 are slowed down by themselves; delay_seconds and max_delay_seconds bound a delay"
+_OUTPUT = "an output is -o TARGET, a [[sink]] table or sinks of the spider"
+_ITEM_FUNCTIONS = "what changes or drops items is an item function"
+_LOG = "log_format is text or json, log_file a file"
+COUNTERPARTS: dict[str, str] = {
+    "AUTOTHROTTLE_DEBUG": "skitter why URL tells what its host waits for",
+    "AUTOTHROTTLE_START_DELAY": _PACE,
+    "CLOSESPIDER_ITEMCOUNT": "max_pages bounds a crawl",
+    "CLOSESPIDER_TIMEOUT": "timeout SECONDS skitter crawl … ends a crawl that can be resumed",
+    "DEFAULT_REQUEST_HEADERS": "headers of each Request; user_agent for all of them",
+    "FEED_FORMAT": _OUTPUT,
+    "FEED_URI": _OUTPUT,
+    "HTTPPROXY_ENABLED": "proxy is one for all fetches of a node",
+    "JOBDIR": "every crawl can be resumed, and keeps its state in --frontier",
+    "LOG_DATEFORMAT": _LOG,
+    "LOG_ENABLED": "-q says nothing but errors",
+    "LOG_FORMAT": _LOG,
+    "REDIRECT_ENABLED": "max_redirects bounds the hops of a chain",
+    "RETRY_ENABLED": "max_attempts = 1 tries nothing again",
+    "RETRY_HTTP_CODES": "429, 5xx and failures of the network are tried again, up to max_attempts",
+    "SPIDER_MIDDLEWARES": _ITEM_FUNCTIONS,
+    "SPIDER_MODULES": 'spiders = ["FOLDER"] in skitter.toml says where spiders are found by name',
+}
+"""Names without a setting of the kind, and what to use instead."""
 
 
-def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> Layer:
-    """Upper-case names by the table; names of skitter's own stay as they are."""
+def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> Translated:
+    """Upper-case names by the tables; names of skitter's own stay as they are, and ``sinks`` is told apart."""
     known: dict[str, Any] = {}
+    sinks: list[Any] = []
     ignored = []
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise SettingsError(f"not the name of a setting in {origin}: {name!r}", hint="names are text")
+        if name == "sinks":
+            continue
         if not name.isupper():
             known[name] = value
         elif name in FOREIGN:
             setting, convert = FOREIGN[name]
-            try:
-                known[setting] = convert(value)
-            except (TypeError, ValueError) as error:
-                raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=str(error)) from error
-        else:
+            known[setting] = _converted(origin, name, value, convert)
+        elif name in COUNTERPARTS:
+            warnings.append(f"{origin}: {name} has no effect: {COUNTERPARTS[name]}")
+        elif name == FEEDS:
+            sinks = feed_targets(origin, value, warnings)
+        elif name not in (THROTTLE, THROTTLE_TARGET):
             ignored.append(name)
+    if THROTTLE in values:
+        known["target_concurrency"] = _throttled(origin, values)
+    elif THROTTLE_TARGET in values:
+        warnings.append(f"{origin}: {THROTTLE_TARGET} has no effect without {THROTTLE}; target_concurrency alone has")
     if ignored:
         warnings.append(f"{origin}: ignored, skitter has nothing of the kind: {', '.join(sorted(ignored))}")
-    return origin, known
+    return Translated((origin, known), _as_list(values["sinks"]) if "sinks" in values else sinks)
+
+
+def of_spider(origin: str, spider: Spider, warnings: list[str]) -> Translated:
+    """A spider's own settings and targets: its attributes, and above them its ``custom_settings``."""
+    kind = type(spider)
+    custom = kind.custom_settings or {}
+    if not isinstance(custom, Mapping):
+        raise SettingsError(f"custom_settings is not a mapping: {kind.__name__}", hint='as in {"delay_seconds": 1}')
+    attributes = attribute_settings(spider, warnings)
+    (_, values), sinks = translated(origin, custom, warnings)
+    own = sinks if sinks or "sinks" in custom else _as_list(spider.sinks)
+    return Translated((origin, {**attributes, **values}), own)
+
+
+def _as_list(sinks: Any) -> list[Any]:
+    """One target may stand without a list."""
+    return [sinks] if isinstance(sinks, (str, Mapping)) else list(sinks)
+
+
+def _converted(origin: str, name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=str(error)) from error
+
+
+def _throttled(origin: str, values: Mapping[str, Any]) -> float | None:
+    """AutoThrottle wants one request in flight on average, unless it is told another number."""
+    enabled = values[THROTTLE]
+    if enabled in (False, 0, "0", "False", "false"):
+        return None
+    target: float = _converted(origin, THROTTLE_TARGET, values.get(THROTTLE_TARGET, 1.0), float)
+    return target

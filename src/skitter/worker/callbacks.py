@@ -11,10 +11,10 @@ import contextlib
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
-from types import GeneratorType
+from types import FrameType, GeneratorType
 from typing import Any
 
-from skitter.errors import FrontierError, RejectItem, SkitterError
+from skitter.errors import FrontierError, RejectItem, RequestError, SkitterError
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
@@ -26,6 +26,7 @@ from skitter.worker.page_yield import PageYield
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
 _HERE = str(Path(__file__).parent)
+_SKITTER = str(Path(__file__).parent.parent)
 
 
 class LeaseLostError(Exception):
@@ -53,6 +54,7 @@ class Callbacks:
         self, lease: Lease, page_yield: PageYield, callback: Callable[..., Any], argument: Any, keywords: dict[str, Any]
     ) -> str:
         """Run it to its end; the traceback if it raised, else nothing."""
+        result: Any = None
         try:
             result = callback(argument, **keywords)
             # Nearly every callback is a generator, and to be sure that it is nothing else takes a while.
@@ -63,12 +65,15 @@ class Callbacks:
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
-            return self.described(error)
+            return self.described(error, result)
         return ""
 
-    def described(self, error: BaseException) -> str:
-        """The traceback, from where the spider's own code begins, without secrets."""
-        return concealed(_traceback(error), self._secrets)
+    def described(self, error: BaseException, result: Any = None) -> str:
+        """The traceback, from where the spider's own code begins, without secrets.
+
+        ``result`` of the callback: if it is a generator that waits at a yield, what it yielded there is to blame.
+        """
+        return concealed(_traceback(error, _waiting_frame(result)), self._secrets)
 
     async def send_part(self, lease: Lease, page_yield: PageYield) -> None:
         """Commit what was harvested so far, ahead of the rest. Raises LeaseLostError when that is refused."""
@@ -150,10 +155,36 @@ def is_of_the_callback(error: BaseException) -> bool:
     return isinstance(error, (Exception, SystemExit)) and not isinstance(error, (LeaseLostError, FrontierError))
 
 
-def _traceback(error: BaseException) -> str:
+def _waiting_frame(result: Any) -> FrameType | None:
+    """Where a generator stands; None: it has ended, or is none."""
+    return result.gi_frame if isinstance(result, GeneratorType) else None
+
+
+def _traceback(error: BaseException, waiting: FrameType | None) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(error), error, trace))
+    text = _refusal(error, waiting) or "".join(traceback.format_exception(type(error), error, trace))
     # On the same line, which is the one that lists and logs show.
     return f"{text.rstrip()} ({error.hint})" if isinstance(error, SkitterError) and error.hint else text
+
+
+def _refusal(error: BaseException, waiting: FrameType | None) -> str:
+    """The traceback of a value that skitter refuses: the lines that made or yielded it, not those that looked at it."""
+    if not isinstance(error, TypeError):
+        return ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_SKITTER)]
+    if not frames and waiting is not None:
+        code, line = waiting.f_code, waiting.f_lineno
+        frames = [traceback.FrameSummary(code.co_filename, line, code.co_name)]
+    elif not isinstance(error, RequestError):
+        return ""
+    if not frames:
+        return ""
+    return "".join(
+        [
+            "Traceback (most recent call last):\n",
+            *traceback.StackSummary.from_list(frames).format(),
+            *traceback.format_exception_only(error),
+        ]
+    )

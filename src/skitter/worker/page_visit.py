@@ -77,6 +77,10 @@ class Visitor:
 
     async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        if "proxy" in request.meta:
+            # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
+            error = "the request asks for a proxy of its own, and is not sent without it"
+            return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(

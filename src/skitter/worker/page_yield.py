@@ -6,16 +6,17 @@ import logging
 from collections import defaultdict
 from typing import Any
 
-from skitter.errors import ItemError, UrlError
+from skitter.errors import ItemError, RequestError, UrlError
 from skitter.extract.items import encode_item, is_item
 from skitter.extract.rejected_items import encode_reject
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Entry, Fingerprinter, Links, Request
+from skitter.model.request import Entry, Fingerprinter, Links, Request, RequestFields, wrong
 from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
+from skitter.spiders.scrapy_names import check_meta
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_directives import DirectivePolicy
@@ -47,15 +48,27 @@ class LinkContext:
         self._drop_reasons.add(reason)
         return reason
 
-    def name_of(self, callback: Any) -> str | None:
-        """The stored name of a callback: a worker elsewhere will look it up on its own spider."""
+    def name_of(self, request: Request, field: str) -> str | None:
+        """The stored name of its callback or errback: a worker elsewhere will look it up on its own spider."""
+        callback = getattr(request, field)
         if callback is None or callback == "parse":
             return None
         name = callback if isinstance(callback, str) else getattr(callback, "__name__", "")
         method = getattr(self.spider, name, None)
-        if method is None or not (isinstance(callback, str) or method == callback):
-            raise TypeError(f"a callback must be a method of the spider or its name, not {callback!r}")
+        if not callable(method) or not (isinstance(callback, str) or method == callback):
+            raise self._no_callback(request, field, callback)
         return None if name == "parse" else name
+
+    def _no_callback(self, request: Request, field: str, callback: Any) -> RequestError:
+        kind = type(self.spider).__name__
+        if isinstance(callback, str):
+            return wrong(request, field, f"{callback!r:.100}, which {kind} does not have")
+        if (owner := getattr(callback, "__self__", None)) is not None:
+            return wrong(request, field, f"a method of another object ({type(owner).__name__}.{callback.__name__})")
+        name = callback.__qualname__
+        if hasattr(self.spider, callback.__name__):
+            return wrong(request, field, f"a method without its object ({name}): write self.{callback.__name__}")
+        return wrong(request, field, f"a function outside of it ({name})")
 
 
 class PageYield:
@@ -133,6 +146,9 @@ class PageYield:
     def take(self, output: Any) -> None:
         """One thing that a callback yielded."""
         if isinstance(output, Request):
+            if output.meta:
+                # Before duplicates are left out: what a worker knows must not decide whether a mistake is seen.
+                check_meta(output)
             self._take_request(output)
         elif isinstance(output, Links):
             self._take_links(output)
@@ -173,7 +189,7 @@ class PageYield:
             if url in self._here:
                 self.tally["duplicates"] += 1
             elif not self._is_outside(url):
-                request = Request(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
+                request = RequestFields(url, depth=self._depth, referrer=origin, seed=self._is_seeding)
                 self._add(request, plain=True)
 
     def take_original(self, url: str) -> None:
@@ -205,15 +221,20 @@ class PageYield:
             return
         if self._is_outside(url):
             return
-        found = request.replace(
-            url=url,
+        found = RequestFields(
+            url,
+            callback=None if request.callback is None else rules.name_of(request, "callback"),
+            errback=None if request.errback is None else rules.name_of(request, "errback"),
             method=request.method.upper(),
-            callback=rules.name_of(request.callback),
-            errback=rules.name_of(request.errback),
-            body=_as_bytes(request.body),
+            headers=request.headers,
+            body=request.body,
+            cookies=request.cookies,
+            meta=request.meta,
+            cb_kwargs=request.cb_kwargs,
+            priority=request.priority,
+            dont_filter=request.dont_filter,
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
-            chain=(),
             seed=self._is_seeding,
         )
         self._add(found, plain=plain)
@@ -228,18 +249,9 @@ class PageYield:
         self.tally[f"outside:{rule}"] += 1
         return True
 
-    def _add(self, request: Request, *, plain: bool) -> None:
+    def _add(self, request: RequestFields, *, plain: bool) -> None:
         self.links.append(self._rules.fingerprinter.entry(request, self._parent, self._place))
         self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
             self._here.add(request.url)
             self.urls.append(request.url)
-
-
-def _as_bytes(body: object) -> bytes:
-    """Spiders write ``body=json.dumps(...)`` and mean bytes."""
-    if isinstance(body, str):
-        return body.encode()
-    if isinstance(body, bytes):
-        return body
-    raise TypeError(f"a request's body is bytes or text, not {type(body).__name__}")

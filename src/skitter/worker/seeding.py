@@ -54,11 +54,12 @@ class Seeder:
     async def _consume(self, parts: _Parts) -> str:
         """Run start() to its end; the traceback if it raised, else nothing."""
         # Not under the callback's time limit: a start() may read a feed for hours. But a blocked loop is noticed.
+        outputs: Any = None
         try:
             spider = self._rules.spider
             for request in sitemap_requests(spider.sitemap_urls, spider.start_urls):
                 await parts.take(request)
-            outputs: Any = spider.start()
+            outputs = spider.start()
             if isinstance(outputs, Awaitable):
                 outputs = await outputs
             if isinstance(outputs, AsyncIterable):
@@ -70,7 +71,7 @@ class Seeder:
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise
-            return "start() failed:\n" + self._callbacks.described(error)
+            return "start() failed:\n" + self._callbacks.described(error, outputs)
         return ""
 
 

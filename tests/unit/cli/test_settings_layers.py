@@ -25,21 +25,24 @@ def collected(folder: Path, *, spider: dict[str, Any] | None = None, **given: An
 
 
 def test_each_layer_beats_the_one_below(folder) -> None:
-    (folder / "skitter.toml").write_text("workers = 2\nper_host = 2\nmax_pages = 2\nmax_depth = 2\nconcurrency = 2")
-    (folder / "old.py").write_text("CLOSESPIDER_PAGECOUNT = 4\nDEPTH_LIMIT = 4")
+    values = ["concurrency", "per_host", "max_pages", "max_depth", "max_redirects"]
+    (folder / "skitter.toml").write_text("\n".join(f"{name} = 1" for name in values))
+    (folder / "old.py").write_text(
+        "CONCURRENT_REQUESTS_PER_DOMAIN = 2\nCLOSESPIDER_PAGECOUNT = 2\nDEPTH_LIMIT = 2\nREDIRECT_MAX_TIMES = 2"
+    )
     settings = collected(
         folder,
-        spider={"max_attempts": 1, "per_host": 1, "workers": 1, "max_pages": 1, "max_depth": 1},
-        environment={"SKITTER_WORKERS": "3", "SKITTER_MAX_PAGES": "3", "SKITTER_MAX_DEPTH": "3", "HOME": "x"},
+        spider={"max_pages": 3, "max_depth": 3, "max_redirects": 3},
+        environment={"SKITTER_MAX_DEPTH": "4", "SKITTER_MAX_REDIRECTS": "4", "HOME": "x"},
         config="old.py",
-        overrides=[Override("--max-depth", "max_depth", "5")],
+        overrides=[Override("--set", "max_redirects", "5")],
     ).settings
-    assert settings.fetch.timeout_seconds == 30
-    assert settings.retry.max_attempts == 1
-    assert (settings.politeness.per_host, settings.run.concurrency) == (2, 2)
-    assert settings.run.workers == 3
-    assert settings.limits.max_pages == 4
-    assert settings.limits.max_depth == 5
+    assert settings.fetch.timeout_seconds == 30, "the default"
+    assert settings.run.concurrency == 1, "skitter.toml"
+    assert settings.politeness.per_host == 2, "--config"
+    assert settings.limits.max_pages == 3, "the spider's own"
+    assert settings.limits.max_depth == 4, "the environment"
+    assert settings.fetch.max_redirects == 5, "the command line"
 
 
 def test_toml_may_be_flat_or_in_groups(folder) -> None:
@@ -88,13 +91,21 @@ def test_a_foreign_module_is_mapped_and_the_rest_named_once(folder) -> None:
         "ITEM_PIPELINES = {'shop.pipes.B': 20, 'shop.pipes.A': 10, 'shop.C': None}\n"
         "ROBOTSTXT_OBEY = False\nUSER_AGENT = 'me/1.0'\n_PRIVATE = 1\nlower = 2\n"
     )
-    settings, warnings = collected(folder, config="settings.py", spider={"max_depth": 3})
+    settings, warnings, _ = collected(folder, config="settings.py", spider={"max_pages": 3})
     assert settings.retry.max_attempts == 3
-    assert settings.limits.max_depth is None
+    assert (settings.limits.max_depth, settings.limits.max_pages) == (None, 3)
     assert settings.fetch.max_body_bytes > 1 << 60
     assert (settings.politeness.obey_robots, settings.fetch.user_agent) == (False, "me/1.0")
     assert warnings == ["settings.py: ignored, skitter has nothing of the kind: BOT_NAME, EXTENSIONS"]
     assert settings.items.item_functions == "shop.pipes:A,shop.pipes:B"
+
+
+def test_feeds_of_a_settings_module_stand_above_the_tables_of_the_project(folder) -> None:
+    (folder / "skitter.toml").write_text('[[sink]]\ntarget = "one.jsonl"\n')
+    (folder / "settings.py").write_text("FEEDS = {'two.csv': {'format': 'csv', 'overwrite': True}}")
+    assert collected(folder).sinks == ("[[sink]] of skitter.toml", [{"target": "one.jsonl"}])
+    sinks = collected(folder, config="settings.py").sinks
+    assert sinks == ("FEEDS of settings.py", [{"target": "two.csv", "overwrite": True}])
 
 
 @pytest.mark.parametrize(

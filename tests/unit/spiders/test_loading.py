@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skitter.errors import SpiderError
-from skitter.spiders.loading import full_reference, load_spider, make_spider
+from skitter.model.request import Request
+from skitter.spiders.base import Spider
+from skitter.spiders.loading import check_spider, full_reference, load_spider, make_spider
 from skitter.spiders.site_spider import SiteSpider
 
 ONE = "from skitter import Spider\n\nclass Books(Spider):\n    name = 'books'\n"
@@ -108,3 +111,48 @@ def test_a_spider_that_refuses_its_arguments(tmp_path: Path) -> None:
     assert make_spider(kind, {"shelf": "a"}).shelf == "a"
     with pytest.raises(SpiderError, match="cannot be constructed: Books: TypeError"):
         make_spider(kind, {"page": "2"})
+
+
+class Callbacks(Spider):
+    """Every request that it yields names its callback."""
+
+    def start(self) -> Iterator[Request]:
+        yield Request("http://a.example/", self.parse_book)
+
+    def parse_book(self, response: Any) -> None: ...
+
+
+class Listed(Spider):
+    sitemap_urls = ("http://a.example/sitemap.xml",)
+
+    def parse_sitemap(self, response: Any) -> Iterator[Request]:
+        yield Request("http://a.example/", self.parse_book)
+
+    def parse_book(self, response: Any) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [Callbacks, Listed])
+def test_a_spider_whose_requests_all_have_callbacks_needs_no_parse(kind: type[Spider]) -> None:
+    check_spider(kind())
+
+
+class Started(Callbacks):
+    sitemap_urls = ("http://a.example/sitemap.xml",)
+
+
+class Urls(Spider):
+    start_urls = ("http://a.example/",)
+
+
+@pytest.mark.parametrize("kind", [Started, Urls])
+def test_a_spider_some_of_whose_requests_go_to_parse_needs_it(kind: type[Spider]) -> None:
+    with pytest.raises(SpiderError, match=f"without a parse method: {kind.__name__}") as caught:
+        check_spider(kind())
+    assert "start" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["start_urls", "sitemap_urls", "allowed_domains"])
+def test_one_text_in_place_of_a_list_is_named(name: str) -> None:
+    kind = type("Books", (Urls,), {"parse": print, name: "http://a.example/"})
+    with pytest.raises(SpiderError, match=f"{name} is one text, not a list: Books"):
+        check_spider(kind())

@@ -20,6 +20,7 @@ from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.worker import page_yield as harvest_module
 from skitter.worker.callbacks import Callbacks, LeaseLostError
+from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_visit import Visitor
 from skitter.worker.page_yield import LinkContext
@@ -49,7 +50,11 @@ class Desk:
             ),
             fetcher=answers,
             settings=self.settings,
-            callbacks=Callbacks(callback_seconds=self.settings.limits.callback_seconds, commit_part=self._commit_part),
+            callbacks=Callbacks(
+                callback_seconds=self.settings.limits.callback_seconds,
+                commit_part=self._commit_part,
+                item_functions=item_functions_of(spider, "", 60.0),
+            ),
         )
 
     async def _commit_part(self, part: Outcome, urls: list[str]) -> bool:
@@ -485,6 +490,9 @@ class Broken(Spider):
         yield {"n": 1}
         yield Request("/next", meta={"what went wrong": object()})
 
+    def no_request(self, response: Any) -> Any:
+        yield Request("/next", body={"what went wrong": 1}, cookies=["what went wrong"])  # type: ignore[arg-type]
+
     async def own_timeout(self, response: Any) -> Any:
         raise TimeoutError("what went wrong")
 
@@ -510,6 +518,34 @@ async def test_the_traceback_begins_in_the_spiders_own_code(answers: Any) -> Non
     outcome = await Desk(answers, Broken()).visit(callback="sync")
     assert "callbacks.py" not in outcome.error
     assert "in sync\n" in outcome.error
+
+
+@pytest.mark.parametrize("callback", ["no_item", "unstorable", "no_request"])
+async def test_the_line_that_yields_something_wrong_is_in_the_traceback(answers: Any, callback: str) -> None:
+    answers.answers["/page"] = 200
+    outcome = await Desk(answers, Broken()).visit(callback=callback)
+    assert f"in {callback}\n    yield " in outcome.error
+    assert "page_yield.py" not in outcome.error
+    assert "request.py" not in outcome.error
+
+
+async def test_the_traceback_of_an_item_function_is_its_own(answers: Any) -> None:
+    def broken(item: Any) -> Any:
+        raise TypeError("what went wrong")
+
+    class Checked(Reader):
+        item_functions = (broken,)
+
+    answers.answers["/page"] = 200
+    assert "in broken\n" in (await Desk(answers, Checked()).visit()).error
+
+
+async def test_a_stored_request_with_a_proxy_of_its_own_is_never_sent(answers: Any) -> None:
+    answers.answers["/page"] = 200
+    outcome = await Desk(answers, Reader()).visit(meta={"proxy": "http://proxy.example:3128"})
+    assert answers.requests == []
+    assert (outcome.ending, outcome.error_class, outcome.touched) == (Ending.DEAD, "callback", False)
+    assert "proxy" in outcome.error
 
 
 async def test_an_errback_is_not_for_what_a_callback_raises(answers: Any) -> None:

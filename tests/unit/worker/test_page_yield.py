@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skitter.errors import ItemError
+from skitter.errors import RequestError
 from skitter.extract.items import decode_item
 from skitter.model.lease import Lease, Work
 from skitter.model.request import Fingerprinter, Links, Request, decode
@@ -17,6 +17,7 @@ from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.scrapy_names import META
 from skitter.worker import page_yield as module
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_yield import LinkContext, PageYield
@@ -159,11 +160,25 @@ def test_a_callback_that_another_worker_could_not_find_is_an_error(callback: Any
         harvest(Request("/", callback))
 
 
+@pytest.mark.parametrize(
+    ("callback", "said"),
+    [
+        ("parse_bok", "not 'parse_bok', which Books does not have"),
+        ("name", "not 'name', which Books does not have"),
+        (Books().parse_book, r"not a method of another object \(Books.parse_book\)"),
+        (Books.parse_book, r"not a method without its object \(Books.parse_book\): write self.parse_book"),
+        (harvest, r"not a function outside of it \(harvest\)"),
+    ],
+)
+@pytest.mark.parametrize("field", ["callback", "errback"])
+def test_why_something_is_no_callback_is_said(field: str, callback: Any, said: str) -> None:
+    with pytest.raises(RequestError, match=f"{field} must be a method of the spider or its name, {said}"):
+        harvest(Request("/", **{field: callback}))
+
+
 def test_a_body_may_be_text() -> None:
     (found,) = requests(harvest(Request("/", method="post", body='{"q": "ü"}')))  # type: ignore[arg-type]
     assert (found.method, found.body) == ("POST", '{"q": "ü"}'.encode())
-    with pytest.raises(TypeError, match="bytes or text, not dict"):
-        harvest(Request("/", body={"q": 1}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -171,15 +186,41 @@ def test_a_body_may_be_text() -> None:
     [
         ({"meta": {"selector": object()}}, "meta"),
         ({"cb_kwargs": {"f": len}}, "cb_kwargs"),
-        ({"headers": {"X": 1}}, "headers"),
-        ({"cookies": {"a": None}}, "cookies"),
-        ({"priority": "high"}, "priority"),
-        ({"headers": None}, "headers"),
+        ({"priority": 2**63}, "priority"),
     ],
 )
 def test_what_cannot_be_stored_is_an_error_that_names_it(fields: dict[str, Any], named: str) -> None:
-    with pytest.raises(ItemError, match=named):
+    with pytest.raises(RequestError, match=named):
         harvest(Request("/", **fields))
+
+
+# ---- what Scrapy gives a meaning
+
+
+@pytest.mark.parametrize("name", sorted(META))
+def test_a_key_of_meta_that_scrapy_would_obey_is_refused_by_name(name: str) -> None:
+    with pytest.raises(RequestError, match=rf"meta\['{name}'\].*: http://a\.example/") as caught:
+        harvest(Request("http://a.example/", meta={"mine": 1, name: "http://ann:hunter2@proxy.example:3128"}))
+    assert caught.value.hint == META[name]
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("known", [[], ["http://a.example/"]], ids=["new", "known"])
+@pytest.mark.parametrize("origin", [PAGE, None], ids=["page", "seed"])
+def test_a_request_with_a_proxy_of_its_own_never_becomes_one_without(origin: Request | None, known: list[str]) -> None:
+    for value in ("http://proxy.example:3128", None):
+        taken = PageYield(rules(known), 7, origin)
+        request = Request("http://a.example/")
+        request.meta["proxy"] = value  # as spiders do, after they have made it
+        with pytest.raises(RequestError, match="proxy"):
+            taken.take(request)
+        assert taken.links == []
+
+
+def test_keys_of_ones_own_are_free_and_so_is_what_asks_for_nothing() -> None:
+    meta = {"shelf": 3, "dont_redirect": False, "cookiejar": None, "proxies": ["x"], "page": 2}
+    (found,) = requests(harvest(Request("/", meta=meta)))
+    assert found.meta == meta
 
 
 def test_a_large_page_is_ready_for_a_part_and_starts_anew_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
