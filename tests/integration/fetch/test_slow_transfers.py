@@ -227,7 +227,7 @@ async def test_a_silent_host_whose_handshake_takes_its_time_is_served(
 
     quick, client = await serve(serve.answer()), make_client(ca_file=certificate)
     with HostileServer(slowly, scheme="https") as site:
-        client.fetcher._aside.silent[f"127.0.0.1:{site.port}"] = None
+        client.fetcher._slow_transfers.silent[f"127.0.0.1:{site.port}"] = None
         fetching = asyncio.create_task(client.get(site.url()))
         while not fetching.done():
             client.fetcher.slow_transfers(100)
