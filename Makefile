@@ -20,7 +20,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench docs lock clean
+.PHONY: help crawl test lowest check soak bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,20 @@ endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+# The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own: the
+# parts of the tests that every dependency takes part in, without servers.
+LOWEST := build/lowest
+
+lowest: $(VENV)/.dev ## run tests with the oldest versions that pyproject.toml allows (ARGS= for pytest)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --all-extras --python $(LOWEST)/bin/python \
+		--no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o $(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python \
+		-r $(LOWEST)/requirements.txt --group dev -c $(LOWEST)/requirements.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS) tests/unit tests/contract/test_memory.py \
+		tests/contract/test_sqlite.py tests/integration/fetch tests/acceptance/test_crawl.py
 
 check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/ruff check .

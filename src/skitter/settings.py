@@ -21,9 +21,16 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 
 
+CURL = "curl"
+"""The fetcher that is skitter's own."""
+
+
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """How one request is sent and what its answer may cost."""
 
+    fetcher: str = CURL
+    """What sends requests: `curl`, or the name of a fetcher that an installed package offers
+    (docs/how-to/write-a-fetcher.md)."""
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
     contact: str = ""

@@ -51,6 +51,17 @@ def test_a_worker_of_a_plain_crawl_starts_without_what_only_some_crawls_want() -
     assert loaded.isdisjoint(["skitter.extract.sitemaps", "skitter.model.session_ids", "skitter.sinks.targets"])
 
 
+def test_parts_of_skitters_own_are_found_without_the_metadata_of_every_package() -> None:
+    """It is read for a name that nobody knows: 10 to 50 ms, by the number of packages that are installed."""
+    code = (
+        "import sys; from skitter.app.frontiers import is_shared; from skitter.app.fetchers import make_fetcher; "
+        "from skitter.settings import Settings; assert is_shared('sqlite:x.db') and make_fetcher(Settings()); "
+    )
+    loaded = _modules(code + "print(*sys.modules, file=sys.stderr)")
+    assert "skitter.fetch.engine" in loaded
+    assert "importlib.metadata" not in loaded
+
+
 def test_a_crawl_that_writes_lines_starts_without_the_other_formats() -> None:
     code = (
         "import sys, skitter.app.crawl, skitter.cli.settings_layers; from skitter.sinks.file_targets import file_sink; "

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skitter.errors import UsageError
-from skitter.frontier.contract import Frontier
+from skitter.entry_points import FRONTIERS, entry_point_names, find_entry_point, load_entry_point, unusable
+from skitter.errors import SkitterError, UsageError
+from skitter.frontier.contract import Frontier, FrontierBackend
 from skitter.model.secrets import shown_address
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
 
@@ -18,21 +23,28 @@ def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) ->
 
     ``patient``: the job runs already, so a server that is away now is waited for and not an error.
     """
-    scheme, separator, rest = url.partition(":")
-    if separator and scheme == "memory":
-        from skitter.frontier.memory import memory_frontier
+    return _backend_of(url).open(url, job, create=create, patient=patient)
 
-        return memory_frontier(job)
-    if separator and scheme == "sqlite" and rest:
-        from skitter.frontier.sqlite import sqlite_frontier
 
-        path, shared = sqlite_file(url)
-        return sqlite_frontier(path, job, create=create, shared=shared)
-    if is_redis(url):
-        from skitter.frontier.redis import redis_frontier
+async def list_jobs(url: str) -> list[str]:
+    """The names of the jobs that a frontier's URL reaches."""
+    listing = _backend_of(url).list_jobs
+    if listing is None:
+        raise _not_supported(url, "listing jobs", "name the job with --job NAME")
+    return await listing(url)
 
-        return redis_frontier(url, job, patient=patient)
-    raise _no_frontier(url)
+
+async def drop_job(url: str, job: str) -> bool:
+    """Remove a job and everything of it; False: there was none."""
+    dropping = _backend_of(url).drop_job
+    if dropping is None:
+        raise _not_supported(url, "dropping a job", "remove it with the tools of its store")
+    return await dropping(url, job)
+
+
+def is_shared(url: str) -> bool:
+    """Whether several processes can use it."""
+    return _backend_of(url).shared
 
 
 def use_open_file(frontier: Frontier) -> bool:
@@ -53,44 +65,108 @@ def sqlite_file(url: str) -> tuple[Path, bool]:
     return Path(path.removesuffix(_SHARED)), path.endswith(_SHARED)
 
 
-async def list_jobs(url: str) -> list[str]:
-    """The names of the jobs that a frontier's URL reaches."""
-    if is_redis(url):
-        from skitter.frontier.redis import list_jobs as in_redis
-
-        return await in_redis(url)
-    if url.startswith("sqlite:") and url != "sqlite:":
-        from skitter.frontier.sqlite.jobs import list_jobs as in_file
-
-        path, shared = sqlite_file(url)
-        return in_file(path, shared=shared)
-    raise _no_frontier(url)
-
-
-async def drop_job(url: str, job: str) -> bool:
-    """Remove a job and everything of it; False: there was none."""
-    if is_redis(url):
-        from skitter.frontier.redis import drop_job as in_redis
-
-        return await in_redis(url, job)
-    if url.startswith("sqlite:") and url != "sqlite:":
-        from skitter.frontier.sqlite.jobs import drop_job as in_file
-
-        path, shared = sqlite_file(url)
-        return in_file(path, job, shared=shared)
-    raise _no_frontier(url)
-
-
-def _no_frontier(url: str) -> UsageError:
-    shown = shown_address(url, is_server=True)
-    return UsageError(f"not a frontier: {shown}", hint="use sqlite:PATH, memory: or redis://HOST:PORT")
-
-
-def is_shared(url: str) -> bool:
-    """Whether several processes can use it."""
-    return not url.startswith("memory:")
-
-
 def default_frontier(job: str) -> str:
     """Where a job is kept when the user does not say."""
     return f"sqlite:.skitter/{job}.db"
+
+
+# ---- the backends
+
+
+def _backend_of(url: str) -> FrontierBackend:
+    scheme, separator, rest = url.partition(":")
+    if separator and scheme == "memory":
+        return _MEMORY
+    if scheme == "sqlite" and rest:
+        return _SQLITE
+    if is_redis(url):
+        return _REDIS
+    # A scheme of skitter's own that got here is a URL with a mistake in it, and belongs to no package.
+    if separator and (name := scheme.lower()) not in ("memory", "sqlite", *REDIS_SCHEMES):
+        found = find_entry_point(FRONTIERS, name)
+        if found is not None:
+            return _backend_of_package(found)
+    raise _no_frontier(url)
+
+
+def _backend_of_package(found: EntryPoint) -> FrontierBackend:
+    loaded = load_entry_point(found)
+    if not isinstance(loaded, FrontierBackend):
+        raise unusable(found, f"a FrontierBackend is expected, not {type(loaded).__name__}")
+
+    def open_checked(url: str, job: str, *, create: bool, patient: bool) -> Frontier:
+        try:
+            frontier = loaded.open(url, job, create=create, patient=patient)
+        except SkitterError:
+            raise
+        except Exception as error:
+            raise unusable(found, f"it cannot be opened: {type(error).__name__}: {error}") from error
+        promised = [name for name in dir(Frontier) if not name.startswith("_")]
+        if missing := [name for name in promised if not callable(getattr(frontier, name, None))]:
+            raise unusable(found, f"its {type(frontier).__name__} has no {', '.join(missing)}")
+        return frontier
+
+    return FrontierBackend(
+        open=open_checked, shared=loaded.shared, list_jobs=loaded.list_jobs, drop_job=loaded.drop_job
+    )
+
+
+def _open_memory(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  nothing to open
+    from skitter.frontier.memory import memory_frontier
+
+    return memory_frontier(job)
+
+
+def _open_sqlite(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a file is not away
+    from skitter.frontier.sqlite import sqlite_frontier
+
+    path, shared = sqlite_file(url)
+    return sqlite_frontier(path, job, create=create, shared=shared)
+
+
+async def _list_sqlite(url: str) -> list[str]:
+    from skitter.frontier.sqlite.jobs import list_jobs as in_file
+
+    path, shared = sqlite_file(url)
+    return in_file(path, shared=shared)
+
+
+async def _drop_sqlite(url: str, job: str) -> bool:
+    from skitter.frontier.sqlite.jobs import drop_job as in_file
+
+    path, shared = sqlite_file(url)
+    return in_file(path, job, shared=shared)
+
+
+def _open_redis(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a server is there or not
+    from skitter.frontier.redis import redis_frontier
+
+    return redis_frontier(url, job, patient=patient)
+
+
+async def _list_redis(url: str) -> list[str]:
+    from skitter.frontier.redis import list_jobs as in_redis
+
+    return await in_redis(url)
+
+
+async def _drop_redis(url: str, job: str) -> bool:
+    from skitter.frontier.redis import drop_job as in_redis
+
+    return await in_redis(url, job)
+
+
+_MEMORY = FrontierBackend(open=_open_memory, shared=False)
+_SQLITE = FrontierBackend(open=_open_sqlite, shared=True, list_jobs=_list_sqlite, drop_job=_drop_sqlite)
+_REDIS = FrontierBackend(open=_open_redis, shared=True, list_jobs=_list_redis, drop_job=_drop_redis)
+
+
+def _not_supported(url: str, what: str, instead: str) -> UsageError:
+    return UsageError(f"not supported by this frontier: {what}: {shown_address(url, is_server=True)}", hint=instead)
+
+
+def _no_frontier(url: str) -> UsageError:
+    known = "use sqlite:PATH, memory: or redis://HOST:PORT"
+    if others := entry_point_names(FRONTIERS):
+        known += f", or what an installed package offers: {', '.join(f'{name}:' for name in others)}"
+    return UsageError(f"not a frontier: {shown_address(url, is_server=True)}", hint=known)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from skitter.app.config import CrawlPlan, job_settings
+from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.worker_main import join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
-from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.spiders.base import Spider
@@ -25,7 +25,7 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
     """One worker, until it has ended."""
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
-    fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
+    fetcher = make_fetcher(settings)
     archive = await open_archive(frontier, settings.fetch)
     made = spider or make_spider(job, plan.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)

@@ -20,11 +20,12 @@ import msgspec
 
 from skitter.app.config import WorkerConfig, job_settings
 from skitter.app.event_loop import new_loop, settle_process
+from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
-from skitter.fetch.engine import CurlFetcher
-from skitter.frontier.contract import Frontier
+from skitter.fetch.contract import Fetcher
+from skitter.frontier.contract import WorkerStore, WorkSource
 from skitter.model.job import Job
 from skitter.node.memory_limit import limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
@@ -58,8 +59,8 @@ def make_spider(job: Job, reference: str, trusted: Sequence[str]) -> Spider:
 
 
 def make_worker(
-    frontier: Frontier,
-    fetcher: CurlFetcher,
+    source: WorkSource,
+    fetcher: Fetcher,
     spider: Spider,
     job: Job,
     settings: Settings,
@@ -72,7 +73,7 @@ def make_worker(
     """A worker on open parts."""
     return Worker(
         worker_id(),
-        source=frontier,
+        source=source,
         fetcher=fetcher,
         spider=spider,
         job=job,
@@ -86,23 +87,23 @@ def make_worker(
     )
 
 
-async def join(worker: Worker, frontier: Frontier) -> None:
+async def join(worker: Worker, source: WorkSource) -> None:
     """A worker begins."""
     card = worker.card()
-    await frontier.tell(worker.id, card)
+    await source.tell(worker.id, card)
     told = {"version": card.version, "spider": card.spider or "built-in spider"}
     events.tell(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
 
 
-async def leave(worker: Worker, frontier: Frontier) -> None:
+async def leave(worker: Worker, source: WorkSource) -> None:
     """A worker has ended as it should. After its last renewal, which would list it again."""
     # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
     with contextlib.suppress(FrontierError, JobError):
-        await frontier.tell(worker.id, None)
+        await source.tell(worker.id, None)
     events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 
 
-async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
+async def _archive(frontier: WorkerStore, fetch: Fetch) -> Archive | None:
     if not any(ARCHIVES in sink.target for sink in (await frontier.report(0)).sinks):
         return None
     # Most jobs have none, and a worker without one starts without all that sinks are made of.
@@ -113,16 +114,14 @@ async def _archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
 
 async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus) -> bool:
     """Until the worker ends; whether it is to be started again, for a new run of the job."""
-    frontier = open_frontier(config.frontier, config.job, create=False, patient=True)
+    frontier: WorkerStore = open_frontier(config.frontier, config.job, create=False, patient=True)
     work = asyncio.current_task()
     assert work is not None, "this is a task"
     alone = asyncio.create_task(_end_when_alone(pipe, work))
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
-        fetcher = CurlFetcher(
-            settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes
-        )
+        fetcher = make_fetcher(settings)
         spider = make_spider(job, config.spider, settings.run.trusted)
         archive = await _archive(frontier, settings.fetch)
         worker = make_worker(

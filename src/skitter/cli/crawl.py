@@ -86,6 +86,8 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     from pathlib import Path
 
     from skitter.app import CrawlPlan, collect_outputs, default_frontier
+    from skitter.app.fetchers import check_fetcher
+    from skitter.app.frontiers import is_shared
     from skitter.cli import settings_layers, what_to_crawl
     from skitter.cli.job_ref import check_job_name
     from skitter.model.job import JobSpec
@@ -104,11 +106,12 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
     )
     job = target.name if options.job is None else check_job_name(options.job)
     frontier = default_frontier(job) if options.frontier is None else options.frontier
-    if frontier.startswith("memory:") and settings.run.workers > 1:
+    if settings.run.workers > 1 and not is_shared(frontier):
         raise UsageError(
             f"one process only: --frontier {frontier} with {settings.run.workers} workers",
             hint="leave --frontier away: SQLite takes any number of workers",
         )
+    check_fetcher(settings)
     password = settings_layers.sink_password(os.environ)
     outputs = collect_outputs(
         typed=options.outputs,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from skitter.cluster.process_identity import worker_id
 from skitter.errors import UsageError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import WorkerStore
 from skitter.model.job import Report
 from skitter.settings import Fetch
 from skitter.sinks.contract import Archive, PageSink, Sink
@@ -37,7 +37,7 @@ def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
     return listed
 
 
-async def open_archive(frontier: Frontier, fetch: Fetch) -> Archive | None:
+async def open_archive(frontier: WorkerStore, fetch: Fetch) -> Archive | None:
     """Where this process writes pages ahead; None: the job has no archive."""
     report = await frontier.report()
     for target in archives_here(report):

@@ -1,12 +1,18 @@
-"""What the worker asks of whatever fetches: one method in, one page or one error out.
+"""What the worker asks of whatever fetches: one request in, one page or one error out.
 
-An engine sends exactly one request. It follows no redirect, retries nothing, and decides nothing
+A fetcher sends exactly one request. It follows no redirect, retries nothing, and decides nothing
 about politeness: all of that belongs to the frontier, where every worker sees it.
+
+Two things are a fetcher's alone, and nobody checks them again. The network guard: unless ``trusted`` is set or the
+setting ``allow_private`` is, it connects to public addresses only, by the address that it really connects to. And the
+proxy of the settings: what cannot use one refuses it when it is made. ``skitter.testing.FetcherContract`` has tests
+for all of this.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -14,12 +20,12 @@ from skitter.model.page import Page
 
 
 class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """One request as an engine sends it. The URL is absolute and WHATWG-parsed, so it is ASCII."""
+    """One request as a fetcher sends it. The URL is absolute and WHATWG-parsed, so it is ASCII."""
 
     url: str
     method: str = "GET"
     headers: dict[str, str] = {}
-    """Replace the engine's defaults of the same name, in any case; an empty value is sent as such."""
+    """Replace the fetcher's defaults of the same name, in any case; an empty value is sent as such."""
     body: bytes = b""
     cookies: dict[str, str] = {}
     """Sent with this request, beside those of the jar, and not kept."""
@@ -49,13 +55,28 @@ class Fetcher(Protocol):
         """
         ...
 
-    def stand_aside(self, most: int) -> int:
-        """How many fetches stand aside, because they take much longer than others: ``most`` of them, not more.
-
-        The others that are slow then end with a FetchError (``slow``). With 0 none stands aside, and none is ended.
-        """
-        ...
-
     async def close(self) -> None:
         """Give everything back. Fetches in flight end with a FetchError. May be called twice."""
         ...
+
+
+@runtime_checkable
+class SlowTransferLimit(Protocol):
+    """Optional for a fetcher: slow transfers do not count as in flight, so that they hold up no others.
+
+    Without it each fetch holds one of a worker's ``concurrency`` slots until it ends, and a few servers that accept
+    and say nothing can have all of them until ``timeout_seconds``.
+    """
+
+    def slow_transfers(self, most: int) -> int:
+        """How many of the fetches in flight take much longer than others do, at most ``most``.
+
+        What is slow beyond that ends with a FetchError (``slow``). With 0 none counts as slow, and none is ended.
+        A worker calls it before each lease, so it is quick.
+        """
+        ...
+
+
+def slow_transfers_of(fetcher: Fetcher) -> Callable[[int], int]:
+    """Its ``slow_transfers``; of a fetcher that has none, none is slow."""
+    return fetcher.slow_transfers if isinstance(fetcher, SlowTransferLimit) else lambda _most: 0

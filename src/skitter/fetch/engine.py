@@ -171,8 +171,8 @@ class CurlFetcher:
                 self._slow_transfers.ended(transfer)
             self._put_back(transfer)
 
-    def stand_aside(self, most: int) -> int:
-        """See ``Fetcher.stand_aside``."""
+    def slow_transfers(self, most: int) -> int:
+        """See ``SlowTransferLimit.slow_transfers``."""
         count, surplus = self._slow_transfers.look(self._running.values(), min(most, self._max_aside))
         waiting = self._lookups.waiting if most else 0
         if count + waiting > most:

@@ -45,8 +45,10 @@ fails, and JobError for a job that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
+
+import msgspec
 
 from skitter.model.job import (
     Begun,
@@ -118,6 +120,45 @@ class WorkSource(Protocol):
         ...
 
 
+class JobReader(Protocol):
+    """What a process reads of its job before it works for it."""
+
+    async def job(self) -> Job:
+        """The job; JobError when there is none of this name."""
+        ...
+
+    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
+        """Everything that ``status`` shows, from one instant: so many notable hosts, and so many long queues.
+
+        The one call that promise 7 leaves out: a store may have to look through all that is queued to find the
+        longest queues (0.1 s for a million), while others go on.
+        """
+        ...
+
+
+class WorkerRecovery(Protocol):
+    """What a supervisor needs: to give back what its workers held when they died or were held by a page."""
+
+    async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
+        """See ``WorkSource.renew``."""
+        ...
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+        """See ``WorkSource.commit``."""
+        ...
+
+    async def release_worker(self, worker: str) -> int:
+        """A worker was seen to die: its leases return at once, each with a loss. How many."""
+        ...
+
+    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
+        """A worker is held by this page: it keeps the page's lease, and its others return without a loss. How many.
+
+        The delays of their hosts go on. The page's host gets nothing more for ``pause_seconds``, or until it answers.
+        """
+        ...
+
+
 class Outbox(Protocol):
     """Delivering items to sinks: a role of its own. One owner per sink at a time."""
 
@@ -141,7 +182,13 @@ class Outbox(Protocol):
         ...
 
 
-class Frontier(WorkSource, Outbox, Protocol):
+class WorkerStore(WorkSource, Outbox, JobReader, Protocol):
+    """What the process of a worker has open: work, the job's record, and the outbox to enlist its archive in."""
+
+    async def close(self) -> None: ...
+
+
+class Frontier(WorkerStore, WorkerRecovery, Protocol):
     """Everything: what commands, supervisors and masters use."""
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
@@ -151,23 +198,8 @@ class Frontier(WorkSource, Outbox, Protocol):
         """
         ...
 
-    async def job(self) -> Job:
-        """The job; JobError when there is none of this name."""
-        ...
-
     async def add(self, entries: Sequence[Entry]) -> int:
         """Dedup and enqueue in one step; how many were new. Reopens a finished job if any were."""
-        ...
-
-    async def release_worker(self, worker: str) -> int:
-        """A worker was seen to die: its leases return at once, each with a loss. How many."""
-        ...
-
-    async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
-        """A worker is held by this page: it keeps the page's lease, and its others return without a loss. How many.
-
-        The delays of their hosts go on. The page's host gets nothing more for ``pause_seconds``, or until it answers.
-        """
         ...
 
     async def reap(self) -> int:
@@ -183,14 +215,6 @@ class Frontier(WorkSource, Outbox, Protocol):
         ...
 
     async def counts(self) -> Counts: ...
-
-    async def report(self, hosts: int = 5, queues: int = 0) -> Report:
-        """Everything that ``status`` shows, from one instant: so many notable hosts, and so many long queues.
-
-        The one call that promise 7 leaves out: a store may have to look through all that is queued to find the
-        longest queues (0.1 s for a million), while others go on.
-        """
-        ...
 
     async def workers(self) -> list[WorkerSeen]: ...
 
@@ -216,4 +240,26 @@ class Frontier(WorkSource, Outbox, Protocol):
         """Queue dead requests again with a clean slate: all, one class, or the ones named. How many."""
         ...
 
-    async def close(self) -> None: ...
+
+class OpenFrontier(Protocol):
+    """Opens the frontier of one job."""
+
+    def __call__(self, url: str, job: str, *, create: bool, patient: bool) -> Frontier:
+        """Without ``create`` the store must be there already: FrontierError if not.
+
+        ``patient``: the job runs already, so a server that is away now is waited for, and is not an error. A process
+        may open the same URL twice, the second time in another thread with an event loop of its own.
+        """
+        ...
+
+
+class FrontierBackend(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of frontier, for one scheme of URLs. Packages name theirs by entry points of ``skitter.frontiers``."""
+
+    open: OpenFrontier
+    shared: bool
+    """Whether several processes can have it open at a time. If not, a crawl works inside its own process."""
+    list_jobs: Callable[[str], Awaitable[list[str]]] | None = None
+    """The names of the jobs that a URL reaches; None: it cannot tell."""
+    drop_job: Callable[[str, str], Awaitable[bool]] | None = None
+    """Remove a job and everything of it, False if there was none; None: it cannot."""

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from skitter.errors import BackendError, FrontierError, JobError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import WorkerRecovery
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.node.worker_process import WorkerProcess
@@ -53,7 +53,7 @@ class Supervisor:
         command: Callable[[int, int], Sequence[str]],
         count: int,
         *,
-        frontier: Frontier,
+        frontier: WorkerRecovery,
         callback_seconds: float,
         lease_seconds: float,
         shutdown_seconds: float,

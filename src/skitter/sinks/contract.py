@@ -54,6 +54,8 @@ class Sink(Protocol):
         """Make the items durable behind the mark; returns the new mark, which is never empty.
 
         When it raises, the target is as it was (or, where ``exact`` is False, a part of the batch may be there).
+        A batch that comes again after a crash begins with the same items, and is at least as long.
+
         SinkAwayError: the server is away; the same batch comes again. BadItemsError: these items can never be
         written, and the batch comes again without them. Any other SinkError ends the delivery.
         """

@@ -1,4 +1,4 @@
-"""Sinks that people write: a class with ``write(batch)``, named by an entry point or by ``python:module:Class``.
+"""Sinks that people write, named by an entry point or by ``python:module:Class``: a class with ``write(batch)``.
 
 ``write`` gets a list of ``(key, record)``, and has made them durable when it returns. After a crash a batch may come
 again, so the promise is: at least once, with a stable key. The class may have more, and needs none of it:
@@ -9,6 +9,9 @@ again, so the promise is: at least once, with a stable key. The class may have m
 
 ConnectionError and TimeoutError (and skitter's SinkAwayError) mean that the place is away: the batch comes again.
 Anything else that it raises ends the delivery.
+
+A class that has all of ``sinks.contract.Sink`` is taken as it is: it keeps marks of its own, and may promise each item
+exactly once.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+from skitter.entry_points import load_entry_point, unusable
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, SkitterError, UsageError
 from skitter.model.import_ref import resolve
 from skitter.model.job import Item, SinkProgress
@@ -28,17 +32,15 @@ from skitter.sinks.item_keys import keyed
 from skitter.sinks.targets import Target
 
 _MARK = b"1"
+_WHOLE = ("take", "open", "write", "finish", "close")
+"""What a class has that keeps all promises of a sink by itself."""
 
 
 def entry_point_sink(target: Target, found: EntryPoint) -> Sink:
     """The sink that another package names for this scheme."""
-    try:
-        kind = found.load()
-    except Exception as error:
-        raise UsageError(
-            f"a sink cannot be imported: {found.name}: {found.value}: {type(error).__name__}: {error}",
-            hint="it is an entry point of another package: is that one whole?",
-        ) from error
+    kind = load_entry_point(found)
+    if not callable(getattr(kind, "write", None)):
+        raise unusable(found, "it has no write(batch)")
     return _adapted(target, kind)
 
 
@@ -53,12 +55,15 @@ def python_sink(target: Target) -> Sink:
             f"a sink cannot be imported: {target.path}: {type(error).__name__}: {error}",
             hint="it reads python:module:Class",
         ) from error
+    if not callable(getattr(kind, "write", None)):
+        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="docs/how-to/write-a-sink.md")
     return _adapted(target, kind)
 
 
 def _adapted(target: Target, kind: Any) -> Sink:
-    if not callable(getattr(kind, "write", None)):
-        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="docs/how-to/write-a-sink.md")
+    if isinstance(kind, type) and all(callable(getattr(kind, name, None)) for name in _WHOLE):
+        whole: Sink = kind(target)
+        return whole
     return UserSink(target, kind)
 
 

@@ -12,20 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
 
+from skitter.entry_points import SINKS, find_entry_point
 from skitter.errors import UsageError
 from skitter.model.secrets import shown_address
 from skitter.sinks.contract import Sink
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-ENTRY_POINTS = "skitter.sinks"
-"""The group in which other packages name their sinks: the scheme, and what makes one."""
 PASSWORD_FILE = "password_file"  # noqa: S105  the name of an option
 
 SCHEMES = {
@@ -164,7 +160,7 @@ def sink_of(target: Target) -> Sink:
         return file_sink(target.name, overwrite=target.overwrite, job=target.job, options=target.options)
     if scheme in SCHEMES:
         return _imported(SCHEMES[scheme], target)(target)
-    if (found := entry_point(scheme)) is not None:
+    if (found := find_entry_point(SINKS, scheme)) is not None:
         from skitter.sinks.custom_sink import entry_point_sink
 
         return entry_point_sink(target, found)
@@ -237,15 +233,7 @@ def _scheme(text: str) -> str:
     if match is None:
         return ""
     scheme = match[1].lower()
-    return scheme if match[2] or scheme in _WITHOUT_HOST or entry_point(scheme) is not None else ""
-
-
-def entry_point(scheme: str) -> EntryPoint | None:
-    """What another package has for this scheme."""
-    # Not for everybody who only writes a file.
-    from importlib.metadata import entry_points
-
-    return next(iter(entry_points(group=ENTRY_POINTS, name=scheme)), None)
+    return scheme if match[2] or scheme in _WITHOUT_HOST or find_entry_point(SINKS, scheme) is not None else ""
 
 
 def _is_secret(option: str) -> bool:
@@ -276,7 +264,7 @@ def _imported(place: str, target: Target) -> Callable[[Target], Sink]:
 def _unknown(target: Target) -> UsageError:
     return UsageError(
         f"no sink for this target: {target.name}",
-        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {ENTRY_POINTS}",
+        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {SINKS}",
     )
 
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from skitter.testing.clock import FakeClock as FakeClock
     from skitter.testing.contract import ContractStore as ContractStore
     from skitter.testing.contract import FrontierContract as FrontierContract
+    from skitter.testing.fetcher_contract import FetcherContract as FetcherContract
+    from skitter.testing.sink_contract import SinkContract as SinkContract
+    from skitter.testing.sink_contract import SinkPlace as SinkPlace
     from skitter.testing.web import SyntheticWeb as SyntheticWeb
     from skitter.testing.web import WebSpec as WebSpec
     from skitter.testing.web import expected as expected
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
 _HOME = {
     "ContractStore": "skitter.testing.contract",
     "FakeClock": "skitter.testing.clock",
+    "FetcherContract": "skitter.testing.fetcher_contract",
     "FrontierContract": "skitter.testing.contract",
+    "SinkContract": "skitter.testing.sink_contract",
+    "SinkPlace": "skitter.testing.sink_contract",
     "SyntheticWeb": "skitter.testing.web",
     "WebSpec": "skitter.testing.web",
     "expected": "skitter.testing.web",
@@ -29,7 +35,10 @@ _HOME = {
 __all__ = [
     "ContractStore",
     "FakeClock",
+    "FetcherContract",
     "FrontierContract",
+    "SinkContract",
+    "SinkPlace",
     "SyntheticWeb",
     "WebSpec",
     "expected",
@@ -42,4 +51,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home.endswith("_contract"):
+        import pytest
+
+        # Before it is imported, so that a failed assert shows its values there as in any test.
+        pytest.register_assert_rewrite(home)
     return getattr(importlib.import_module(home), name)

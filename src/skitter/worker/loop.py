@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from skitter.errors import FormatError, FrontierError, LateError, SinkError
-from skitter.fetch.contract import Fetcher
+from skitter.fetch.contract import Fetcher, slow_transfers_of
 from skitter.frontier.contract import WorkSource
 from skitter.model import secrets
 from skitter.model.job import Job, State
@@ -89,7 +89,7 @@ class Worker:
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
-        self._fetcher = fetcher
+        self._slow_transfers = slow_transfers_of(fetcher)
         self._settings = settings
         self._stay = stay
         self._run = job.run
@@ -250,7 +250,7 @@ class Worker:
         Without it a few hosts that accept and say nothing would have every slot, until their deadline.
         """
         concurrency = self._settings.run.concurrency
-        self._slow = self._fetcher.stand_aside(SLOW_SLOTS * (concurrency - 1))
+        self._slow = self._slow_transfers(SLOW_SLOTS * (concurrency - 1))
         return max(0, concurrency - (len(self._tasks) - self._slow))
 
     def _tell(self, grant: Grant) -> None:

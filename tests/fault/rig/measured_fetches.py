@@ -119,7 +119,7 @@ async def run(task: Task, selector: TimedSelector) -> Outcome:
 
     async def keep_fetching() -> None:
         while True:
-            fetcher.stand_aside(1_000)  # as a worker does between its pages
+            fetcher.slow_transfers(1_000)  # as a worker does between its pages
             served.append(await fetch(task.good_url))
             await asyncio.sleep(0.01)
 

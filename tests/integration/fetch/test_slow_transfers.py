@@ -39,7 +39,7 @@ class Waiting:
 
     async def until_aside(self, count: int) -> None:
         async with asyncio.timeout(10):
-            while self.client.fetcher.stand_aside(100) != count:
+            while self.client.fetcher.slow_transfers(100) != count:
                 await self.client.get(self._quick.url())
 
     async def end(self) -> None:
@@ -63,10 +63,10 @@ async def waiting(serve: Any, make_client: Any) -> AsyncIterator[Waiting]:
 async def test_what_takes_much_longer_than_most_stands_aside(waiting: Any, serve: Any) -> None:
     tarpit = await serve(silent)
     await waiting.fetch(tarpit, 5)
-    assert waiting.client.fetcher.stand_aside(100) == 0
+    assert waiting.client.fetcher.slow_transfers(100) == 0
     await waiting.until_aside(5)
     await waiting.end()
-    assert waiting.client.fetcher.stand_aside(100) == 0
+    assert waiting.client.fetcher.slow_transfers(100) == 0
 
 
 async def test_a_silent_host_stands_aside_from_the_start_until_it_answers(waiting: Any, serve: Any) -> None:
@@ -74,15 +74,15 @@ async def test_a_silent_host_stands_aside_from_the_start_until_it_answers(waitin
     await waiting.fetch(tarpit, 1)
     await waiting.until_aside(1)
     await waiting.fetch(tarpit, 2)
-    assert waiting.client.fetcher.stand_aside(100) == 3
+    assert waiting.client.fetcher.slow_transfers(100) == 3
     await waiting.end()
     await waiting.fetch(tarpit, 1)
-    assert waiting.client.fetcher.stand_aside(100) == 1
+    assert waiting.client.fetcher.slow_transfers(100) == 1
     tarpit.behaviour = serve.says(serve.answer())
     await waiting.client.get(tarpit.url())
     tarpit.behaviour = silent
     await waiting.fetch(tarpit, 1)
-    assert waiting.client.fetcher.stand_aside(100) == 1
+    assert waiting.client.fetcher.slow_transfers(100) == 1
 
 
 async def test_where_no_more_may_stand_aside_the_host_that_has_most_gives_way(waiting: Any, serve: Any) -> None:
@@ -90,7 +90,7 @@ async def test_where_no_more_may_stand_aside_the_host_that_has_most_gives_way(wa
     first = await waiting.fetch(greedy, 4)
     last = await waiting.fetch(modest, 2)
     await waiting.until_aside(6)
-    assert waiting.client.fetcher.stand_aside(4) == 4
+    assert waiting.client.fetcher.slow_transfers(4) == 4
     await asyncio.wait(first[2:], timeout=5)
     # Until both have as many; and of the same host, those that were begun first stay.
     assert [task for task in first + last if task.done()] == first[2:]
@@ -105,7 +105,7 @@ async def test_where_none_may_stand_aside_none_is_ended(waiting: Any, serve: Any
     tarpit = await serve(silent)
     tasks = await waiting.fetch(tarpit, 3)
     await waiting.until_aside(3)
-    assert waiting.client.fetcher.stand_aside(0) == 0
+    assert waiting.client.fetcher.slow_transfers(0) == 0
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
 
@@ -139,7 +139,7 @@ async def test_a_host_that_trickles_is_not_read_each_time_it_says_something(serv
         for _ in range(pieces):
             writer.write(b"1\r\nx\r\n")
             await asyncio.sleep(0.002)
-            client.fetcher.stand_aside(100)
+            client.fetcher.slow_transfers(100)
 
     acts = Acts()
     site, client = await serve(trickle), make_client(poller=acts.poller)
@@ -174,7 +174,7 @@ async def test_a_file_that_takes_its_time_is_not_held_up(serve: Any, make_client
     site, client = await serve(large), make_client(poller=acts.poller)
     fetching = asyncio.create_task(client.get(site.url()))
     while not (await asyncio.wait([fetching], timeout=0.01))[0]:
-        client.fetcher.stand_aside(100)
+        client.fetcher.slow_transfers(100)
     assert len((await fetching).body) == 256 * len(piece)
     assert acts.count > 100
 
@@ -201,7 +201,7 @@ async def test_a_silent_host_that_floods_is_read_four_times_a_second(
     fetching = asyncio.create_task(client.get(site.url(), timeout_seconds=60))
     async with asyncio.timeout(20):
         while not client.fetcher._resting:
-            client.fetcher.stand_aside(100)
+            client.fetcher.slow_transfers(100)
             await client.get(quick.url())
     before, ticks = calls(), 4
     await asyncio.sleep(ticks * REST_SECONDS)
@@ -227,10 +227,10 @@ async def test_a_silent_host_whose_handshake_takes_its_time_is_served(
 
     quick, client = await serve(serve.answer()), make_client(ca_file=certificate)
     with HostileServer(slowly, scheme="https") as site:
-        client.fetcher._aside.silent[f"127.0.0.1:{site.port}"] = None
+        client.fetcher._slow_transfers.silent[f"127.0.0.1:{site.port}"] = None
         fetching = asyncio.create_task(client.get(site.url()))
         while not fetching.done():
-            client.fetcher.stand_aside(100)
+            client.fetcher.slow_transfers(100)
             await client.get(quick.url())
             await asyncio.sleep(0.01)
         assert (await fetching).body == body

@@ -128,7 +128,7 @@ async def test_a_socket_that_rested_is_not_looked_at_once_its_transfer_is_over(s
     fetching = asyncio.create_task(client.get(site.url(), timeout_seconds=60))
     async with asyncio.timeout(20):
         while not client.fetcher._resting:
-            client.fetcher.stand_aside(100)
+            client.fetcher.slow_transfers(100)
             await client.get(quick.url())
     descriptor = client.fetcher._resting[0].descriptor()
     assert descriptor >= 0

@@ -67,7 +67,7 @@ class Answers:
             wire_bytes=len(body),
         )
 
-    def stand_aside(self, most: int) -> int:
+    def slow_transfers(self, most: int) -> int:
         return min(self.slow_ones, most)
 
     async def close(self) -> None:

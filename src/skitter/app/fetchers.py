@@ -1,0 +1,50 @@
+"""Which fetcher the setting ``fetcher`` means: skitter's own, or one of an installed package."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from skitter.entry_points import FETCHERS, entry_point_names, find_entry_point, load_entry_point, unusable
+from skitter.errors import SettingsError, SkitterError
+from skitter.fetch.contract import Fetcher
+from skitter.settings import CURL, Settings
+
+
+def make_fetcher(settings: Settings) -> Fetcher:
+    """The fetcher that the settings name."""
+    if settings.fetch.fetcher == CURL:
+        from skitter.fetch.engine import CurlFetcher
+
+        return CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
+    return _made_by_package(settings)
+
+
+def check_fetcher(settings: Settings) -> None:
+    """Raise what ``make_fetcher`` would for a name that nobody has; nothing is imported."""
+    name = settings.fetch.fetcher
+    if name != CURL and find_entry_point(FETCHERS, name) is None:
+        raise _unknown(name)
+
+
+def _made_by_package(settings: Settings) -> Fetcher:
+    found = find_entry_point(FETCHERS, settings.fetch.fetcher)
+    if found is None:
+        raise _unknown(settings.fetch.fetcher)
+    factory = load_entry_point(found)
+    try:
+        fetcher = factory(settings)
+    except SkitterError:
+        # The factory says itself what it cannot do, above all: a setting that it has no support for.
+        raise
+    except Exception as error:
+        raise unusable(found, f"it cannot be made: {type(error).__name__}: {error}") from error
+    if missing := [name for name in ("fetch", "close") if not callable(getattr(fetcher, name, None))]:
+        raise unusable(found, f"its {type(fetcher).__name__} has no {' and no '.join(missing)}")
+    return cast(Fetcher, fetcher)
+
+
+def _unknown(name: str) -> SettingsError:
+    known = ", ".join(dict.fromkeys([CURL, *entry_point_names(FETCHERS)]))
+    return SettingsError(
+        f"no such fetcher: {name}", hint=f"known here: {known}; others come with packages that are installed"
+    )

@@ -1,0 +1,105 @@
+"""The samples of the how-to pages on fetchers, frontiers and sinks run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.testing.web import WebSpec, served
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+BLOCK = re.compile(r"^```(python|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLIENT = """
+class connect:
+    def __init__(self, hosts, user, password):
+        self.told = f"{user} at {hosts}: "
+    def put(self, records):
+        with open("shop", "a") as file:
+            file.write("".join(f"{self.told}{record['url']}\\n" for record in records.values()))
+    def close(self):
+        with open("shop", "a") as file:
+            file.write("closed")
+"""
+
+
+def install(page: str, site: Path) -> None:
+    """Write the modules of a page, each of which names itself, and its entry points, as pip would leave them."""
+    blocks = BLOCK.findall((PAGES / page).read_text())
+    modules = {code.partition("\n")[0].removeprefix("# "): code for kind, code in blocks if kind == "python"}
+    points = [code for kind, code in blocks if kind == "toml"]
+    assert modules
+    assert points
+    info = site / "samples-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: samples\nVersion: 1.0\n")
+    lines = "\n".join(points).replace("project.entry-points.", "").replace('"', "")
+    (info / "entry_points.txt").write_text(lines)
+    for name, code in modules.items():
+        (site / name).write_text(code)
+
+
+def environment(site: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(site), "SKITTER_ALLOW_PRIVATE": "true"}
+
+
+@pytest.mark.parametrize(
+    ("page", "suite", "part", "least"),
+    [
+        ("write-a-fetcher.md", "test_signed.py", "", 30),
+        # All of it takes 20 seconds: what the sample changes is that a job is told to pause and to stop.
+        ("write-a-frontier.md", "test_diary.py", "pause or stop", 5),
+        ("write-a-sink.md", "test_shelf.py", "", 10),
+    ],
+)
+def test_the_sample_passes_the_suite_of_its_page(tmp_path: Path, page: str, suite: str, part: str, least: int) -> None:
+    install(page, tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-k", part, suite]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout
+    passed = re.search(r"(\d+) passed", ended.stdout)
+    assert passed
+    assert int(passed[1]) >= least
+
+
+def test_the_signed_fetcher_crawls(skitter: Any, site: Any) -> None:
+    install("write-a-fetcher.md", skitter.folder / "site")
+    site.page("/", "<title>signed</title>")
+    skitter.run("crawl", site.url(), "--set", "fetcher=signed", env=environment(skitter.folder / "site"))
+    assert all(len(seen.headers["x-signature"]) == 64 for seen in site.seen)
+    assert site.paths() == ["/"]
+
+
+def test_the_diary_frontier_crawls_and_tells_who_paused(skitter: Any) -> None:
+    install("write-a-frontier.md", skitter.folder / "site")
+    told = {"env": environment(skitter.folder / "site") | {"USER": "ann"}}
+    at = ["--frontier", "diary:sqlite:jobs.db", "--job", "books"]
+    with served(WebSpec.plain(hosts=1, pages_per_host=20)) as web:
+        skitter.run("crawl", web.urls[0], *at, "--workers", 2, "-o", "out.jsonl", **told)
+    assert len(skitter.lines("out.jsonl")) == 20
+    skitter.run("pause", *at, code=None, **told)
+    assert "ann: pause" in (skitter.folder / "books.diary").read_text()
+    assert "books" in skitter.run("jobs", *at[:2], **told).stdout
+
+
+def test_sinks_of_the_page_get_the_items(skitter: Any) -> None:
+    site = skitter.folder / "site"
+    install("write-a-sink.md", site)
+    (site / "shop_client.py").write_text(CLIENT)
+    with served(WebSpec.plain(hosts=1, pages_per_host=20)) as web:
+        targets = ["-o", "shop://ann@shop.example/shelf?key=url", "-o", "shelf:books.db"]
+        skitter.run("crawl", web.urls[0], *targets, env=environment(site))
+    lines = (skitter.folder / "shop").read_text().splitlines()
+    assert len({line for line in lines if line.startswith("ann at shop.example: http")}) == 20
+    assert lines[-1] == "closed"
+    with closing(sqlite3.connect(skitter.folder / "books.db")) as file:
+        assert file.execute("SELECT count(*) FROM shelf").fetchone() == (20,)
