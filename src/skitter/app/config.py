@@ -1,4 +1,4 @@
-"""What a crawl and its worker processes are told, and what it tells at its end."""
+"""The configuration of a crawl and of its worker processes, and the summary of a crawl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.model.job import Job, JobSpec
+from skitter.model.job import Begun, Job, JobSpec, Report
 from skitter.observe.events import Level
 from skitter.settings import Settings
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from skitter.sinks.targets import Target
 
 
-class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that ``crawl`` needs to know."""
+class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a crawl needs: the job, its frontier, settings and outputs."""
 
     spec: JobSpec
     frontier: str
@@ -32,7 +32,7 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerConfig(msgspec.Struct, kw_only=True):
-    """What a supervisor tells its children."""
+    """Everything that a worker process needs; its supervisor writes it to its standard input."""
 
     frontier: str
     job: str
@@ -47,7 +47,7 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """How a crawl ended. Counts are the run's; seconds and rate are this command's."""
+    """How a crawl ended. Counts are the run's; seconds and rate are this node's."""
 
     job: str
     state: str
@@ -64,7 +64,7 @@ class Summary(msgspec.Struct, kw_only=True):
     seeds_done: bool
     """At least one seed led to a page."""
     signal: int
-    """SIGINT or SIGTERM if that ended it, else 0."""
+    """SIGINT or SIGTERM if that ended it, else 0. Set by whoever handles signals: a node does not."""
     blocked_by: str
     undelivered: int
     rejected: int
@@ -75,6 +75,35 @@ class Summary(msgspec.Struct, kw_only=True):
     reason: str
     begun: str
     """new, resumed, rerun or joined."""
+
+
+def summary_of(report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:
+    """The summary of a node that ran for ``seconds`` and found ``done_before`` pages done at its start."""
+    counts, tally = report.counts, report.tally
+    rate = max(0, counts.done - done_before) / seconds if seconds else 0.0
+    return Summary(
+        job=report.job.spec.name,
+        state=report.job.state,
+        run=report.job.run,
+        pages=counts.done,
+        items=report.items,
+        rejected=report.rejected,
+        dropped=report.dropped,
+        redirected=counts.redirected,
+        failed=counts.dead,
+        excluded=counts.excluded,
+        duplicates=tally.get("duplicates", 0),
+        bytes=tally.get("bytes", 0),
+        seconds=round(seconds, 3),
+        pages_per_second=round(rate, 1),
+        seeds_done=counts.done > 0,
+        signal=0,
+        blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
+        undelivered=report.undelivered,
+        errors=report.errors,
+        reason=report.job.reason,
+        begun=begun,
+    )
 
 
 def job_settings(job: Job, run: dict[str, Any]) -> Settings:

@@ -9,31 +9,31 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from skitter.app.config import CrawlPlan, job_settings
+from skitter.app.config import CrawlConfig, job_settings
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.worker_main import join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
 from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.spiders.base import Spider
+from skitter.stop_request import StopRequest
 from skitter.worker.lease_renewal import RenewalThread, renew_while_running
 from skitter.worker.loop import Worker
 
 
-async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None, stop: ShutdownSignals) -> None:
+async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | None, stop: StopRequest) -> None:
     """One worker, until it has ended."""
     job = await frontier.job()
-    settings = job_settings(job, msgspec.to_builtins(plan.settings.run))
+    settings = job_settings(job, msgspec.to_builtins(config.settings.run))
     fetcher = CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
     archive = await open_archive(frontier, settings.fetch)
-    made = spider or make_spider(job, plan.spec.spider, settings.run.trusted)
+    made = spider or make_spider(job, config.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
     running = asyncio.create_task(worker.run())
     stop.aim(worker.stop, running.cancel)
     try:
-        async with _renewed(worker, plan, frontier, settings.limits.lease_seconds):
+        async with _renewed(worker, config, frontier, settings.limits.lease_seconds):
             # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
             # prints goes where it goes in a process of its own: standard output is for data.
             with contextlib.redirect_stdout(sys.stderr):
@@ -50,11 +50,13 @@ async def work_inline(plan: CrawlPlan, frontier: Frontier, spider: Spider | None
 
 
 @contextlib.asynccontextmanager
-async def _renewed(worker: Worker, plan: CrawlPlan, frontier: Frontier, lease_seconds: float) -> AsyncIterator[None]:
+async def _renewed(
+    worker: Worker, config: CrawlConfig, frontier: Frontier, lease_seconds: float
+) -> AsyncIterator[None]:
     """Its leases are kept, beside the loop where another client of the store can be had."""
-    if is_shared(plan.frontier):
+    if is_shared(config.frontier):
         with RenewalThread(
-            worker, lambda: open_frontier(plan.frontier, plan.spec.name, create=False, patient=True), lease_seconds
+            worker, lambda: open_frontier(config.frontier, config.spec.name, create=False, patient=True), lease_seconds
         ):
             yield
         return

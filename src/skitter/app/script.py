@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from skitter._version import __version__
-from skitter.app.config import CrawlPlan, Summary
-from skitter.app.crawl import run_crawl
+from skitter.app.config import CrawlConfig, Summary
+from skitter.app.crawl import crawl_node
 from skitter.app.event_loop import new_loop
 from skitter.app.frontiers import default_frontier
 from skitter.app.outputs import collect_outputs
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import JobSpec, Report
 from skitter.model.url import absolute, host_key
+from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -82,7 +83,7 @@ def crawl(
         first = seeds[0] if seeds else absolute(sitemaps[0])
         reference, name = "", job or host_key(first).partition("//")[2].replace(":", "-")
     joined = Settings.from_layers([*layers, ("settings", settings or {})])
-    plan = CrawlPlan(
+    config = CrawlConfig(
         spec=JobSpec(
             name=name,
             spider=reference if reference is not None else f"notebook:{name}",
@@ -105,12 +106,25 @@ def crawl(
         event_level=logger.getEffectiveLevel(),
     )
     try:
-        return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))
+        return run(_crawl(config, inline))
     except SkitterError as error:
         # The command line prints it; here a traceback is all that a person sees.
         if error.hint:
             error.add_note(f"hint: {error.hint}")
         raise
+
+
+async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
+    """Crawl; in the main thread, Ctrl-C and SIGTERM stop it as they stop the command."""
+    node = crawl_node(config, on_report=_ignore, on_event=tell, spider=spider)
+    signals = ShutdownSignals(tell, stop=node.stop, kill=node.kill)
+    with signals.listening():
+        summary = await node.run()
+    if summary is None:
+        # Before there was anything to sum up.
+        raise KeyboardInterrupt
+    summary.signal = signals.signal
+    return summary
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from skitter.app.config import CrawlPlan
+from skitter.app.config import CrawlConfig
 from skitter.app.frontiers import use_open_file
-from skitter.delivery.job_sinks import OnEvent, delivery_of, sinks_to_serve
+from skitter.delivery.job_sinks import OnEvent, choose_sinks, make_delivery
 from skitter.delivery.runner import Delivery
 from skitter.errors import BackendError, SkitterError, VanishedError
 from skitter.frontier.contract import Frontier
@@ -26,7 +26,9 @@ class CurrentDelivery:
 
 
 @asynccontextmanager
-async def vanished_store_told(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> AsyncIterator[CurrentDelivery]:
+async def vanished_store_told(
+    frontier: Frontier, config: CrawlConfig, on_event: OnEvent
+) -> AsyncIterator[CurrentDelivery]:
     """Whatever the store's absence made fail inside becomes a VanishedError that says what became of the items."""
     current = CurrentDelivery()
     try:
@@ -37,7 +39,7 @@ async def vanished_store_told(frontier: Frontier, plan: CrawlPlan, on_event: OnE
             raise
         delivered = 0 if current.delivery is None else current.delivery.delivered
         try:
-            told = await _deliver_the_rest(frontier, plan, delivered, on_event)
+            told = await _deliver_the_rest(frontier, config, delivered, on_event)
         except BackendError as problem:
             told = f"{delivered} items were delivered, and the rest could not be: {problem}"
         raise VanishedError(f"{gone}: {told}", hint=gone.hint) from error
@@ -54,16 +56,16 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
     return None
 
 
-async def _deliver_the_rest(frontier: Frontier, plan: CrawlPlan, delivered: int, on_event: OnEvent) -> str:
+async def _deliver_the_rest(frontier: Frontier, config: CrawlConfig, delivered: int, on_event: OnEvent) -> str:
     """From the file that is still open, where there is one; what to say of the items."""
     if not use_open_file(frontier):
         return f"{delivered} items were delivered before, and those that were not are gone"
-    job, password = plan.spec.name, plan.sink_password
-    trusted = plan.settings.run.trusted
-    sinks = await sinks_to_serve(
-        frontier, job, plan.outputs, fresh=False, password=password, trusted=trusted, on_event=on_event
+    job, password = config.spec.name, config.sink_password
+    trusted = config.settings.run.trusted
+    sinks = await choose_sinks(
+        frontier, job, config.outputs, fresh=False, password=password, trusted=trusted, on_event=on_event
     )
-    delivery = delivery_of(frontier, sinks, job, on_event)
+    delivery = make_delivery(frontier, sinks, job, on_event)
     try:
         await delivery.open()
         await delivery.finish(complete=False)

@@ -218,14 +218,14 @@ def main() -> int:
         return 1
     except ContradictionError as error:
         # What a page brought may be the reason: then it costs that page, and not the crawl.
-        pipe.say_at_last(failed=str(error))
+        pipe.say_last(failed=str(error))
         return 1
     except SkitterError as error:
-        pipe.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)
+        pipe.say_last(error=str(error), hint=error.hint, code=error.exit_code)
         return error.exit_code
     except Exception as error:
         log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
-        pipe.say_at_last(failed=f"{type(error).__name__}: {error}")
+        pipe.say_last(failed=f"{type(error).__name__}: {error}")
         return 1
-    pipe.say_at_last(end=again)
+    pipe.say_last(end=again)
     return 0

@@ -18,7 +18,7 @@ from skitter.cli.arguments import (
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.app import CrawlPlan
+    from skitter.app import CrawlConfig
 
 
 def configure(parser: Parser) -> None:
@@ -62,30 +62,30 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.job_ref import JobRef
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
-    from skitter.cli.running import check_outputs, conclude, run_loop
+    from skitter.cli.running import check_outputs, conclude, run_node
 
     check_outputs(options)
-    plan, warnings = make_plan(options)
-    prints_items = any(target.name == "-" for target in plan.outputs)
+    config, warnings = make_config(options)
+    prints_items = any(target.name == "-" for target in config.outputs)
     if not options.quiet:
         for warning in warnings:
             warn(warning)
-        note(f"job {plan.spec.name}, frontier {JobRef(plan.frontier, plan.spec.name).shown}")
-    told = {"job": plan.spec.name, "quiet": options.quiet, "verbose": options.verbose}
+        note(f"job {config.spec.name}, frontier {JobRef(config.frontier, config.spec.name).shown}")
+    told = {"job": config.spec.name, "quiet": options.quiet, "verbose": options.verbose}
     with (
         choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
-        following(plan.settings.logging, progress, **told) as log,
+        following(config.settings.logging, progress, **told) as log,
     ):
-        plan = msgspec.structs.replace(plan, event_level=log.level)
-        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
-    return conclude(summary, JobRef(plan.frontier, plan.spec.name), options)
+        config = msgspec.structs.replace(config, event_level=log.level)
+        summary, number = run_node(app.crawl_node(config, on_report=progress.report, on_event=log.event), log.event)
+    return conclude(summary, number, JobRef(config.frontier, config.spec.name), options)
 
 
-def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
+def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
     """Everything that was asked for, checked; and what a person should be warned of."""
     from pathlib import Path
 
-    from skitter.app import CrawlPlan, collect_outputs, default_frontier
+    from skitter.app import CrawlConfig, collect_outputs, default_frontier
     from skitter.cli import settings_layers, what_to_crawl
     from skitter.cli.job_ref import check_job_name
     from skitter.model.job import JobSpec
@@ -118,7 +118,7 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         job=job,
         password=password,
     )
-    plan = CrawlPlan(
+    config = CrawlConfig(
         spec=JobSpec(
             name=job,
             spider=target.spider,
@@ -136,4 +136,4 @@ def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )
-    return plan, warnings
+    return config, warnings

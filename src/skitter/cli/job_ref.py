@@ -141,13 +141,13 @@ def ask(place: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
 
 
 def live_workers(report: Report) -> int:
-    """How many are at it."""
-    return sum(is_alive(worker, report) for worker in report.workers)
+    """How many workers are alive."""
+    from skitter.cluster.process_identity import live_workers
+
+    return len(live_workers(report))
 
 
 def is_alive(worker: WorkerSeen, report: Report) -> bool:
-    """It was heard from within the length of a lease (they renew at a third of it), and as far as we see it exists."""
-    from skitter.cluster.process_identity import is_dead
+    from skitter.cluster.process_identity import is_alive
 
-    lease_seconds: float = report.job.spec.settings.get("lease_seconds", 30.0)
-    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)
+    return is_alive(worker, report.job)

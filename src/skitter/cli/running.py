@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.cli import summary as ending
@@ -13,6 +13,8 @@ from skitter.errors import UsageError
 if TYPE_CHECKING:
     from skitter.app import Summary
     from skitter.cli.job_ref import JobRef
+    from skitter.node.node import Node
+    from skitter.observe.events import Event
 
 T = TypeVar("T")
 
@@ -23,6 +25,19 @@ def check_outputs(options: argparse.Namespace) -> bool:
     if prints_items and options.json:
         raise UsageError("both on stdout: --json and -o -", hint="write the items to a file, or leave --json away")
     return prints_items
+
+
+def run_node(node: Node[T], on_event: Callable[[Event], None]) -> tuple[T | None, int]:
+    """Run a node that Ctrl-C and SIGTERM stop; its result (None: it had not begun), and the signal that came, or 0."""
+    from skitter.node.shutdown_signals import ShutdownSignals
+
+    signals = ShutdownSignals(on_event, stop=node.stop, kill=node.kill)
+
+    async def run() -> T | None:
+        with signals.listening():
+            return await node.run()
+
+    return run_loop(run()), signals.signal
 
 
 def run_loop(work: Coroutine[Any, Any, T]) -> T:
@@ -36,8 +51,11 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def conclude(summary: Summary, place: JobRef, options: argparse.Namespace) -> int:
-    """Say how it ended, and what now."""
+def conclude(summary: Summary | None, number: int, place: JobRef, options: argparse.Namespace) -> int:
+    """Say how it ended, and what now; the exit code. ``number``: the signal that ended it, or 0."""
+    if summary is None:
+        return 128 + number
+    summary.signal = number
     if options.json:
         print_json(ending.as_json(summary, place))
     if not options.quiet:

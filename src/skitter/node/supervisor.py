@@ -186,20 +186,20 @@ class Supervisor:
             self._children.discard(child)
             self._look(child, 0.0)
             child.close()
-            self._committed += child.committed
-        if child.error is not None:
+            self._committed += child.said.committed
+        if child.said.error is not None:
             with contextlib.suppress(FrontierError):
                 await self._hand_back(child)
-            raise child.error
+            raise child.said.error
         back = await self._hand_back(child)
-        if not child.has_finished and not child.starts_over:
+        if not child.said.has_finished and not child.said.starts_over:
             if child.worker:
                 kind = events.WORKER_DIED if self._stopping or child.relieved.is_set() else events.WORKER_REPLACED
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
                 self._judge_start(child, code)
                 self._judge_failure(child)
-        return child.has_finished
+        return child.said.has_finished
 
     def _judge_start(self, child: WorkerProcess, code: int) -> None:
         if child.worker:
@@ -219,14 +219,14 @@ class Supervisor:
         Not counted: workers that were killed or that a page took down with it, whose leases are lost until that page is
         dead; and errors of the store, which end the node at once.
         """
-        if not child.failure:
+        if not child.said.failure:
             return
-        committed = self._committed + sum(other.committed for other in self._children)
+        committed = self._committed + sum(other.said.committed for other in self._children)
         self._failures = self._failures + 1 if committed == self._committed_at_failure else 1
         self._committed_at_failure = committed
         if self._failures >= FAILURES:
             raise BackendError(
-                f"{self._failures} workers have failed without committing anything: {child.failure}",
+                f"{self._failures} workers have failed without committing anything: {child.said.failure}",
                 hint="nothing is lost; run with -v for the traceback, and report it",
             )
 

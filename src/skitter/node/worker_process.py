@@ -1,28 +1,23 @@
-"""One worker process, as its supervisor knows it: started, listened to, and ended.
+"""One worker process, as its supervisor knows it: started, watched, and ended.
 
-Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``committed`` (how
-many outcomes), ``event`` (see ``observe.events``), ``log``, and at last ``end`` (whether to be started again),
-``error`` (why they cannot go on) or ``failed`` (an error that nobody expected). What their loops are doing is read from
-shared memory (``loop_status``).
+It speaks over a pipe (``supervisor_pipe``); what its loop is doing is read from shared memory (``worker.loop_status``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import logging
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from skitter.cluster.process_identity import cpu_ticks, process_stat
-from skitter.errors import BackendError, SkitterError, UsageError
+from skitter.errors import BackendError
 from skitter.model.lease import Lease, Work
-from skitter.observe.events import Event, log_line, received
+from skitter.node.supervisor_pipe import WorkerMessages
+from skitter.observe.events import Event
 from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
 
 LAST_WORDS_SECONDS = 1.0
@@ -43,8 +38,6 @@ class WorkerProcess:
         on_event: Callable[[Event], None],
         loop_status: LoopStatus,
     ) -> None:
-        self.worker = ""
-        """Its worker id, once it has said hello."""
         self.silent_seconds = 0.0
         """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
         self.still_seconds = 0.0
@@ -53,16 +46,6 @@ class WorkerProcess:
         """A page holds its loop: another worker is to take its place."""
         self.relieved_of: Lease | None = None
         """That page."""
-        self.error: SkitterError | None = None
-        """Why it could not go on."""
-        self.failure = ""
-        """The error that nobody expected, of which it died. Not a page's: what a callback raises is caught."""
-        self.committed = 0
-        """Outcomes, by its last word on them."""
-        self.has_finished = False
-        """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
-        self.starts_over = False
-        """It said that a new run of the job began, for which it wants to be started again."""
         self.verdict = ""
         """Why the supervisor ended it."""
         self.culprit: Lease | None = None
@@ -74,8 +57,9 @@ class WorkerProcess:
         self._end = asyncio.get_running_loop().create_future()
         # Not asyncio's way: uvloop gives a child its signals as they are by default, and not as ``_spawned`` wants.
         threading.Thread(target=self._wait, args=(self._end.get_loop(),), daemon=True).start()
-        self._on_event = on_event
-        self._listening = asyncio.create_task(self._listen(reading))
+        self.said = WorkerMessages(on_event, self._note_alive)
+        """What it has told its supervisor."""
+        self._reading = asyncio.create_task(self.said.read(reading))
 
     @classmethod
     async def start(
@@ -108,12 +92,17 @@ class WorkerProcess:
             ours.pop_all()
         return cls(process, reading, on_event, loop_status)
 
+    @property
+    def worker(self) -> str:
+        """Its worker id, once it has said hello."""
+        return self.said.worker
+
     async def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
         await self._end
         code = self._process.wait()
-        await asyncio.wait([self._listening], timeout=LAST_WORDS_SECONDS)
-        self._listening.cancel()
+        await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
+        self._reading.cancel()
         return code
 
     def close(self) -> None:
@@ -177,11 +166,14 @@ class WorkerProcess:
         """In words."""
         code = self._process.returncode or 0
         if self.verdict or code >= 0:
-            return self.verdict or self.failure or f"exit code {code}"
+            return self.verdict or self.said.failure or f"exit code {code}"
         try:
             return signal.Signals(-code).name
         except ValueError:
             return f"signal {-code}"
+
+    def _note_alive(self) -> None:
+        self.silent_seconds = 0.0
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         self._process.wait()
@@ -192,41 +184,6 @@ class WorkerProcess:
     def _tell_end(self) -> None:
         if not self._end.done():  # whoever waited was cancelled
             self._end.set_result(None)
-
-    async def _listen(self, reading: int) -> None:
-        stream = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb")
-        )
-        try:
-            while not stream.at_eof():
-                # ValueError: half a line, of a process that was killed while it spoke.
-                with contextlib.suppress(ValueError):
-                    line = await stream.readline()
-                    self.silent_seconds = 0.0
-                    self._hear(json.loads(line))
-        finally:
-            transport.close()
-
-    def _hear(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"hello": worker}:
-                self.worker = worker
-            case {"event": name, "fields": fields, "level": level, "at": at}:
-                self._on_event(received(name, {"worker": self.worker} | fields, level, at))
-            case {"log": text, **rest}:
-                said = log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
-                said.fields["worker"] = self.worker
-                self._on_event(said)
-            case {"committed": committed}:
-                self.committed = committed
-            case {"failed": text}:
-                self.failure = text
-            case {"end": again}:
-                self.has_finished, self.starts_over = not again, again
-            case {"error": text, "hint": hint, "code": code}:
-                kind = UsageError if code == UsageError.exit_code else BackendError
-                self.error = kind(text, hint=hint)
 
 
 def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:

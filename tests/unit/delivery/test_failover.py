@@ -1,4 +1,4 @@
-"""Relief: a target that nobody serves is served by whoever works for the job, and no other is touched."""
+"""Sink failover: a target without an owner is served by whoever works for the job, and no other is touched."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from skitter.delivery.failover import SinkFailover
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import Event
 from skitter.settings import Settings
+from skitter.stop_request import StopRequest
 
 SINKS = """
 rows = []
@@ -30,21 +30,21 @@ class Bad:
 
 @pytest.fixture
 def sinks(tmp_path, monkeypatch):
-    (tmp_path / "relief_sinks.py").write_text(SINKS)
+    (tmp_path / "failover_sinks.py").write_text(SINKS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "relief_sinks", raising=False)
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(module, "ALONE_SECONDS", 0.01)
+    monkeypatch.delitem(sys.modules, "failover_sinks", raising=False)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(module, "UNOWNED_SECONDS", 0.01)
     import importlib
 
-    return importlib.import_module("relief_sinks")
+    return importlib.import_module("failover_sinks")
 
 
 async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) -> None:
     import msgspec
 
-    good, taken, bad = "python:relief_sinks:Good", "python:relief_sinks:Good#other", "python:relief_sinks:Bad"
+    good, taken, bad = "python:failover_sinks:Good", "python:failover_sinks:Good#other", "python:failover_sinks:Bad"
     told: list[Event] = []
     frontier = memory_frontier("j", MemoryStore())
     spec = JobSpec(name="j", spider="", settings=Settings().job_wide())
@@ -53,8 +53,8 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     (seed,) = (await frontier.lease("w", 1)).leases
     records = [msgspec.msgpack.encode({"n": n}) for n in range(3)]
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
-    relief = SinkFailover(frontier, "j", None, told.append, trusted=("relief_sinks",))
-    watching = asyncio.create_task(relief.watch())
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, trusted=("failover_sinks",))
+    watching = asyncio.create_task(failover.watch())
     for _ in range(10_000):
         lacking = {sink.target: sink.undelivered for sink in (await frontier.report()).sinks}
         if not lacking[good] and len(told) == 2:
@@ -63,7 +63,7 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     watching.cancel()
     await asyncio.wait([watching])
     owners = {sink.target: sink.owner for sink in (await frontier.report()).sinks}
-    await relief.finish(ShutdownSignals(told.append))
+    await failover.finish(StopRequest())
     assert owners == {good: worker_id(), taken: "somebody else", bad: "", "file.jsonl": "", "-": ""}
     assert sinks.rows == [0, 1, 2]
     assert sorted(event.kind.name for event in told) == ["sink.left", "sink.taken_over"]

@@ -79,7 +79,7 @@ def test_there_is_time_for_the_last_words(pipe: Pipe) -> None:
     speaker = SupervisorPipe(pipe.writing)
     for _ in range(100_000):
         speaker.say(log="x" * 100)
-    speaking = threading.Thread(target=lambda: speaker.say_at_last(end=False))
+    speaking = threading.Thread(target=lambda: speaker.say_last(end=False))
     speaking.start()
     heard: list[dict[str, Any]] = []
     while {"end": False} not in heard:
