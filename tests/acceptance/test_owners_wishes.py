@@ -148,7 +148,7 @@ if __name__ == "__main__":
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=skitter.folder, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout == "nothing to crawl\n"
+    assert done.stdout == 'the sitemap "robots": of which host?\n'
     assert paths(skitter, site) == ["/a"]
 
 

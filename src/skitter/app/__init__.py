@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skitter.app.config import CrawlConfig as CrawlConfig
-    from skitter.app.config import Summary as Summary
+    from skitter.app.config import crawl_config as crawl_config
     from skitter.app.config import trusting_own_code as trusting_own_code
     from skitter.app.crawl import crawl_node as crawl_node
     from skitter.app.frontiers import default_frontier as default_frontier
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from skitter.app.job_items import export_node as export_node
     from skitter.app.job_items import preview_job as preview_job
     from skitter.app.outputs import collect_outputs as collect_outputs
+    from skitter.app.summary import Summary as Summary
     from skitter.app.worker import worker_node as worker_node
     from skitter.delivery.preview import preview_file as preview_file
 
 _HOME = {
     "collect_outputs": "skitter.app.outputs",
+    "crawl_config": "skitter.app.config",
     "crawl_node": "skitter.app.crawl",
     "CrawlConfig": "skitter.app.config",
     "default_frontier": "skitter.app.frontiers",
@@ -38,7 +40,7 @@ _HOME = {
     "open_frontier": "skitter.app.frontiers",
     "preview_file": "skitter.delivery.preview",
     "preview_job": "skitter.app.job_items",
-    "Summary": "skitter.app.config",
+    "Summary": "skitter.app.summary",
     "trusting_own_code": "skitter.app.config",
     "worker_node": "skitter.app.worker",
 }

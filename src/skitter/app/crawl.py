@@ -9,16 +9,17 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from skitter.app.config import CrawlConfig, Summary, summary_of, trusting_own_code
+from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
 from skitter.app.reports import OnReport, reporting
+from skitter.app.summary import Summary, summary_of
 from skitter.app.vanished_store import vanished_store_told
 from skitter.app.worker_processes import work_supervised
 from skitter.delivery.failover import SinkFailover, sink_failover
 from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
 from skitter.delivery.runner import Delivery
-from skitter.errors import JobError, UsageError
+from skitter.errors import JobError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, State
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
@@ -96,13 +97,8 @@ class _CrawlRun:
 
     def _check(self) -> None:
         """UsageError for what cannot work, before anything is made."""
-        if self._inline and self._config.settings.run.workers > 1:
-            raise UsageError(
-                "a spider without a file runs in one process"
-                if self._spider is not None
-                else f"one process only: {self._config.frontier}",
-                hint="use --frontier sqlite:PATH, or --workers 1",
-            )
+        workers = self._config.settings.run.workers
+        check_one_process(self._config.frontier, workers, has_file=self._spider is None)
         for target in self._config.outputs:
             # A target without a format is a mistake of typing.
             sink_of(target)

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from skitter.app.config import CrawlConfig, job_settings
+from skitter.app.config import CrawlConfig
 from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
 from skitter.fetch.engine import CurlFetcher

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from skitter._version import __version__
-from skitter.app.config import CrawlConfig, job_settings
+from skitter.app.config import CrawlConfig
+from skitter.app.worker_config import job_settings
 from skitter.cluster.process_identity import is_alive
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import JobError

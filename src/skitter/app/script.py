@@ -10,22 +10,19 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skitter._version import __version__
-from skitter.app.config import CrawlConfig, Summary
+from skitter.app.config import CrawlConfig, crawl_config
 from skitter.app.crawl import crawl_node
+from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
 from skitter.app.event_loop import new_loop
-from skitter.app.frontiers import default_frontier
-from skitter.app.outputs import collect_outputs
+from skitter.app.summary import Summary
 from skitter.errors import SkitterError, UsageError
-from skitter.model.job import JobSpec, Report
-from skitter.model.url import absolute, host_key
+from skitter.model.job import Report
 from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
-from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
+from skitter.spiders.loading import LOADING, full_reference
 from skitter.spiders.scrapy_settings import translated
-from skitter.spiders.sitemaps import ROBOTS
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
@@ -55,55 +52,16 @@ def crawl(
         raise UsageError(
             f"crawl() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
         )
-    layers: list[tuple[str, Mapping[str, Any]]] = []
-    inline: Spider | None = None
-    sinks: Sequence[Any] = ()
-    item_key: Any = ()
-    outputs = [output] if isinstance(output, (str, Path)) else output or []
-    if isinstance(target, type) and issubclass(target, Spider):
-        warnings: list[str] = []
-        own = dict(target.custom_settings)
-        sinks = own.pop("sinks", target.sinks)
-        layers.append(translated("the spider", own, warnings))
-        for warning in warnings:
-            log.warning(warning)
-        spider = make_spider(target, arguments or {})
-        if sitemaps and not isinstance(spider.sitemap_urls, str):
-            spider.sitemap_urls = [*spider.sitemap_urls, *sitemaps]
-        check_spider(spider)
-        item_key = spider.item_key
-        reference, seeds = _reference(target), []
-        if reference is None:
-            inline = spider
-        name = job or spider.name or target.__name__
-    else:
-        seeds = [absolute(url) for url in ([target] if isinstance(target, str) else target)]
-        if not seeds and (not sitemaps or ROBOTS in sitemaps):
-            raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
-        first = seeds[0] if seeds else absolute(sitemaps[0])
-        reference, name = "", job or host_key(first).partition("//")[2].replace(":", "-")
-    joined = Settings.from_layers([*layers, ("settings", settings or {})])
-    config = CrawlConfig(
-        spec=JobSpec(
-            name=name,
-            spider=reference if reference is not None else f"notebook:{name}",
-            seeds=seeds,
-            sitemaps=list(sitemaps),
-            arguments=dict(arguments or {}),
-            settings=joined.job_wide(),
-            version=__version__,
-            code=code_of(reference or "", Path.cwd()),
-        ),
-        frontier=frontier or default_frontier(name),
-        settings=joined,
-        outputs=collect_outputs(
-            typed=[(str(each), overwrite) for each in outputs],
-            job=name,
-            spider=("the spider's sinks", sinks),
-            item_key=item_key,
-        ),
+    config, inline = script_config(
+        target,
+        sitemaps=sitemaps,
+        output=output,
+        overwrite=overwrite,
+        job=job,
+        frontier=frontier,
+        settings=settings,
+        arguments=arguments,
         fresh=fresh,
-        event_level=logger.getEffectiveLevel(),
     )
     try:
         return run(_crawl(config, inline))
@@ -112,6 +70,52 @@ def crawl(
         if error.hint:
             error.add_note(f"hint: {error.hint}")
         raise
+
+
+def script_config(
+    target: type[Spider] | str | Sequence[str] = (),
+    *,
+    sitemaps: Sequence[str] = (),
+    output: str | Path | Sequence[str | Path] | None = None,
+    overwrite: bool = False,
+    job: str | None = None,
+    frontier: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> tuple[CrawlConfig, Spider | None]:
+    """The configuration that ``crawl`` runs; and the spider, where no other process could load it."""
+    layers: list[tuple[str, Mapping[str, Any]]] = []
+    source = _source(target, arguments or {}, sitemaps)
+    if source.instance is not None:
+        warnings: list[str] = []
+        layers.append(translated("the spider", dict(source.settings), warnings))
+        for warning in warnings:
+            log.warning(warning)
+    outputs = [output] if isinstance(output, (str, Path)) else output or []
+    config = crawl_config(
+        source,
+        Settings.from_layers([*layers, ("settings", settings or {})]),
+        job=job,
+        frontier=frontier,
+        outputs=[(str(each), overwrite) for each in outputs],
+        fresh=fresh,
+        event_level=logger.getEffectiveLevel(),
+    )
+    return config, source.instance if source.spider is None else None
+
+
+def _source(
+    target: type[Spider] | str | Sequence[str], arguments: Mapping[str, str], sitemaps: Sequence[str]
+) -> CrawlSource:
+    if isinstance(target, type) and issubclass(target, Spider):
+        return source_of_spider(target, _reference(target), arguments, sitemaps)
+    urls = [target] if isinstance(target, str) else list(target)
+    if not urls and not sitemaps:
+        raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
+    if arguments:
+        raise UsageError(f"arguments without a spider: {next(iter(arguments))}", hint="the built-in spider takes none")
+    return source_of_urls(urls, sitemaps)
 
 
 async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:

@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from skitter.app.config import CrawlConfig, Summary, job_settings, summary_of
+from skitter.app.config import CrawlConfig
 from skitter.app.crawl import opened
 from skitter.app.frontiers import is_shared
 from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version
 from skitter.app.reports import OnReport, reporting
+from skitter.app.summary import Summary, summary_of
+from skitter.app.worker_config import job_settings
 from skitter.app.worker_processes import work_supervised
 from skitter.delivery.failover import SinkFailover, sink_failover
 from skitter.delivery.job_sinks import OnEvent

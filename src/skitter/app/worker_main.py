@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from skitter.app.config import WorkerConfig, job_settings
 from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.frontiers import open_frontier
+from skitter.app.worker_config import WorkerConfig, job_settings
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
 from skitter.fetch.engine import CurlFetcher

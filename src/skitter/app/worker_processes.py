@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from skitter.app.config import CrawlConfig, WorkerConfig
+from skitter.app.config import CrawlConfig
+from skitter.app.worker_config import WorkerConfig
 from skitter.frontier.contract import Frontier
 from skitter.node.supervisor import Supervisor
 from skitter.observe.events import Event

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from skitter.app.config import CrawlConfig, Summary
+from skitter.app.config import CrawlConfig
 from skitter.app.crawl import crawl_node
 from skitter.app.event_loop import new_loop
 from skitter.app.outputs import collect_outputs
+from skitter.app.summary import Summary
 from skitter.bench.bench_frontiers import Store, names_of, own_store
 from skitter.bench.crawl_bench import IN_FLIGHT, check_pages
 from skitter.bench.figures import Machine, rounded, this_machine

@@ -6,7 +6,6 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from skitter._version import __version__
 from skitter.cli.arguments import (
     LOG_OPTIONS,
     Parser,
@@ -15,7 +14,6 @@ from skitter.cli.arguments import (
     add_voice_options,
     key_value,
 )
-from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.app import CrawlConfig
@@ -85,54 +83,28 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
     """Everything that was asked for, checked; and what a person should be warned of."""
     from pathlib import Path
 
-    from skitter.app import CrawlConfig, collect_outputs, default_frontier
+    from skitter.app import crawl_config
     from skitter.cli import settings_layers, what_to_crawl
-    from skitter.cli.job_ref import check_job_name
-    from skitter.model.job import JobSpec
-    from skitter.spiders.loading import code_of
 
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
-    target = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
+    source = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
     settings, warnings = settings_layers.collect(
-        spider=(target.spider, dict(target.settings)),
+        spider=(source.spider or "", dict(source.settings)),
         project=project,
         environment=os.environ,
         config=options.config,
         overrides=options.overrides,
     )
-    job = target.name if options.job is None else check_job_name(options.job)
-    frontier = default_frontier(job) if options.frontier is None else options.frontier
-    if frontier.startswith("memory:") and settings.run.workers > 1:
-        raise UsageError(
-            f"one process only: --frontier {frontier} with {settings.run.workers} workers",
-            hint="leave --frontier away: SQLite takes any number of workers",
-        )
-    password = settings_layers.sink_password(os.environ)
-    outputs = collect_outputs(
-        typed=options.outputs,
-        tables=project.sinks,
-        spider=(f"the sinks of {target.spider}", target.sinks),
-        item_key=target.item_key,
-        job=job,
-        password=password,
-    )
-    config = CrawlConfig(
-        spec=JobSpec(
-            name=job,
-            spider=target.spider,
-            seeds=target.seeds,
-            sitemaps=target.sitemaps,
-            arguments=arguments,
-            settings=settings.job_wide(),
-            version=__version__,
-            code=code_of(target.spider, folder),
-        ),
-        frontier=frontier,
-        settings=settings,
-        outputs=outputs,
-        sink_password=password,
+    config = crawl_config(
+        source,
+        settings,
+        job=options.job,
+        frontier=options.frontier,
+        outputs=options.outputs,
+        project_sinks=project.sinks,
+        sink_password=settings_layers.sink_password(os.environ),
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )

@@ -24,6 +24,7 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app import collect_outputs, drain_node
     from skitter.cli.event_log import plainly
+    from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
     from skitter.cli.running import check_outputs, run_node
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     )
     written, number = run_node(node, plainly)
     if written is None or number:
-        return 128 + number
+        return of_signal(number)
     delivered, rejected = written
     names = [target.name for target in outputs]
     if options.json:

@@ -19,6 +19,7 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app import collect_outputs, export_node
     from skitter.cli.event_log import plainly
+    from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
     from skitter.cli.running import check_outputs, run_node
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
     result, number = run_node(export_node(source, outputs, on_event=plainly), plainly)
     if result is None or number:
-        return 128 + number
+        return of_signal(number)
     written, rejected = result
     names = [target.name for target in outputs]
     if options.json:

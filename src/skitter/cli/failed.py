@@ -100,7 +100,7 @@ async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[st
     By going through the list and not by fingerprint: a request with a body, or one that was never
     deduped, has the URL of another and still is one that failed.
     """
-    from skitter.cli.what_to_crawl import seed_url
+    from skitter.app.crawl_source import seed_url
     from skitter.model.secrets import MASK, without_secrets
     from skitter.model.url import canonical
 

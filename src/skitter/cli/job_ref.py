@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from skitter import private_files
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import FrontierError, UsageError
+from skitter.model.job_name import check_job_name
 from skitter.model.secrets import shown_address
 
 if TYPE_CHECKING:
@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from skitter.model.worker import WorkerSeen
 
 T = TypeVar("T")
-MAX_JOB_CHARS = 100
-_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
-
-
-def job_name_of(text: str) -> str:
-    """A name made of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
-    return _UNSAFE_IN_NAME.sub("-", text).strip(".-")[:MAX_JOB_CHARS] or "job"
-
-
-def check_job_name(name: str) -> str:
-    """A name that the user chose; it is also the name of a file."""
-    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE_IN_NAME.search(name):
-        raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
-    return name
 
 
 class JobRef(NamedTuple):

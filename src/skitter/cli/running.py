@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skitter.cli import exit_codes
 from skitter.cli import summary as ending
 from skitter.cli.output import error, note, print_json
 from skitter.errors import UsageError
@@ -54,7 +55,7 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
 def conclude(summary: Summary | None, number: int, place: JobRef, options: argparse.Namespace) -> int:
     """Say how it ended, and what now; the exit code. ``number``: the signal that ended it, or 0."""
     if summary is None:
-        return 128 + number
+        return exit_codes.of_signal(number)
     summary.signal = number
     if options.json:
         print_json(ending.as_json(summary, place))
@@ -63,12 +64,12 @@ def conclude(summary: Summary | None, number: int, place: JobRef, options: argpa
             note(line)
         for step in ending.next_steps(summary, place, options.command_line):
             note(step)
-    code = ending.exit_code(summary)
-    if problem := ending.seeding_problem(summary.reason):
+    code = exit_codes.of_summary(summary)
+    if summary.seeding_problem:
         error(
-            problem,
+            ending.seeding_line(summary.seeding_problem),
             f"correct the spider and run the same command again; the traceback: {place.command('status', '-v')}",
         )
-    elif code == 1:
+    elif code == exit_codes.FAILED:
         error(f"no seed was done: {place.job}", ending.reason_hint(summary, place))
     return code

@@ -92,7 +92,7 @@ def _worker_as_json(worker: WorkerSeen, report: Report) -> dict[str, Any]:
 
 def as_text(report: Report, place: JobRef, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
     """``width``: of the terminal; None: lines may be as long as they are."""
-    from skitter.cli.summary import seeding_problem
+    from skitter.cli.summary import seeding_line
     from skitter.cli.terminal_text import by_class, clean, clean_block, count, number, size, table
 
     job, tally = report.job, report.tally
@@ -104,8 +104,8 @@ def as_text(report: Report, place: JobRef, now: float, *, verbose: bool = False,
     ]
     if job.seeding:
         lines.append("seeding   not over yet")
-    elif problem := seeding_problem(job.reason):
-        lines.append(f"seeding   {problem}")
+    elif job.seeding_problem:
+        lines.append(f"seeding   {seeding_line(job.seeding_problem)}")
         if verbose:
             lines += [f"          | {line}" for line in clean_block(job.reason).splitlines()]
     if blocking := _blocking(report):

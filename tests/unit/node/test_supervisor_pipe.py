@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from skitter.app import worker_main as child_module
-from skitter.app.config import WorkerConfig
+from skitter.app.worker_config import WorkerConfig
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.worker.loop_status import new_status
