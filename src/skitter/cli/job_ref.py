@@ -13,7 +13,7 @@ from skitter import private_files
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import FrontierError, UsageError
 from skitter.model.job_name import check_job_name
-from skitter.model.secrets import shown_address
+from skitter.model.secrets import shown_frontier
 
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
@@ -32,7 +32,7 @@ class JobRef(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return shown_address(self.frontier, is_server=not self.frontier.startswith(("sqlite:", "unix:")))
+        return shown_frontier(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""
