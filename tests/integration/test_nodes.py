@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,10 +22,10 @@ from skitter.testing.web import SyntheticWeb, WebSpec
 class Running:
     """A node at work, and what it reports."""
 
-    def __init__(self, folder: Path, job: str, url: str, **settings: object) -> None:
+    def __init__(self, folder: Path | None, job: str, url: str, **settings: object) -> None:
         joined = Settings.from_layers([("test", {"allow_private": True, **settings})])
         spec = JobSpec(name=job, spider="", seeds=[url], settings=joined.job_wide())
-        self.frontier = f"sqlite:{folder / job}.db"
+        self.frontier = f"sqlite:{folder / job}.db" if folder else "memory:"
         self.config = CrawlConfig(spec=spec, frontier=self.frontier, settings=joined)
         self.has_pages = asyncio.Event()
         self.told: list[str] = []
@@ -81,6 +82,24 @@ async def test_two_nodes_of_different_jobs_run_and_are_stopped_in_one_event_loop
         assert stopped.pages > 0
         assert await second.leased() == 0, "what was in flight is finished or handed back"
         assert "worker.left" in second.told
+
+
+async def test_two_nodes_that_work_in_this_process_leave_its_standard_output_as_it_was() -> None:
+    async with (
+        SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=10)) as small,
+        SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=100, latency_seconds=0.02)) as large,
+    ):
+        before = sys.stdout
+        first = Running(None, "first", small.urls[0])
+        second = Running(None, "second", large.urls[0])
+        done = await first.result
+        assert done is not None
+        assert not second.result.done(), "they end in the order in which they began"
+        assert sys.stdout is sys.stderr, "what a spider prints is no data"
+        finished = await second.result
+        assert finished is not None
+        assert (done.pages, finished.pages) == (len(small.expected().done), len(large.expected().done))
+        assert sys.stdout is before
 
 
 async def test_a_killed_node_ends_at_once_and_another_one_goes_on_with_the_job(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
 from skitter.app.reports import OnReport, reporting
 from skitter.app.summary import Summary, summary_of
-from skitter.app.vanished_store import vanished_store_told
+from skitter.app.vanished_store import explain_vanished_store
 from skitter.app.worker_processes import work_supervised
 from skitter.delivery.failover import SinkFailover, sink_failover
 from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
@@ -67,7 +67,7 @@ class _CrawlRun:
         began = time.monotonic()
         async with (
             opened(config.frontier, config.spec.name, create=True) as frontier,
-            vanished_store_told(frontier, config, self._on_event) as current,
+            explain_vanished_store(frontier, config, self._on_event) as current,
         ):
             joins = await self._prepare(frontier)
             sinks = await self._choose_sinks(frontier)

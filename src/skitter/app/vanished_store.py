@@ -1,4 +1,4 @@
-"""A store that is deleted, replaced or emptied during a crawl: what is said, and what can still be delivered."""
+"""A store that is deleted, replaced or emptied during a crawl: its error, and delivery of what can be read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ ANSWER_SECONDS = 5.0
 
 
 class CurrentDelivery:
-    """What the end of a crawl whose store has vanished needs to know."""
+    """The delivery of a crawl, known to whoever explains a store that has vanished."""
 
     def __init__(self) -> None:
         self.delivery: Delivery | None = None
-        """The one that was at work."""
+        """None: the crawl had not come so far."""
 
 
 @asynccontextmanager
-async def vanished_store_told(
+async def explain_vanished_store(
     frontier: Frontier, config: CrawlConfig, on_event: OnEvent
 ) -> AsyncIterator[CurrentDelivery]:
-    """Whatever the store's absence made fail inside becomes a VanishedError that says what became of the items."""
+    """Turn what a vanished store made fail in the body into a VanishedError that says what became of the items."""
     current = CurrentDelivery()
     try:
         yield current
@@ -46,7 +46,8 @@ async def vanished_store_told(
 
 
 async def _absence(frontier: Frontier) -> VanishedError | None:
-    """Asked of the store, for an error of a worker process comes as words. One that does not answer is not gone."""
+    """The error of a store that has vanished, asked of the store: that of a worker process comes as text. None: it has
+    not, or does not answer."""
     with contextlib.suppress(SkitterError, TimeoutError):
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -57,7 +58,7 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
 
 
 async def _deliver_the_rest(frontier: Frontier, config: CrawlConfig, delivered: int, on_event: OnEvent) -> str:
-    """From the file that is still open, where there is one; what to say of the items."""
+    """Deliver from the file that is still open, where there is one; a sentence about the items."""
     if not use_open_file(frontier):
         return f"{delivered} items were delivered before, and those that were not are gone"
     job, password = config.spec.name, config.sink_password

@@ -50,7 +50,7 @@ async def work_supervised(
         lease_seconds=config.settings.limits.lease_seconds,
         shutdown_seconds=config.settings.run.shutdown_seconds,
         on_event=on_event,
-        told=msgspec.json.encode(worker_config),
+        config=msgspec.json.encode(worker_config),
         inherits=[url_table] if workers > 1 else [],
         locks=config.frontier.startswith("sqlite:"),
     )

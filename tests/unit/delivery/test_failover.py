@@ -9,12 +9,16 @@ import pytest
 
 from skitter.cluster.process_identity import worker_id
 from skitter.delivery import failover as module
-from skitter.delivery.failover import SinkFailover
+from skitter.delivery import sink_runner
+from skitter.delivery.failover import SinkFailover, sink_failover
+from skitter.errors import SinkError
+from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.observe.events import Event
 from skitter.settings import Settings
+from skitter.sinks.targets import parse_target, sink_of
 from skitter.stop_request import StopRequest
 
 SINKS = """
@@ -70,3 +74,77 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     left = {sink.target: (sink.undelivered, sink.owner) for sink in (await frontier.report()).sinks}
     assert left[good] == (0, "")
     assert left["file.jsonl"] == (3, "")
+
+
+async def job_with_archive() -> tuple[Frontier, str]:
+    frontier = memory_frontier("j", MemoryStore())
+    archive = sink_of(parse_target("pages.warc", job="j")).target
+    await frontier.begin(JobSpec(name="j", spider="", settings=Settings().job_wide()), sinks=[archive])
+    return frontier, archive
+
+
+async def owner_becomes(frontier: Frontier, owner: str) -> None:
+    for _ in range(10_000):
+        if [sink.owner for sink in (await frontier.report()).sinks] == [owner]:
+            return
+        await asyncio.sleep(0.001)
+    pytest.fail(f"the owner is not {owner!r}")
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "ARCHIVE_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_the_archive_of_this_machine_is_served_at_once_and_completed_when_the_job_is_finished() -> None:
+    frontier, archive = await job_with_archive()
+    told: list[Event] = []
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, archives=True)
+    async with sink_failover(failover, StopRequest(), told.append):
+        await owner_becomes(frontier, worker_id())
+        (seed,) = (await frontier.lease("w", 1)).leases
+        await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE)])
+        assert (await frontier.job()).state == "finished"
+        await owner_becomes(frontier, "")
+    assert told == [], "nobody else served it before"
+    assert [(sink.target, sink.undelivered) for sink in (await frontier.report()).sinks] == [(archive, 0)]
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_a_node_whose_own_sinks_hold_the_archive_leaves_it_to_them(monkeypatch) -> None:
+    frontier, _ = await job_with_archive()
+    polled = asyncio.Event()
+    failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None)
+    check = failover._check
+
+    async def checked(report) -> None:
+        await check(report)
+        polled.set()
+
+    monkeypatch.setattr(failover, "_check", checked)
+    async with sink_failover(failover, StopRequest(), lambda _: None):
+        await polled.wait()
+        assert [sink.owner for sink in (await frontier.report()).sinks] == [""]
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_an_archive_that_cannot_be_written_stops_the_work_and_is_raised_at_its_end(monkeypatch) -> None:
+    frontier, _ = await job_with_archive()
+    told: list[Event] = []
+    stop, stopped = StopRequest(), asyncio.Event()
+    stop.aim(stopped.set, lambda: None)
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, archives=True)
+
+    async def fail(runner, stop) -> None:
+        raise SinkError("the disk is gone: pages.warc")
+
+    monkeypatch.setattr(sink_runner.SinkRunner, "run", fail)
+    with pytest.raises(SinkError, match="the disk is gone"):
+        async with sink_failover(failover, stop, told.append):
+            await asyncio.wait_for(stopped.wait(), 10)
+    assert [event.kind.name for event in told] == ["sink.failed"]
+    assert not stop.requested, "what comes after the work is not stopped"
+    assert [sink.owner for sink in (await frontier.report()).sinks] == [""]

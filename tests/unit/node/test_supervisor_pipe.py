@@ -134,7 +134,7 @@ def test_a_long_field_loses_its_middle_too(pipe: Pipe) -> None:
 
 
 class Stand:
-    """Of a worker, what the heart needs."""
+    """Of a worker, what the heartbeat needs."""
 
     def __init__(self) -> None:
         self.stopped = 0
@@ -144,13 +144,13 @@ class Stand:
         self.stopped += 1
 
 
-async def test_the_heart_says_that_the_process_lives(pipe: Pipe) -> None:
+async def test_the_heartbeat_says_that_the_process_is_alive(pipe: Pipe) -> None:
     worker = Stand()
-    heart = child_module._Heart(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
-    heart.beat()
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat.beat()
     worker.committed = 4
-    heart.beat()
-    heart.beat()
+    heartbeat.beat()
+    heartbeat.beat()
     lines = pipe.lines()
     assert [line for line in lines if "beat" in line] == [{"beat": True}] * 3
     assert [line for line in lines if "committed" in line] == [{"committed": 4}]
@@ -164,16 +164,16 @@ async def test_a_worker_whose_supervisor_is_gone_stops_and_if_it_cannot_it_ends(
     now = 100.0
     monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(child_module.os, "_exit", ended.append)
-    heart = child_module._Heart(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
     pipe.close(pipe.reading)
-    heart.beat()
+    heartbeat.beat()
     await asyncio.sleep(0)
     assert worker.stopped == 1
     now += 14.0
-    heart.beat()
+    heartbeat.beat()
     assert ended == []
     now += 2.0
-    heart.beat()
+    heartbeat.beat()
     assert ended == [1]
 
 
