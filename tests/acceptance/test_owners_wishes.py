@@ -189,7 +189,7 @@ def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--sitemap", "robots"), "--sitemap robots: of which host?"),
+        (("--sitemap", "robots"), 'the sitemap "robots": of which host?'),
         (("--sitemap", "example.com/sitemap.xml"), "not an absolute URL: example.com/sitemap.xml"),
         (("--sitemap", "ftp://example.com/sitemap.xml"), "not a URL to crawl (scheme)"),
     ],
