@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import signal
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -125,8 +126,8 @@ async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
     with signals.listening():
         summary = await node.run()
     if summary is None:
-        # Before there was anything to sum up.
-        raise KeyboardInterrupt
+        # Before there was anything to sum up: as without a handler.
+        raise KeyboardInterrupt if signals.signal == signal.SIGINT else SystemExit(128 + signals.signal)
     summary.signal = signals.signal
     return summary
 
