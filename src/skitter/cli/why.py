@@ -27,7 +27,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.app.views.why import UNSEEN, why_url
+    from skitter.app.views.why import UNSEEN, why_refused, why_url
     from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import print_json
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("which URL?", hint="skitter why URL")
     place = locate(options)
     try:
-        view = ask(place, lambda frontier: why_url(frontier, options.url))
+        view = why_refused(options.url) or ask(place, lambda frontier: why_url(frontier, options.url))
     except UrlError as flaw:
         raise UsageError(str(flaw), hint=flaw.hint) from flaw
     reasons = in_words(view, place)

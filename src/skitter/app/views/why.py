@@ -45,14 +45,25 @@ def _reason(kind: str, **values: Any) -> Reason:
     return Reason(kind, values)
 
 
-async def why_url(frontier: Frontier, text: str) -> WhyView:
-    """What became of a URL as a person typed it; UrlError for what cannot be read as one."""
+def why_refused(text: str) -> WhyView | None:
+    """Why what a person typed is in no job, if it is a URL that is never crawled; UrlError for what is no URL.
+
+    Asked before a frontier is opened: a mistake of typing is told even where there is no store.
+    """
     try:
-        url = absolute(text)
+        absolute(text)
     except UrlError as error:
         if error.rule == "unparsable":
             raise
         return WhyView(url=text, state=UNSEEN, reasons=[_reason("never_crawled", problem=str(error))])
+    return None
+
+
+async def why_url(frontier: Frontier, text: str) -> WhyView:
+    """What became of a URL as a person typed it; UrlError for what is no URL."""
+    if (refused := why_refused(text)) is not None:
+        return refused
+    url = absolute(text)
     report, key = await frontier.report(0), host_key(url)
     trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", url), key)
     if trace is not None:
