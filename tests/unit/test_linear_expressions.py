@@ -25,7 +25,7 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
-    "skitter.cli.job_ref": OPERATOR,
+    "skitter.model.job_name": OPERATOR,
     "skitter.cli.what_to_crawl": OPERATOR,
     "skitter.extract.css_selectors": AUTHOR,
     "skitter.extract.selector:_matches": AUTHOR,

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Sequence
 
+from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
@@ -32,7 +33,6 @@ COMMANDS = {
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,7 +117,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         message, hint, code = str(error), error.hint, error.exit_code
     else:
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        hint, code = "" if verbose else "run the same command with -v for the details", 1
+        hint, code = "" if verbose else "run the same command with -v for the details", FAILED
     if isinstance(error, OSError) and not sys.stdout.closed:
         _abandon_stdout()  # it may be the one that failed, and must not fail again at exit
     if verbose:

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _revive(frontier: Frontier, options: argparse.Namespace) -> tuple[int, Report]:
-    from skitter.cli.failed import find_dead
+    from skitter.app.views.failed import find_dead
 
     if options.urls:
         ids = [dead.id async for dead in find_dead(frontier, options.error_class, options.urls)]

@@ -1,4 +1,4 @@
-"""The end of a crawl: its exit code, what it came to, and the next thing to do."""
+"""The end of a crawl: what it came to, and the next thing to do."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skitter.cli.exit_codes import no_seed_done
 from skitter.cli.job_ref import JobRef
-from skitter.cli.terminal_text import by_class, count, duration, first_line, number, rate, size
+from skitter.cli.terminal_text import by_class, clean, count, duration, first_line, number, rate, size
 from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary
 
 
-def exit_code(summary: Summary) -> int:
-    """0 finished, or stopped by a limit or a command; 1 no seed was done; 130 interrupted; 143 terminated."""
-    if summary.signal:
-        return 128 + summary.signal
-    return 1 if no_seed_done(summary) or seeding_problem(summary.reason) else 0
-
-
-def no_seed_done(summary: Summary) -> bool:
-    """Nothing came of the crawl at all. Whoever stopped it does not need to be told."""
-    return not summary.seeds_done and summary.state != "stopped"
-
-
-def seeding_problem(reason: str) -> str:
-    """What start() raised, in one line, if it did: then some seeds may never have been given."""
-    if not reason.startswith("start() failed"):
-        return reason if reason.startswith("start() ") else ""
-    return f"start() failed: {first_line(reason)}"
+def seeding_line(problem: str) -> str:
+    """What kept start() from giving all seeds, in one line: of a traceback, what was raised."""
+    head, _, error = problem.partition("\n")
+    return f"{clean(head)} {first_line(error)}".rstrip()
 
 
 def as_json(summary: Summary, place: JobRef) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, warn
     from skitter.cli.progress import choose_progress
-    from skitter.cli.running import conclude, run_loop
+    from skitter.cli.running import conclude, run_node
     from skitter.spiders.loading import full_reference, load_spider
 
     folder = Path.cwd()
@@ -60,18 +60,17 @@ def run(options: argparse.Namespace) -> int:
         choose_progress(quiet=options.quiet, prints_items=False) as progress,
         following(own.logging, progress, **told) as log,
     ):
-        summary = run_loop(
-            app.run_worker(
-                frontier=place.frontier,
-                job=place.job,
-                spider=spider,
-                settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
-                stay=options.stay,
-                on_event=log.event,
-                on_report=progress.report,
-                verbosity=-1 if options.quiet else options.verbose,
-                event_level=log.level,
-                sink_password=settings_layers.sink_password(os.environ),
-            )
+        node = app.worker_node(
+            frontier=place.frontier,
+            job=place.job,
+            spider=spider,
+            settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
+            stay=options.stay,
+            on_event=log.event,
+            on_report=progress.report,
+            verbosity=-1 if options.quiet else options.verbose,
+            event_level=log.level,
+            sink_password=settings_layers.sink_password(os.environ),
         )
-    return conclude(summary, place, options)
+        summary, number = run_node(node, log.event)
+    return conclude(summary, number, place, options)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
-from types import SimpleNamespace
 
 import pytest
 
+from skitter.app.views.status import status_view
 from skitter.cli.status import as_json, as_text
 
 SEED = "http://a.example/"
@@ -251,8 +251,7 @@ def test_why_of_no_url(skitter, job, words) -> None:
 
 
 def test_status_says_when_its_counts_are_not_from_one_instant(make_report) -> None:
-    place = SimpleNamespace(job="a.example", shown="redis+cluster://…")
     for exact in (True, False):
-        report = make_report(exact=exact)
-        assert as_json(report, place)["exact"] is exact
-        assert ("not from one instant" in "\n".join(as_text(report, place, 0.0))) is not exact
+        status = status_view(make_report(exact=exact), "redis+cluster://…")
+        assert as_json(status)["exact"] is exact
+        assert ("not from one instant" in "\n".join(as_text(status, 0.0))) is not exact

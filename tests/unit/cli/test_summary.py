@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from skitter.cli import exit_codes
 from skitter.cli import summary as ending
 from skitter.cli.arguments import Parser
 from skitter.cli.crawl import configure
@@ -78,3 +79,21 @@ def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
 
 def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:
     assert ending.reason_hint(make_summary(seeds_done=False, excluded=1), PLACE).startswith("skitter why URL")
+
+
+@pytest.mark.parametrize(
+    ("reason", "line", "code"),
+    [
+        ("max_pages", "", 0),
+        ("command", "", 0),
+        ("start() failed:\nTraceback (most recent call last):\n  …\nOSError: away", "start() failed: OSError: away", 1),
+        ("start() lost its worker every time", "start() lost its worker every time", 1),
+        ("the words of another version", "the words of another version", 1),
+    ],
+)
+def test_a_seeding_that_failed_is_told_by_what_the_reason_is_and_not_by_how_it_begins(
+    make_summary, reason, line, code
+) -> None:
+    summary = make_summary(reason=reason)
+    assert ending.seeding_line(summary.seeding_problem) == line
+    assert exit_codes.of_summary(summary) == code

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.app.report_events import ReportDiff
+from skitter.app.reports import ReportDiff
 from skitter.model.job import Counts, Job, JobSpec, Report, SinkSeen, State
 from skitter.observe.events import Event, Level
 
@@ -22,7 +22,7 @@ def told(*reports: Report) -> list[Event]:
     events: list[Event] = []
     watching = ReportDiff(events.append)
     for one in reports:
-        watching.look(one)
+        watching.update(one)
     return events
 
 
