@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from skitter import settings
 from skitter.errors import SettingsError
-from skitter.settings import Settings
+from skitter.settings import Settings, names, values_of
 
 
 def made(**values: Any) -> Settings:
@@ -92,10 +93,17 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
     assert caught.value.hint == "did you mean delay_seconds?"
 
 
-def test_an_unknown_name_that_is_like_none_points_to_the_list() -> None:
+def test_an_unknown_name_that_is_like_none_brings_the_nearest_there_are() -> None:
     with pytest.raises(SettingsError) as caught:
         made(zzz=1)
-    assert "settings.md" in caught.value.hint
+    assert caught.value.hint.startswith("settings with the nearest names: ")
+    assert set(caught.value.hint.partition(": ")[2].split(", ")) <= set(names())
+
+
+def test_every_setting_says_in_words_what_it_takes() -> None:
+    one = r"(text|true or false|none|one of: .*|a (whole )?number( (from|to|above|below) [\d.]+)*)"
+    for name in names():
+        assert re.fullmatch(f"{one}(, or {one})?", values_of(name)), (name, values_of(name))
 
 
 def test_what_the_job_stores_makes_the_same_settings_again() -> None:

@@ -63,6 +63,10 @@ class Summary(msgspec.Struct, kw_only=True):
     pages_per_second: float
     seeds_done: bool
     """At least one seed led to a page."""
+    no_seed_because: str = ""
+    """Why none did, as far as one failure or exclusion tells: its class and message."""
+    outputs: list[str] = []
+    """Targets of the job; empty: its items are not kept."""
     signal: int
     """SIGINT or SIGTERM if that ended it, else 0."""
     blocked_by: str

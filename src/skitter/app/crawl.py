@@ -16,6 +16,7 @@ from skitter._version import __version__
 from skitter.app.config import CrawlPlan, Summary, job_settings, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.report_events import ReportDiff
+from skitter.app.start_checks import check_proxy
 from skitter.app.vanished_store import vanished_store_told
 from skitter.app.worker_processes import work_supervised
 from skitter.cluster.process_identity import is_dead
@@ -25,6 +26,8 @@ from skitter.delivery.node_archive import archiving
 from skitter.errors import FrontierError, JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Job, Report, State
+from skitter.model.request import Fingerprinter
+from skitter.model.url import host_key
 from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe import events
 from skitter.settings import Settings
@@ -55,6 +58,7 @@ async def run_crawl(
     # Before anything is made: a target without a format is a mistake of typing.
     for target in plan.outputs:
         sink_of(target)
+    await check_proxy(plan.settings.run)
     plan = msgspec.structs.replace(plan, settings=trusting_own_code(plan.settings))
     began = time.monotonic()
     stop = ShutdownSignals(on_event)
@@ -87,6 +91,8 @@ async def run_crawl(
                 before = await frontier.counts()
                 on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.job()).run))
                 await delivery.open()
+                if not (await frontier.report(0)).sinks:
+                    on_event(events.JOB_NO_OUTPUT())
                 async with _reporting(frontier, on_report, on_event) as watching:
                     if inline:
                         from skitter.app.inline_worker import work_inline
@@ -114,7 +120,8 @@ async def run_crawl(
         report = await frontier.report()
         watching.look(report)
         on_report(report)
-    return _summary(report, begun, stop.signal, time.monotonic() - began, before.done)
+        why = await _why_no_seed(frontier, report)
+    return _summary(report, begun, stop.signal, time.monotonic() - began, before.done, why)
 
 
 async def run_worker(
@@ -142,6 +149,7 @@ async def run_worker(
                 # Interrupted before there was a job to sum up.
                 raise SystemExit(128 + stop.signal)
             settings = job_settings(found, settings_overrides)
+            await check_proxy(settings.run)
             _check_same_spider(found, spider)
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
@@ -165,7 +173,8 @@ async def run_worker(
             report = await store.report()
             watching.look(report)
             on_report(report)
-    return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done)
+            why = await _why_no_seed(store, report)
+    return _summary(report, Begun.RESUMED, stop.signal, time.monotonic() - began, before.done, why)
 
 
 # ---- the parts
@@ -296,7 +305,22 @@ async def _wait_for_job(frontier: Frontier, stop: ShutdownSignals) -> Job | None
     return None
 
 
-def _summary(report: Report, begun: Begun, number: int, seconds: float, done_before: int) -> Summary:
+async def _why_no_seed(frontier: Frontier, report: Report) -> str:
+    """What the first failed request met with, or else the first seed; nothing if a page was done."""
+    if report.counts.done:
+        return ""
+    for dead in await frontier.dead("", 1):
+        return f"{dead.error_class}: {dead.error.strip().rpartition(chr(10))[2]}"
+    for seed in report.job.spec.seeds[:1]:
+        trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
+        if trace is not None and trace.error_class:
+            return f"{trace.error_class}: {trace.error.strip().rpartition(chr(10))[2]}"
+    return ""
+
+
+def _summary(
+    report: Report, begun: Begun, number: int, seconds: float, done_before: int, no_seed_because: str
+) -> Summary:
     counts, tally = report.counts, report.tally
     rate = max(0, counts.done - done_before) / seconds if seconds else 0.0
     return Summary(
@@ -315,6 +339,8 @@ def _summary(report: Report, begun: Begun, number: int, seconds: float, done_bef
         seconds=round(seconds, 3),
         pages_per_second=round(rate, 1),
         seeds_done=counts.done > 0,
+        no_seed_because=no_seed_because,
+        outputs=[sink.target for sink in report.sinks],
         signal=number,
         blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
         undelivered=report.undelivered,

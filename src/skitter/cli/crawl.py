@@ -60,25 +60,28 @@ def run(options: argparse.Namespace) -> int:
     from skitter import app
     from skitter.cli.event_log import following
     from skitter.cli.job_ref import JobRef
-    from skitter.cli.output import note, warn
-    from skitter.cli.progress import choose_progress
+    from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_output import RunOutput
     from skitter.cli.running import check_outputs, conclude, run_loop
 
     check_outputs(options)
-    plan, warnings = make_plan(options)
+    with stdout_for_data():
+        plan, warnings = make_plan(options)
+    place = JobRef(plan.frontier, plan.spec.name)
     prints_items = any(target.name == "-" for target in plan.outputs)
-    if not options.quiet:
+    said = RunOutput(plan.settings.logging, job=place.job, quiet=options.quiet)
+    with said.errors_in_form(options.command_line):
         for warning in warnings:
-            warn(warning)
-        note(f"job {plan.spec.name}, frontier {JobRef(plan.frontier, plan.spec.name).shown}")
-    told = {"job": plan.spec.name, "quiet": options.quiet, "verbose": options.verbose}
-    with (
-        choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
-        following(plan.settings.logging, progress, **told) as log,
-    ):
-        plan = msgspec.structs.replace(plan, event_level=log.level)
-        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
-    return conclude(summary, JobRef(plan.frontier, plan.spec.name), options)
+            said.warn(warning)
+        said.note(f"job {place.job}, frontier {place.shown}")
+        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+        with (
+            said.progress(prints_items=prints_items) as progress,
+            following(plan.settings.logging, progress, **told) as log,
+        ):
+            plan = msgspec.structs.replace(plan, event_level=log.level)
+            summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
+    return conclude(summary, place, options, said)
 
 
 def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:

@@ -110,11 +110,16 @@ def _as_json(place: JobRef, report: Report | FrontierError | None) -> dict[str, 
 
 
 def _as_text(found: list[Found], *, with_frontier: bool) -> list[str]:
+    from skitter.cli.job_ref import shown_state
     from skitter.cli.terminal_text import clean, number, table
+    from skitter.model.job import Report
 
-    rows = [("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")]
+    rows: list[tuple[str, ...]] = [
+        ("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")
+    ]
     for place, report in found:
         told = _as_json(place, report)
         figures = [number(told[name]) if name in told else "-" for name in ("workers", "unfinished", "done", "dead")]
-        rows.append((clean(place.job), told["state"], *figures, place.shown if with_frontier else ""))
+        state = shown_state(report) if isinstance(report, Report) else str(told["state"])
+        rows.append((clean(place.job), state, *figures, place.shown if with_frontier else ""))
     return table(rows, right=[2, 3, 4, 5])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, redirect_stdout, suppress
 from typing import Any
 
 from skitter.cli.terminal_text import clean, clean_block, clean_json
@@ -16,6 +16,11 @@ def print_json(value: Any) -> None:
     from skitter.model.secrets import without_secrets_inside
 
     print(clean_json(msgspec.json.encode(without_secrets_inside(msgspec.to_builtins(value))).decode()))
+
+
+def stdout_for_data() -> AbstractContextManager[object]:
+    """While code of the user is loaded: what it prints goes to standard error, and not between the results."""
+    return redirect_stdout(sys.stderr)
 
 
 def note(text: str) -> None:

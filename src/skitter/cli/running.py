@@ -7,12 +7,13 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.cli import summary as ending
-from skitter.cli.output import error, note, print_json
+from skitter.cli.output import print_json
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.app import Summary
     from skitter.cli.job_ref import JobRef
+    from skitter.cli.run_output import RunOutput
 
 T = TypeVar("T")
 
@@ -36,21 +37,19 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-def conclude(summary: Summary, place: JobRef, options: argparse.Namespace) -> int:
+def conclude(summary: Summary, place: JobRef, options: argparse.Namespace, said: RunOutput) -> int:
     """Say how it ended, and what now."""
+    fields = ending.as_json(summary, place)
     if options.json:
-        print_json(ending.as_json(summary, place))
-    if not options.quiet:
-        for line in ending.as_text(summary):
-            note(line)
-        for step in ending.next_steps(summary, place, options.command_line):
-            note(step)
+        print_json(fields)
+    said.summary(ending.as_text(summary), fields)
+    for step in ending.next_steps(summary, place, options.command_line):
+        said.note(step)
     code = ending.exit_code(summary)
     if problem := ending.seeding_problem(summary.reason):
-        error(
-            problem,
-            f"correct the spider and run the same command again; the traceback: {place.command('status', '-v')}",
-        )
+        trace = place.command("status", "-v")
+        said.error(problem, f"correct the spider and run the same command again; the traceback: {trace}", code)
     elif code == 1:
-        error(f"no seed was done: {place.job}", ending.reason_hint(summary, place))
+        why = f": {summary.no_seed_because}" if summary.no_seed_because else ""
+        said.error(f"no seed was done: {place.job}{why}", ending.reason_hint(summary, place), code)
     return code

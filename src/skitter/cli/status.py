@@ -29,8 +29,9 @@ def run(options: argparse.Namespace) -> int:
     import shutil
     import sys
 
-    from skitter.cli.job_ref import ask, locate
-    from skitter.cli.output import print_json
+    from skitter.cli.job_ref import ask, live_workers, locate
+    from skitter.cli.output import note, print_json
+    from skitter.model.job import State
 
     place = locate(options)
     report = ask(place, lambda frontier: frontier.report(queues=QUEUES))
@@ -40,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
         # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join(as_text(report, place, time.time(), verbose=bool(options.verbose), width=width)))
+        if report.job.state is State.RUNNING and not live_workers(report):
+            note(f"to go on, run the same crawl again, or: {place.command('worker')}")
     return 0
 
 
@@ -141,14 +144,16 @@ def as_text(report: Report, place: JobRef, now: float, *, verbose: bool = False,
 
 
 def _state(report: Report, now: float) -> str:
+    from skitter.cli.job_ref import live_workers, shown_state
     from skitter.cli.terminal_text import clock, rate
 
-    job = report.job
-    state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
+    job, state = report.job, shown_state(report)
     seconds = (job.ended_at or now) - job.started_at
     average = rate(report.counts.done / seconds if seconds > 0 else 0.0)
     if job.ended_at:
         return f"{state}, {clock(seconds)}, {average} pages/s"
+    if not live_workers(report):
+        return f"{state}, begun {clock(seconds)} ago"
     return f"{state}, {clock(seconds)}, {rate(report.pages_per_second)} pages/s now, {average} on average"
 
 

@@ -9,6 +9,7 @@ import select
 from typing import Any
 
 from skitter.observe import events
+from skitter.observe.log_levels import LibraryFilter
 
 
 class SupervisorPipe:
@@ -44,6 +45,7 @@ class PipeLogHandler(logging.Handler):
     def __init__(self, voice: SupervisorPipe) -> None:
         super().__init__()
         self._voice = voice
+        self.addFilter(LibraryFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
         event = events.of_record(record)

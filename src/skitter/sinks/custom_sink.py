@@ -58,7 +58,7 @@ def python_sink(target: Target) -> Sink:
 
 def _adapted(target: Target, kind: Any) -> Sink:
     if not callable(getattr(kind, "write", None)):
-        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="docs/how-to/write-a-sink.md")
+        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="a sink has a method write(batch)")
     return UserSink(target, kind)
 
 

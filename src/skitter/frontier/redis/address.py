@@ -188,5 +188,5 @@ def _wrong(scheme: str, kind: str) -> UsageError:
     # The address itself is not repeated: it may hold a password.
     return UsageError(
         f"not an address of a Redis: {scheme}://…",
-        hint=f"it reads {_FORMS.get(kind, _FORMS[''])}; docs/how-to/redis.md has every option",
+        hint=f"it reads {_FORMS.get(kind, _FORMS[''])}",
     )

@@ -26,7 +26,11 @@ _BY_WORD: dict[str, tuple[str, str, bool]] = {
     # The first word of an error reply: (what happened, hint, passes).
     "NOAUTH": ("asks for a password", "give one: redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST", True),
     "WRONGPASS": ("refuses the user or the password", "check redis://USER:PASSWORD@HOST", True),
-    "NOPERM": ("does not let this user do what skitter needs", "docs/how-to/redis.md has the rules for a user", False),
+    "NOPERM": (
+        "does not let this user do what skitter needs",
+        "ACL: ~skitter:* -@all +@read +@write -@dangerous +@connection +eval +evalsha +info +time +wait +cluster|nodes",
+        False,
+    ),
     "LOADING": ("is still loading its data", "wait until it is up", True),
     "READONLY": ("is a read-only replica", "give the address of the master", True),
     "OOM": ("is out of memory", "raise maxmemory, or free some: skitter jobs, skitter drop; nothing is lost", True),
