@@ -91,7 +91,8 @@ async def run_crawl(
                 before = await frontier.counts()
                 on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.job()).run))
                 await delivery.open()
-                if not (await frontier.report(0)).sinks:
+                # A crawl that joins leaves the outputs to those that are at work.
+                if not sinks and not joins:
                     on_event(events.JOB_NO_OUTPUT())
                 async with _reporting(frontier, on_report, on_event) as watching:
                     if inline:
