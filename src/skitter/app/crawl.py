@@ -13,6 +13,7 @@ from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
 from skitter.app.reports import OnReport, reporting
+from skitter.app.start_checks import check_proxy
 from skitter.app.summary import Summary, summary_of
 from skitter.app.vanished_store import explain_vanished_store
 from skitter.app.worker_processes import work_supervised
@@ -64,6 +65,7 @@ class _CrawlRun:
     async def run(self) -> Summary:
         config = self._config
         self._check()
+        await check_proxy(config.settings.run)
         began = time.monotonic()
         async with (
             opened(config.frontier, config.spec.name, create=True) as frontier,
@@ -84,6 +86,9 @@ class _CrawlRun:
                 before = await frontier.counts()
                 self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.job()).run))
                 await delivery.open()
+                if not sinks and not joins:
+                    # A crawl that joins leaves the outputs to those that are at work.
+                    self._on_event(events.JOB_NO_OUTPUT())
                 async with (
                     dead_worker_recovery(frontier, self._on_event),
                     reporting(frontier, self._on_report, self._on_event) as pass_on,
@@ -93,7 +98,7 @@ class _CrawlRun:
                 await delivery.close()
             report = await frontier.report()
             pass_on(report)
-        return summary_of(report, begun, time.monotonic() - began, before.done)
+            return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
 
     def _check(self) -> None:
         """UsageError for what cannot work, before anything is made."""

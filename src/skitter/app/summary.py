@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, Report, seeding_problem
+from skitter.model.request import Fingerprinter
+from skitter.model.url import host_key
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -24,6 +27,10 @@ class Summary(msgspec.Struct, kw_only=True):
     pages_per_second: float
     seeds_done: bool
     """At least one seed led to a page."""
+    no_seed_because: str = ""
+    """Why none did, as far as one failure or exclusion tells: its class and message."""
+    outputs: list[str] = []
+    """Targets of the job; empty: its items are not kept."""
     signal: int
     """SIGINT or SIGTERM if that ended it, else 0. Set by whoever handles signals: a node does not."""
     blocked_by: str
@@ -43,7 +50,7 @@ class Summary(msgspec.Struct, kw_only=True):
         return seeding_problem(self.reason)
 
 
-def summary_of(report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:
+async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:
     """The summary of a node that ran for ``seconds`` and found ``done_before`` pages done at its start."""
     counts, tally = report.counts, report.tally
     rate = max(0, counts.done - done_before) / seconds if seconds else 0.0
@@ -63,6 +70,8 @@ def summary_of(report: Report, begun: Begun, seconds: float, done_before: int) -
         seconds=round(seconds, 3),
         pages_per_second=round(rate, 1),
         seeds_done=counts.done > 0,
+        no_seed_because=await _why_no_seed(frontier, report),
+        outputs=[sink.target for sink in report.sinks],
         signal=0,
         blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
         undelivered=report.undelivered,
@@ -70,3 +79,20 @@ def summary_of(report: Report, begun: Begun, seconds: float, done_before: int) -
         reason=report.job.reason,
         begun=begun,
     )
+
+
+async def _why_no_seed(frontier: Frontier, report: Report) -> str:
+    """Why the first failed request failed, or else the first seed; empty if a page was done."""
+    if report.counts.done:
+        return ""
+    for dead in await frontier.dead("", 1):
+        return f"{dead.error_class}: {_last_line(dead.error)}"
+    for seed in report.job.spec.seeds[:1]:
+        trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
+        if trace is not None and trace.error_class:
+            return f"{trace.error_class}: {_last_line(trace.error)}"
+    return ""
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]

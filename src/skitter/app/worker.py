@@ -13,6 +13,7 @@ from skitter.app.crawl import opened
 from skitter.app.frontiers import is_shared
 from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version
 from skitter.app.reports import OnReport, reporting
+from skitter.app.start_checks import check_proxy
 from skitter.app.summary import Summary, summary_of
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_processes import work_supervised
@@ -60,6 +61,7 @@ def worker_node(
             # From here on it ends in order, with a summary.
             stop.hold()
             settings = job_settings(found, settings_overrides)
+            await check_proxy(settings.run)
             check_same_spider(found, spider)
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
@@ -81,7 +83,7 @@ def worker_node(
                 await work_supervised(config, store, stop, on_event, stay=stay, spider=spider)
             report = await store.report()
             pass_on(report)
-        return summary_of(report, Begun.RESUMED, time.monotonic() - began, before.done)
+            return await summary_of(store, report, Begun.RESUMED, time.monotonic() - began, before.done)
 
     return Node(work)
 

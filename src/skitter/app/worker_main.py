@@ -203,9 +203,7 @@ def main() -> int:
     # What a spider starts has no business with it; the memory stays mapped.
     os.close(int(sys.argv[2]))
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerConfig)
-    logging.basicConfig(
-        handlers=[PipeLogHandler(pipe)], level=logging.INFO if config.verbosity > 0 else logging.WARNING
-    )
+    logging.basicConfig(handlers=[PipeLogHandler(pipe)], level=config.event_level)
     events.logger.setLevel(config.event_level)
     settle_process()
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)

@@ -58,25 +58,29 @@ def run(options: argparse.Namespace) -> int:
     from skitter import app
     from skitter.cli.event_log import following
     from skitter.cli.job_ref import JobRef
-    from skitter.cli.output import note, warn
-    from skitter.cli.progress import choose_progress
+    from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_output import RunOutput
     from skitter.cli.running import check_outputs, conclude, run_node
 
     check_outputs(options)
-    config, warnings = make_config(options)
+    with stdout_for_data():
+        config, warnings = make_config(options)
+    place = JobRef(config.frontier, config.spec.name)
     prints_items = any(target.name == "-" for target in config.outputs)
-    if not options.quiet:
+    said = RunOutput(config.settings.logging, job=place.job, quiet=options.quiet)
+    with said.errors_in_form(options.command_line):
         for warning in warnings:
-            warn(warning)
-        note(f"job {config.spec.name}, frontier {JobRef(config.frontier, config.spec.name).shown}")
-    told = {"job": config.spec.name, "quiet": options.quiet, "verbose": options.verbose}
-    with (
-        choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
-        following(config.settings.logging, progress, **told) as log,
-    ):
-        config = msgspec.structs.replace(config, event_level=log.level)
-        summary, number = run_node(app.crawl_node(config, on_report=progress.report, on_event=log.event), log.event)
-    return conclude(summary, number, JobRef(config.frontier, config.spec.name), options)
+            said.warn(warning)
+        said.note(f"job {place.job}, frontier {place.shown}")
+        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+        with (
+            said.progress(prints_items=prints_items) as progress,
+            following(config.settings.logging, progress, **told) as log,
+        ):
+            config = msgspec.structs.replace(config, event_level=log.level)
+            node = app.crawl_node(config, on_report=progress.report, on_event=log.event)
+            summary, number = run_node(node, log.event)
+    return conclude(summary, number, place, options, said)
 
 
 def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:

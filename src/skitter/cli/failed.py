@@ -30,10 +30,22 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.job_ref import ask, locate
 
     limit = _limit(options)
+    check_class(options.error_class)
     place = locate(options)
     urls = [options.url] if options.url is not None else []
     ask(place, lambda frontier: _list(frontier, place, options, urls, limit))
     return 0
+
+
+def check_class(error_class: str) -> None:
+    """UsageError for a class that no request can fail with: it would only find nothing."""
+    from skitter.cli.arguments import did_you_mean
+    from skitter.policy.retry import DEAD_CLASSES
+
+    if error_class and error_class not in DEAD_CLASSES:
+        near = did_you_mean(error_class, DEAD_CLASSES)
+        listed = f"classes: {', '.join(DEAD_CLASSES)}"
+        raise UsageError(f"no such class of errors: {error_class}", hint=f"{near} {listed}" if near else listed)
 
 
 def _limit(options: argparse.Namespace) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def program_words() -> list[str]:
+    """How this program is called again from the same shell, whose path may not have it."""
+    import shutil
+
+    typed = Path(sys.argv[0])
+    if typed.name not in ("skitter", "__main__.py"):
+        return ["skitter"]  # a program that calls the command line by itself
+    script = (typed if typed.name == "skitter" else Path(sys.prefix) / "bin" / "skitter").absolute()
+    if not script.exists():
+        return [sys.executable, "-P", "-m", "skitter"]
+    found = shutil.which("skitter")
+    if found is not None and Path(found).absolute() == script:
+        return ["skitter"]
+    here = Path.cwd()
+    return [str(script.relative_to(here) if script.is_relative_to(here) else script)]
+
+
 class JobRef(NamedTuple):
     """A frontier and a job in it."""
 
@@ -36,7 +54,7 @@ class JobRef(NamedTuple):
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""
-        return shlex.join(["skitter", name, *words, "--frontier", self.shown, "--job", self.job])
+        return shlex.join([*program_words(), name, *words, "--frontier", self.shown, "--job", self.job])
 
 
 def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
@@ -124,6 +142,14 @@ def ask(place: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
             return await question(frontier)
 
     return asyncio.run(put())
+
+
+def shown_state(state: str, reason: str, *, is_over: bool, workers: int) -> str:
+    """The state of a job for people. What is stored says what the job wants; nobody may be there to do it."""
+    shown = f"{state} by {reason}" if state == "stopped" and reason else state
+    if is_over or workers or state in ("stopped", "finished"):
+        return shown
+    return "interrupted, nobody at work" if state == "running" else f"{shown}, nobody at work"
 
 
 def live_workers(report: Report) -> int:

@@ -41,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
+    from skitter.cli.job_ref import shown_state
     from skitter.cli.terminal_text import clean, number, table
 
     header = ("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")
@@ -48,5 +49,8 @@ def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
     for view in found:
         counts = (view.workers, view.unfinished, view.done, view.dead)
         figures = [number(figure) if isinstance(figure, int) else "-" for figure in counts]
-        rows.append((clean(view.job), view.state, *figures, clean(view.frontier) if with_frontier else ""))
+        state = view.state
+        if isinstance(view.workers, int):
+            state = shown_state(state, view.reason or "", is_over=bool(view.ended_at), workers=view.workers)
+        rows.append((clean(view.job), state, *figures, clean(view.frontier) if with_frontier else ""))
     return table(rows, right=[2, 3, 4, 5])

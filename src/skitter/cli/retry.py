@@ -21,10 +21,12 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from skitter.cli.failed import check_class
     from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import error, print_json
     from skitter.cli.terminal_text import count
 
+    check_class(options.error_class)
     place = locate(options)
     revived, report = ask(place, lambda frontier: _revive(frontier, options))
     if options.json:

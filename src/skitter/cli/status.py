@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
 
     from skitter.app.views.status import status_view
     from skitter.cli.job_ref import ask, locate
-    from skitter.cli.output import print_json
+    from skitter.cli.output import note, print_json
+    from skitter.model.job import State
 
     place = locate(options)
     report = ask(place, lambda frontier: frontier.report(queues=QUEUES))
@@ -41,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
         # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join(as_text(status, time.time(), verbose=bool(options.verbose), width=width)))
+        if status.state is State.RUNNING and not status.workers:
+            note(f"to go on, run the same crawl again, or: {place.command('worker')}")
     return 0
 
 
@@ -105,13 +108,17 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
 
 
 def _state(status: StatusView, now: float) -> str:
+    from skitter.cli.job_ref import shown_state
     from skitter.cli.terminal_text import clock, rate
 
-    state = f"{status.state} by {status.reason}" if status.state == "stopped" and status.reason else str(status.state)
+    over = bool(status.ended_at)
+    state = shown_state(str(status.state), status.reason, is_over=over, workers=status.workers)
     seconds = (status.ended_at or now) - status.started_at
     average = rate(status.done / seconds if seconds > 0 else 0.0)
     if status.ended_at:
         return f"{state}, {clock(seconds)}, {average} pages/s"
+    if not status.workers:
+        return f"{state}, begun {clock(seconds)} ago"
     return f"{state}, {clock(seconds)}, {rate(status.pages_per_second)} pages/s now, {average} on average"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.observe import events
+from skitter.observe.log_levels import LibraryFilter
 
 
 class SupervisorPipe:
@@ -53,6 +54,7 @@ class PipeLogHandler(logging.Handler):
     def __init__(self, pipe: SupervisorPipe) -> None:
         super().__init__()
         self._pipe = pipe
+        self.addFilter(LibraryFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
         event = events.of_record(record)

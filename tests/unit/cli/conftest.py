@@ -63,6 +63,7 @@ def summary(**changes: Any) -> app.Summary:
         "seconds": 2.0,
         "pages_per_second": 5.0,
         "seeds_done": True,
+        "outputs": ["out.jsonl"],
         "signal": 0,
         "blocked_by": "",
         "undelivered": 0,

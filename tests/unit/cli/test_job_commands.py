@@ -83,7 +83,9 @@ def test_status_has_every_key_that_was_promised(status) -> None:
 
 def test_status_in_words(skitter, job) -> None:
     out = skitter("status").out
-    assert out.startswith("job       books, run 1, built-in spider\nstate     running, ")
+    assert out.startswith(
+        "job       books, run 1, built-in spider\nstate     interrupted, nobody at work, begun 0:00:0"
+    )
     assert "dead        2  callback 1, http_4xx 1" in out
 
 

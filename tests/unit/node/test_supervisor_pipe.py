@@ -116,6 +116,15 @@ def test_log_lines_are_told(pipe: Pipe) -> None:
     assert pipe.lines() == [{"log": "the disk is full", "logger": "skitter.test", "level": 30}]
 
 
+def test_what_libraries_say_below_a_warning_is_not_told(pipe: Pipe) -> None:
+    handler = PipeLogHandler(SupervisorPipe(pipe.writing))
+    library = {"name": "httpx", "pathname": "/venv/lib/python3/site-packages/httpx/_client.py"}
+    for level in (logging.INFO, logging.WARNING):
+        handler.handle(logging.makeLogRecord(library | {"levelno": level, "msg": "GET"}))
+    handler.handle(logging.makeLogRecord({"name": "own", "pathname": "/home/me/own.py", "levelno": 20, "msg": "mine"}))
+    assert [(line["logger"], line["level"]) for line in pipe.lines()] == [("httpx", 30), ("own", 20)]
+
+
 def test_events_are_told_with_their_fields(pipe: Pipe) -> None:
     handler = PipeLogHandler(SupervisorPipe(pipe.writing))
     event = events.WORKER_LEFT(worker="w1", reason="the job is finished")

@@ -34,6 +34,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """How many are alive."""
     started_at: float | UnsetType = UNSET
     ended_at: float | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Why it was stopped."""
 
 
 async def jobs_of_frontiers(urls: Iterable[str]) -> list[JobView]:
@@ -82,6 +84,7 @@ def job_view(report: Report, url: str) -> JobView:
         workers=len(live_workers(report)),
         started_at=report.job.started_at,
         ended_at=report.job.ended_at,
+        reason=report.job.reason or UNSET,
     )
 
 
