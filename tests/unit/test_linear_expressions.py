@@ -112,6 +112,8 @@ STRANGERS = {
     "skitter.sinks.csv_table:_RUNS": Reach(BODY),
     "skitter.sinks.json_records:_SURROGATE": Reach(BODY),
     "skitter.sinks.warc:_BREAKS": Reach(HEADER),
+    "skitter.worker.callback_failures:_FRAME": Reach(ERROR),
+    "skitter.worker.callback_failures:_RAISED": Reach(ERROR),
 }
 """Everything else, and the longest text that reaches it."""
 

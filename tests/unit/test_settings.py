@@ -90,8 +90,8 @@ def test_a_bad_value_names_its_setting_and_where_it_came_from(name: str, value: 
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("per_host", "many", "per_host takes whole number from 1"),
-        ("max_pages", 0, "max_pages takes whole number from 1 or none"),
+        ("per_host", "many", "per_host takes a whole number from 1"),
+        ("max_pages", 0, "max_pages takes a whole number from 1, or none"),
         ("delay_seconds", -1, "delay_seconds takes a number from 0"),
         ("obey_robots", "perhaps", "obey_robots takes true or false"),
         ("log_level", "loud", "log_level takes one of: debug, error, info, notice, warning"),

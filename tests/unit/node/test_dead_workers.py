@@ -71,6 +71,8 @@ async def test_beside_the_work_a_dead_worker_is_recovered_after_its_supervisor_h
         (ELSEWHERE, 30.1, False),
         (DEAD, 0.0, False),
     ],
+    # Not by their values: the id of a process differs between the processes that collect tests.
+    ids=["here", "here, silent", "elsewhere", "elsewhere, silent", "dead"],
 )
 async def test_a_worker_is_alive_within_the_length_of_a_lease_unless_it_is_known_to_be_dead(
     worker: str, silent_seconds: float, alive: bool
