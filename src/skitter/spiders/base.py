@@ -23,12 +23,15 @@ class Spider:
     """
 
     name: str = ""
+    """The name of the job, unless ``--job`` gives another."""
     start_urls: Sequence[str] = ()
+    """The URLs that ``start`` makes requests of."""
     allowed_domains: Sequence[str] = ()
     """Links to other domains are not followed; empty: every link that the spider yields is."""
     sitemap_urls: Sequence[str] = ()
     """Sitemaps whose pages are crawled like ``start_urls``; "robots": those that their hosts' robots.txt name."""
     custom_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of this spider, which win over those of files; names of Scrapy's are understood."""
     handle_statuses: Sequence[int] = ()
     """Statuses besides 2xx whose pages the callback wants to see."""
     item_functions: Sequence[Callable[..., Any] | str] = ()
@@ -45,6 +48,7 @@ class Spider:
 
     @property
     def logger(self) -> logging.Logger:
+        """A logger named after the spider. Its records are events of the crawl."""
         return logging.getLogger(f"skitter.spider.{self.name or type(self).__name__}")
 
     def start(self) -> Iterable[Request] | AsyncIterable[Request]:
