@@ -213,7 +213,7 @@ def fields(value: type) -> list[tuple[str, str, str, str]]:
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             text = _flat(after.value.value)
         annotation = re.sub(r"^ClassVar\[(.*)\]$", r"\1", ast.unparse(field.annotation))
-        default = ast.unparse(field.value) if field.value is not None else ""
+        default = _double_quoted(ast.unparse(field.value)) if field.value is not None else ""
         found.append((name, annotation, default, text))
     return found
 
@@ -378,7 +378,12 @@ def _class_body(value: type) -> list[ast.stmt]:
 
 
 def _code(text: str) -> str:
-    return f"```python\n{text}\n```\n"
+    return f"```python\n{_double_quoted(text)}\n```\n"
+
+
+def _double_quoted(code: str) -> str:
+    """With the quotes that the source has; ``repr`` and ``ast.unparse`` prefer the others."""
+    return re.sub(r"'([^'\"\\]*)'", r'"\1"', code)
 
 
 def _cell(text: str) -> str:

@@ -61,7 +61,7 @@ class Selector:
         return [self.get()]
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
-        """All matches of a regular expression in ``get()``: its group ``extract``, or all groups, or the whole match."""
+        """All matches of a regular expression in ``get()``: the group ``extract``, all groups, or the whole match."""
         return _matches(pattern, self.get(), replace_entities)
 
     def re_first(

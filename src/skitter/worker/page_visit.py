@@ -34,8 +34,8 @@ from skitter.worker.trap_detector import TrapDetector
 class Failure:
     """What an errback is given: ``request`` failed for good.
 
-    ``error_class`` is its class (docs/reference/errors.md), ``message`` says more, and ``response`` is the answer of the
-    server, where there was one.
+    ``error_class`` is its class (docs/reference/errors.md), ``message`` says more, and ``response`` is what the server
+    answered; None: it did not.
     """
 
     def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:
