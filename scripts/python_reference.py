@@ -12,6 +12,7 @@ import importlib
 import inspect
 import os
 import re
+import sys
 import textwrap
 import typing
 from pathlib import Path
@@ -153,7 +154,7 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
     home = path.rpartition(".")[0]
     parts.append(f"`from {home} import {shown}`\n\n{text}\n")
     if _is_protocol(value) and (shared := [base.__name__ for base in value.__bases__ if base is not typing.Protocol]):
-        names = " and ".join(f"`{name}`" for name in shared)
+        names = " and ".join([", ".join(f"`{name}`" for name in shared[:-1]), f"`{shared[-1]}`"][len(shared) == 1 :])
         parts.append(f"\nIt has everything of {names}, and:\n")
     if constructor := _constructor(value):
         parts.append("\n" + _code(constructor))
@@ -213,6 +214,10 @@ def fields(value: type) -> list[tuple[str, str, str, str]]:
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             text = _flat(after.value.value)
         annotation = re.sub(r"^ClassVar\[(.*)\]$", r"\1", ast.unparse(field.annotation))
+        # A number with bounds is a number.
+        alias: Any = getattr(sys.modules[value.__module__], annotation, None)
+        if hasattr(alias, "__metadata__"):
+            annotation = alias.__origin__.__name__
         default = _double_quoted(ast.unparse(field.value)) if field.value is not None else ""
         found.append((name, annotation, default, text))
     return found
@@ -221,9 +226,8 @@ def fields(value: type) -> list[tuple[str, str, str, str]]:
 def _methods(value: type) -> str:
     """Each method that is its own or inherited from skitter's classes, with signature and docstring."""
     found: dict[str, Any] = {}
-    # The suites consist of tests, several hundred of them; what protocols share is shown once.
-    bases = () if _is_suite(value) else (value,) if _is_protocol(value) else reversed(value.__mro__)
-    for base in bases:
+    # What protocols share is shown once; the parts of a suite have helpers that are its own business.
+    for base in (value,) if _is_protocol(value) or _is_suite(value) else reversed(value.__mro__):
         if base.__module__.startswith("skitter"):
             found |= {name: member for name, member in vars(base).items() if _is_method(name, member)}
     parts = []
@@ -235,7 +239,8 @@ def _methods(value: type) -> str:
 
 
 def _is_method(name: str, member: Any) -> bool:
-    if name.startswith("_") and name not in _SHOWN_SPECIAL:
+    # The suites consist of tests, several hundred of them.
+    if name.startswith(("_", "test_")) and name not in _SHOWN_SPECIAL:
         return False
     return isinstance(member, (FunctionType, classmethod, staticmethod))
 
