@@ -1,4 +1,4 @@
-"""The page on the architecture names only what exists, and every package."""
+"""Files that the documentation names exist, and the page on the architecture has every package."""
 
 from __future__ import annotations
 
@@ -36,3 +36,21 @@ def test_every_package_has_a_row(package: str) -> None:
 def test_at_least_thirty_rules_are_located() -> None:
     rules = TEXT.partition("## Where each rule is")[2]
     assert len(re.findall(r"^\| [^*|-].*`[\w/.]+\.(?:py|lua)`", rules, re.MULTILINE)) >= 30
+
+
+def _files_named_in(page: Path) -> list[str]:
+    """Paths of ours: with a folder of this project, or a test by its name alone."""
+    folders = "|".join(["src", "tests", "bench", "scripts", *PACKAGES])
+    pattern = rf"`((?:(?:{folders})/[\w./-]+|test_\w+)\.(?:py|lua))`"
+    return re.findall(pattern, page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_no_file_that_is_gone(page: Path) -> None:
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    gone = [
+        name
+        for name in _files_named_in(page)
+        if name not in tests and not (ROOT / name).exists() and not (SOURCE / name).exists()
+    ]
+    assert gone == []
