@@ -1,4 +1,4 @@
-"""Write docs/reference/settings.md and events.md from the source; with --check, say whether they are up to date.
+"""Write settings.md, events.md and python.md of docs/reference from the source; with --check, only compare them.
 
 Names, types and defaults of settings are asked of the structs. The descriptions are the string literals under
 the fields, which exist only in the source and are read with ``ast``. Events describe themselves.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+import python_reference
 from skitter import settings
 from skitter.observe import events
 
@@ -148,7 +149,7 @@ def _sentence(doc: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    pages = {PAGE: page(), EVENTS_PAGE: events_page()}
+    pages = {PAGE: page(), EVENTS_PAGE: events_page(), python_reference.PAGE: python_reference.page()}
     if arguments == ["--check"]:
         old = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
         for path in old:
