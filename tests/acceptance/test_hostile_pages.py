@@ -114,7 +114,7 @@ GREEDY = """
 
         def parse(self, response):
             # As if a page had got past the guard.
-            reading.defused = lambda body: body
+            reading.cut_pathological = lambda body: body
             yield {"title": response.title}
 """
 
@@ -155,7 +155,7 @@ CRASHING = """
 
         def parse(self, response):
             # As if a page had got past the guard.
-            reading.defused = lambda body: body
+            reading.cut_pathological = lambda body: body
             if response.url.endswith("/3"):
                 ctypes.string_at(0)
             yield {"html": len(response.css("html").get(""))}

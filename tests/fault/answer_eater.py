@@ -33,7 +33,7 @@ from skitter.spiders.sitemaps import SITEMAP_CALLBACK, followed
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_visit import Visitor
-from skitter.worker.page_yield import PageYield, Rules
+from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.url_table import UrlTable
 
@@ -50,7 +50,7 @@ class Reader:
     def __init__(self) -> None:
         obeyed = {"obey_nofollow": True, "obey_noindex": True, "obey_canonical": True, "obey_tdm": True}
         self._settings = Settings.from_layers([("fuzz", {"traps": "strict", "max_attempts": 1, **obeyed})])
-        self._rules = Rules(
+        self._rules = LinkContext(
             spider=SiteSpider(),
             fingerprinter=Fingerprinter(b"secret", ignore_sessions=True),
             scope=Scope(traps=TrapRules(self._settings.traps, 2026)),
