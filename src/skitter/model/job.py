@@ -94,6 +94,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Why it stopped: ``max_pages``, ``command``."""
 
 
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is polled of a job: small, however many seeds the job has."""
+
+    state: State
+    run: int
+    reason: str = ""
+    """Why it stopped, as in ``Job``."""
+
+
 class Begun(enum.StrEnum):
     """How ``begin`` found the job."""
 
