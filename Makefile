@@ -1,5 +1,5 @@
 # Two commands matter to a newcomer, and both set everything up themselves:
-#   make crawl    crawl the demo site, or URL=https://...
+#   make crawl    crawl the demo site, or URL=https://... (the first 100 pages, PAGES= for more)
 #   make test     run the tests
 # `make help` lists the rest.
 
@@ -9,6 +9,8 @@ BIN    := $(VENV)/bin
 
 # Test processes. Tests start workers of their own, so more than two are slower on two cores.
 JOBS ?= 2
+# Where make crawl URL=... stops: for a first look, and not for a whole site.
+PAGES ?= 100
 # Passed on to pytest: make test ARGS="-k lease"
 ARGS ?=
 # make lock UPGRADE=--upgrade takes the newest versions; without it the present pins are kept.
@@ -27,7 +29,7 @@ help: ## list the targets
 
 crawl: $(VENV)/.runtime ## crawl the demo site, or the site given with URL=
 ifdef URL
-	$(BIN)/skitter crawl $(URL)
+	$(BIN)/skitter crawl $(URL) --max-pages $(PAGES) -O 'build/{job}.jsonl'
 else
 	$(BIN)/python -m skitter.testing.demo
 endif

@@ -1,12 +1,15 @@
-"""Check that every relative link in the Markdown files leads to a file, and every anchor to a heading.
+"""Check that every relative link in the Markdown files leads to a file, and that no file is half merged.
 
-Links to other hosts are left alone: a check must not fail because somebody's server is down.
-Prints one line for each broken link; the exit status is 1 when there is any.
+An anchor of a link must be a heading. Links to other hosts are left alone: a check must not fail because somebody's
+server is down. Markers of a merge conflict are looked for in every text file that git tracks or would track.
+Prints one line for each finding; the exit status is 1 when there is any.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +22,8 @@ _LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _DEFINITION = re.compile(r"^\[[^\]]+\]:\s+<?(\S+?)>?\s*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+# The line of seven equals signs between the two sides is a heading in other formats; the other three are never alone.
+_CONFLICT = re.compile(rb"^(?:<{7}|\|{7}|>{7})(?: |\r?$)", re.MULTILINE)
 
 
 def markdown_files(root: Path) -> list[Path]:
@@ -76,13 +81,48 @@ def _flaw(root: Path, page: Path, link: str) -> str | None:
     return None
 
 
+def project_files(root: Path) -> list[Path]:
+    """The files that git tracks or would track; without git, all that are in no hidden or built folder."""
+    git = shutil.which("git")
+    if git and (root / ".git").exists():
+        command = [git, "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return [path for name in listed.split("\0") if name and (path := root / name).is_file()]
+    skipped = {*SKIPPED_FOLDERS, "__pycache__"}
+    return [
+        path
+        for path in root.rglob("*")
+        if path.is_file()
+        and not any(
+            (folder.startswith(".") and folder != ".ci") or folder in skipped
+            for folder in path.relative_to(root).parts[:-1]
+        )
+    ]
+
+
+def conflict_markers(root: Path) -> list[str]:
+    """``file:line`` for each line that a merge has left behind."""
+    found = []
+    for path in project_files(root):
+        content = path.read_bytes()
+        if b"\0" in content[:8000]:
+            continue  # not text, as git judges it
+        for marker in _CONFLICT.finditer(content):
+            line = content.count(b"\n", 0, marker.start()) + 1
+            found.append(f"{path.relative_to(root)}:{line}")
+    return found
+
+
 def main() -> int:
-    problems = broken_links(ROOT)
-    for problem in problems:
+    links_broken, conflicts = broken_links(ROOT), conflict_markers(ROOT)
+    for problem in links_broken:
         print(f"error: broken link: {problem}", file=sys.stderr)
-    if not problems:
-        print(f"links of {len(markdown_files(ROOT))} Markdown files lead somewhere")
-    return 1 if problems else 0
+    for place in conflicts:
+        print(f"error: marker of a merge conflict: {place}", file=sys.stderr)
+    if links_broken or conflicts:
+        return 1
+    print(f"links of {len(markdown_files(ROOT))} Markdown files lead somewhere, and no file is half merged")
+    return 0
 
 
 if __name__ == "__main__":

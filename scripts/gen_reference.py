@@ -1,4 +1,4 @@
-"""Write docs/reference/settings.md and events.md from the source; with --check, say whether they are up to date.
+"""Write settings.md, events.md and python.md of docs/reference from the source; with --check, only compare them.
 
 Names, types and defaults of settings are asked of the structs. The descriptions are the string literals under
 the fields, which exist only in the source and are read with ``ast``. Events describe themselves.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+import python_reference
 from skitter import settings
 from skitter.observe import events
 
@@ -44,17 +45,23 @@ EVENTS_HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/observe/events.py. Change that, then run `make docs`. -->
 
-What happens to a crawl, one line each, written by `skitter crawl` and `skitter worker`.
+What happens to a crawl, one line each, written by `skitter crawl` and `skitter worker`: text, or JSON with
+`--log-format json`.
 
-- On a terminal, a few readable lines stand above the live display: `notice` and what matters more; with `-v` also
-  `info`, with `-vv` all.
-- Elsewhere, standard error has one JSON object a line from `info` on, between the plain lines of progress, errors and
-  hints.
-- `--log FILE` (setting `log_file`) appends the same JSON lines to a file. Standard error then has none, unless it is
-  a terminal.
+- On a terminal, a few lines stand above the live display: `notice` and what matters more; with `-v` also `info`, with
+  `-vv` all.
+- Elsewhere, standard error has a line of text for each event from `info` on, between those of progress and summary.
+- `--log FILE` (setting `log_file`) appends the lines to a file. Standard error then has none, unless it is a terminal.
+- With `--log-format json`, each line is one object. Where there is no log file, that is so for everything on standard
+  error, a terminal included: progress, summary, hints and errors are events there (`job.progress`, `job.summary`,
+  `command.note`, `command.warning`, `command.failed`). What a spider prints is passed on as it is.
 
-`--log-format text` writes lines for people instead, `--set log_level=warning` leaves out what matters less, `-v` adds
-`debug`, and `-q` silences standard error but not a file. A file may be cut while it is written (`copytruncate`).
+What is said through Python's `logging` is an event too, `log`. From which level on, `log_level` says, for skitter,
+spiders and other code of yours; libraries begin at `warning`, unless your code sets the level of their logger. It
+counts on a terminal as well.
+
+`--set log_level=warning` leaves out what matters less, `-v` adds `debug`, and `-q` silences standard error but not a
+file. A file may be cut while it is written (`copytruncate`).
 
 Every line has these fields, and besides those of its event:
 
@@ -68,9 +75,9 @@ Every line has these fields, and besides those of its event:
 | `worker` | whose event it is; empty: the node's |
 | `message` | the same in words |
 
-A line is one line, whatever a page or a host has put into it: control characters are escaped in JSON and left out
-of text. Passwords in URLs are never written. A worker that cannot get rid of a line at once drops it: no log is
-a reason to wait.
+Nothing that a page or a host has put into a line can pass for another: control characters are escaped in JSON and left
+out of text, and further lines of a text, those of a traceback, begin with a bar. Passwords in URLs are never written. A
+worker that cannot get rid of a line at once drops it: no log is a reason to wait.
 """
 
 
@@ -108,7 +115,7 @@ def page() -> str:
             if text is None:
                 raise SystemExit(f"error: a setting without a description: {struct.__name__}.{field.name}")
             parts.append(
-                f"| `{field.name}` | {settings.expected(field.name)} | {_value(field.default)} | {_cell(text)} |\n"
+                f"| `{field.name}` | {settings.values_of(field.name)} | {_value(field.default)} | {_cell(text)} |\n"
             )
     return "".join(parts)
 
@@ -117,7 +124,8 @@ def events_page() -> str:
     parts = [EVENTS_HEAD]
     for kind in events.KINDS.values():
         parts.append(f"\n## {kind.name}\n\n{kind.meaning} Level `{kind.level.name.lower()}`.\n\n")
-        parts.append(f"> {kind.sentence}\n\n| field | meaning |\n| --- | --- |\n")
+        parts.append("> " + kind.sentence.replace("\n", "\n>\n> ") + "\n")
+        parts.append("\n| field | meaning |\n| --- | --- |\n" if kind.fields else "")
         parts += [f"| `{name}` | {_cell(text)} |\n" for name, text in kind.fields.items()]
     return "".join(parts)
 
@@ -141,7 +149,7 @@ def _sentence(doc: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    pages = {PAGE: page(), EVENTS_PAGE: events_page()}
+    pages = {PAGE: page(), EVENTS_PAGE: events_page(), python_reference.PAGE: python_reference.page()}
     if arguments == ["--check"]:
         old = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
         for path in old:

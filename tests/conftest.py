@@ -30,6 +30,9 @@ settings.load_profile("slice")
 # Where a shell runs the tests in the background, SIGINT is ignored, and every command started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Commands that a crawl prints for its user begin with what a shell would find.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
 
 class CommandLine:
     """The real command line, in a folder of its own."""

@@ -178,10 +178,11 @@ class Logging(msgspec.Struct, frozen=True, kw_only=True):
 
     log_file: str = "-"
     """Where event lines go: a file, which is appended to, or `-` for standard error."""
-    log_format: Literal["auto", "text", "json"] = "auto"
-    """The form of event lines; auto is text on a terminal and JSON elsewhere."""
+    log_format: Literal["text", "json"] = "text"
+    """The form of event lines. With json and no log_file, all that a crawl says on standard error is JSON."""
     log_level: Literal["debug", "info", "notice", "warning", "error"] = "info"
-    """What matters less is left out of the log; -v is debug. A terminal shows notices and what matters more."""
+    """What matters less is left out, of events and of what spiders say through `logging`; -v is debug. Libraries begin
+    at warning, and a terminal shows events from notice on."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,13 +219,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     msgspec.convert({name: value}, _GROUPS[group], strict=False)
                 except msgspec.ValidationError as error:
-                    # A ValueError is an objection of the group's own, in plain words; msgspec has those of its types.
-                    reason = (
-                        str(error.__cause__)
-                        if error.__cause__ is not None
-                        else f"{name} takes {expected(name).replace('`', '')}"
-                    )
-                    raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=reason) from error
+                    # What a group refuses by a rule of its own is said in its own words.
+                    own = isinstance(error.__cause__, ValueError)
+                    hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
+                    raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
         return cls(**converted)
 
@@ -254,28 +252,26 @@ def names() -> list[str]:
     return list(_GROUP_OF)
 
 
-def expected(name: str) -> str:
-    """The values that a setting takes, in words: ``whole number from 1``."""
-    kind = _GROUPS[_GROUP_OF[name]]
-    words: str = _in_words(msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"][name])
-    return words
+def values_of(name: str) -> str:
+    """What a setting takes, in words: ``a whole number from 1, or none``."""
+    group = _GROUPS[_GROUP_OF[name]]
+    return _in_words(msgspec.json.schema(group)["$defs"][group.__name__]["properties"][name])
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(_in_words(choice) for choice in schema["anyOf"])
+        return ", or ".join(_in_words(choice) for choice in schema["anyOf"])
     if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
-    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number", "null": "none"}
-    words = kinds.get(schema["type"], str(schema["type"]))
-    for key, sign in (("exclusiveMinimum", "over"), ("minimum", "from"), ("maximum", "to")):
-        if key in schema:
-            words += f" {sign} {schema[key]:g}"
-    return words
+        return f"one of: {', '.join(schema['enum'])}"
+    kinds = {"string": "text", "boolean": "true or false", "integer": "a whole number", "number": "a number"}
+    words = kinds.get(schema["type"], "none")
+    bounds = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
+    return " ".join([words, *(f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema)])
 
 
 def _nearest(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, _GROUP_OF, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(_GROUP_OF)}"
+    if near := difflib.get_close_matches(name, _GROUP_OF, n=1):
+        return f"did you mean {near[0]}?"
+    return f"settings with the nearest names: {', '.join(difflib.get_close_matches(name, _GROUP_OF, n=5, cutoff=0.0))}"

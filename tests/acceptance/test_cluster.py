@@ -27,6 +27,7 @@ from skitter.testing.web import WebSpec, served
 ENDLESS = WebSpec.plain(hosts=4, pages_per_host=5000, latency_seconds=0.05)
 FEW = ("--concurrency", 2)
 """So that no worker has all there is."""
+AS_JSON = ("--log-format", "json")
 JOB = ("--frontier", "sqlite:.skitter/j.db", "--job", "j")
 SPIDER = """
     from skitter import Request, Spider
@@ -159,10 +160,10 @@ def test_a_spider_file_of_another_age_is_warned_about(skitter, site) -> None:
     skitter.run("crawl", "pages.py", "-a", f"base={site.base}", "--max-pages", 1, *JOB)
     skitter.run("add", site.url("/9"), *JOB)
     skitter.run("resume", *JOB)
-    told = skitter.run("worker", "elsewhere/pages.py", *JOB)
+    told = skitter.run("worker", "elsewhere/pages.py", *JOB, *AS_JSON)
     (event,) = [event for event in events_in(told.stderr) if event["event"] == "job.other_code"]
     assert (event["level"], event["spider"]) == ("warning", "elsewhere/pages.py:Pages")
-    same = skitter.run("worker", "pages.py", *JOB)
+    same = skitter.run("worker", "pages.py", *JOB, *AS_JSON)
     assert not [event for event in events_in(same.stderr) if event["event"] == "job.other_code"]
 
 
@@ -177,7 +178,7 @@ async def begun_by(version: str, folder: Path, seed: str) -> None:
 def test_a_node_of_another_version_is_warned_with_both_and_may_join(skitter, site, command) -> None:
     site.page("/", "home")
     asyncio.run(begun_by("0.0.9", skitter.folder, site.url()))
-    told = skitter.run(command, *([site.url()] if command == "crawl" else []), *JOB)
+    told = skitter.run(command, *([site.url()] if command == "crawl" else []), *JOB, *AS_JSON)
     (event,) = [event for event in events_in(told.stderr) if event["event"] == "job.other_version"]
     assert (event["level"], event["version"], event["begun_by"]) == ("warning", __version__, "0.0.9")
     assert skitter.json("status", *JOB)["state"] == "finished"
@@ -186,16 +187,18 @@ def test_a_node_of_another_version_is_warned_with_both_and_may_join(skitter, sit
 # ---- what happens, line by line
 
 
-def test_lines_are_json_where_there_is_no_terminal_with_job_node_and_worker(skitter, site) -> None:
+def test_json_lines_have_job_node_and_worker(skitter, site) -> None:
     site.page("/", "<a href='/one'>")
     site.page("/one", "")
-    told = skitter.run("crawl", site.url(), "--job", "j")
-    events = events_in(told.stderr)
+    told = skitter.run("crawl", site.url(), "--job", "j", "-o", "out.jsonl", *AS_JSON)
+    said = events_in(told.stderr)
+    assert [said[0]["event"], said[-1]["event"]] == ["command.note", "job.summary"]
+    events = said[1:-1]
     assert [event["event"] for event in events] == ["job.begun", "worker.joined", "worker.left", "job.state"]
     for event in events:
         assert (event["job"], event["node"]) == ("j", socket.gethostname())
     assert events[1]["worker"] == events[2]["worker"] != ""
-    verbose = skitter.run("crawl", site.url(), "--job", "v", "-v")
+    verbose = skitter.run("crawl", site.url(), "--job", "v", "-v", *AS_JSON)
     kinds = Counter(event["event"] for event in events_in(verbose.stderr))
     assert {"leases.granted", "links.committed", "robots.read"} <= set(kinds)
     links = [event for event in events_in(verbose.stderr) if event["event"] == "links.committed"]
@@ -204,7 +207,7 @@ def test_lines_are_json_where_there_is_no_terminal_with_job_node_and_worker(skit
 
 def test_a_log_file_takes_the_lines_and_quiet_does_not_silence_it(skitter, site) -> None:
     site.page("/", "")
-    told = skitter.run("crawl", site.url(), "--job", "j", "-q", "--log", "events.jsonl")
+    told = skitter.run("crawl", site.url(), "--job", "j", "-q", "--log", "events.jsonl", "--log-format", "json")
     assert told.stderr == ""
     assert events_of(skitter, "worker.joined")
     skitter.run("crawl", site.url(), "--job", "j", "-q", "--log", "events.txt", "--log-format", "text")
@@ -220,7 +223,7 @@ def test_hosts_that_ask_for_a_pause_and_hosts_that_are_away_are_told(skitter, si
     away = socket.create_server(("127.0.0.1", 0))
     nobody = f"http://127.0.0.1:{away.getsockname()[1]}"
     away.close()
-    options = ("--log", "events.jsonl", "--ignore-robots", "--set", "max_attempts=1")
+    options = ("--log", "events.jsonl", "--log-format", "json", "--ignore-robots", "--set", "max_attempts=1")
     skitter.run("crawl", site.url(), f"{nobody}/", "--job", "j", *options)
     (pause,) = events_of(skitter, "host.backoff")
     assert (pause["host"], pause["error_class"], pause["strikes"]) == (site.base, "http_4xx", 1)
@@ -233,7 +236,7 @@ def test_hosts_that_ask_for_a_pause_and_hosts_that_are_away_are_told(skitter, si
 
 def test_commands_and_signals_are_told_by_the_node(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place)
         until(lambda: events_of(skitter, "worker.joined"), crawl)
         skitter.run("pause", *place)
         until(lambda: events_of(skitter, "job.state"), crawl)
@@ -250,7 +253,7 @@ def test_commands_and_signals_are_told_by_the_node(skitter, start, place, until)
 
 def test_a_worker_that_dies_is_told_and_replaced(skitter, start, place, until) -> None:
     with served(ENDLESS) as web:
-        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place)
         (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
         os.kill(joined["pid"], signal.SIGKILL)
         (replaced,) = until(lambda: events_of(skitter, "worker.replaced"), crawl)
@@ -264,7 +267,9 @@ def test_the_requests_of_a_node_that_is_killed_are_recovered_and_the_log_says_wh
 ) -> None:
     with served(ENDLESS) as web:
         quick = ("--set", "lease_seconds=1")
-        crawl = start("crawl", *web.urls, *FEW, *quick, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start(
+            "crawl", *web.urls, *FEW, *quick, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place
+        )
         (mine,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
         node = start("worker", *FEW, *place)
         until(lambda: any(w["leased"] for pid, w in listed(skitter, place).items() if pid != mine["pid"]), node)
@@ -302,7 +307,7 @@ def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until)
             until(lambda: told("frontier.away"), crawl)
 
     with served(ENDLESS) as web:
-        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", *place)
+        crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place)
         (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
         asyncio.run(lose())
         until(lambda: told("frontier.back"), crawl)
@@ -361,7 +366,7 @@ def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, star
         command = ("crawl", *web.urls, "-o", "out.jsonl", *FEW, *small, *place)
         crawl = start(*command, "--fresh")
         until(lambda: listed(skitter, place), crawl)
-        worker = start("worker", *FEW, "--log", "events.jsonl", *place)
+        worker = start("worker", *FEW, "--log", "events.jsonl", "--log-format", "json", *place)
         until(lambda: len(listed(skitter, place)) == 2, worker)
         os.killpg(crawl.pid, signal.SIGKILL)
         crawl.communicate()

@@ -27,7 +27,7 @@ def test_a_crawl_into_sqlite_and_a_second_run_keep_one_row_a_page(skitter):
 def test_a_password_is_told_to_the_server_and_to_nobody_else(skitter, services, kind):
     place = PLACES[kind](services.need(kind)["url"], f"pages_{kind}")
     with served(WebSpec.plain(hosts=1, pages_per_host=30)) as web:
-        command = ("crawl", *web.urls, "--job", "j", "--log", "log.jsonl", "-v", "-o")
+        command = ("crawl", *web.urls, "--job", "j", "--log", "log.jsonl", "--log-format", "json", "-v", "-o")
         wrong = skitter.run(*command, place.target.replace("pa55", "hush"), code=3)
         assert "hint: " in wrong.stderr
         done = skitter.run(*command, f"{place.url}#{place.table}")

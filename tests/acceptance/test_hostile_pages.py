@@ -72,7 +72,19 @@ def test_every_hostile_page_is_read_within_bounds(skitter: Any, site: Any) -> No
     skitter.write("reader.py", SPIDER)
     process = skitter.start(
         *("crawl", "reader.py", "-a", f"base={site.base}", "-a", f"names={','.join(HOSTILE)}", "-o", "out.jsonl"),
-        *("--job", "j", "--json", "--log", "log.jsonl", "--set", "concurrency=2", "--set", "callback_seconds=30"),
+        *(
+            "--job",
+            "j",
+            "--json",
+            "--log",
+            "log.jsonl",
+            "--log-format",
+            "json",
+            "--set",
+            "concurrency=2",
+            "--set",
+            "callback_seconds=30",
+        ),
     )
     out, error = process.communicate(timeout=200)
     assert process.returncode == 0, error
@@ -116,7 +128,7 @@ def test_a_page_that_gets_past_the_guard_takes_no_more_than_a_worker_may(skitter
     skitter.write("greedy.py", GREEDY)
     summary = skitter.json(
         *("crawl", "greedy.py", "-a", f"base={site.base}", "-a", f"pages={NEIGHBOURS}", "-o", "out.jsonl"),
-        *("--job", "j", "--set", "max_worker_bytes=700000000", "--log", "log.jsonl"),
+        *("--job", "j", "--set", "max_worker_bytes=700000000", "--log", "log.jsonl", "--log-format", "json"),
     )
     assert summary["state"] == "finished"
     assert len(skitter.lines("out.jsonl")) == NEIGHBOURS - 1
@@ -157,7 +169,7 @@ def test_a_crash_of_the_parser_costs_one_page(skitter: Any, site: Any) -> None:
     skitter.write("crashing.py", CRASHING)
     summary = skitter.json(
         *("crawl", "crashing.py", "-a", f"base={site.base}", "-a", f"pages={NEIGHBOURS}", "-o", "out.jsonl"),
-        *("--job", "j", "--log", "log.jsonl"),
+        *("--job", "j", "--log", "log.jsonl", "--log-format", "json"),
     )
     assert summary["state"] == "finished"
     assert len(skitter.lines("out.jsonl")) == NEIGHBOURS - 2

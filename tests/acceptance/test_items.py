@@ -228,7 +228,7 @@ def test_no_secret_of_a_target_is_shown_or_kept(skitter, shop) -> None:
     skitter.write("mysink.py", SINK)
     spider(skitter, PARSE)
     target = f"python:mysink:Writer?password={SECRET}&color=red#sunk.jsonl"
-    base = ("-a", f"base={shop.base}", "--log", "log.jsonl", "-v")
+    base = ("-a", f"base={shop.base}", "--log", "log.jsonl", "--log-format", "json", "-v")
     done = [skitter.run("crawl", "shop.py", *base, "-o", target, "--max-pages", 2)]
     done.append(skitter.run("status", "--job", "shop", "-v"))
     done.append(skitter.run("status", "--job", "shop", "--json"))
@@ -285,7 +285,7 @@ def test_a_target_that_goes_away_is_waited_for_also_at_the_end(skitter, shop, un
     spider(skitter, PARSE)
     command = ("crawl", "shop.py", "-a", f"base={shop.base}", "-o", "python:mysink:Writer", "-o", "file.jsonl")
     _goes_down(skitter, shop, "/0", b"<h1>Book 0</h1>")
-    process = skitter.start(*command, *QUICK)
+    process = skitter.start(*command, *QUICK, "--log-format", "json")
     with process:
         looked = skitter.folder / "looked"
         until((skitter.folder / "down").exists, process)
@@ -385,7 +385,7 @@ def test_of_two_crawls_with_one_target_the_other_goes_on_when_the_first_is_kille
     first = skitter.start(*command)
     with first:
         until(lambda: len(site.paths()) > 5, first)
-        second = skitter.start(*command)
+        second = skitter.start(*command, "--log-format", "json")
         with second:
             until(lambda: skitter.json("status", "--job", "shop")["workers"] == 2, second)
             os.killpg(first.pid, signal.SIGKILL)

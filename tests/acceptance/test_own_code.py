@@ -234,7 +234,7 @@ def test_sinks_of_a_job_are_the_projects_or_named(safe, site, tmp_path, store, o
     crawl = ("crawl", "inside.py", "-a", f"base={site.base}", *job)
     refused(safe, tmp_path, *crawl, **path)
     # A worker does without: another node may know the sink.
-    log = safe.run("worker", *job, **path).stderr
+    log = safe.run("worker", *job, "--log-format", "json", **path).stderr
     assert not (tmp_path / "mark").exists()
     events = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert [event["target"] for event in events if event["event"] == "sink.left"] == ["python:outside_sinks:Lines"]

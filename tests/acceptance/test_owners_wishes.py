@@ -148,7 +148,7 @@ if __name__ == "__main__":
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=skitter.folder, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout == "nothing to crawl\n"
+    assert done.stdout == 'the sitemap "robots": of which host?\n'
     assert paths(skitter, site) == ["/a"]
 
 
@@ -189,7 +189,7 @@ def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--sitemap", "robots"), "--sitemap robots: of which host?"),
+        (("--sitemap", "robots"), 'the sitemap "robots": of which host?'),
         (("--sitemap", "example.com/sitemap.xml"), "not an absolute URL: example.com/sitemap.xml"),
         (("--sitemap", "ftp://example.com/sitemap.xml"), "not a URL to crawl (scheme)"),
     ],

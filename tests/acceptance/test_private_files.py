@@ -42,7 +42,7 @@ def web():
 @pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.warc.gz", "parts/{part}.jsonl"])
 def test_while_a_crawl_runs_only_its_results_follow_the_umask(skitter, until, umask, name) -> None:
     with served(SLOW) as web:
-        command = ("crawl", web.urls[0], "-o", name, "--job", "j", "--log", "log.jsonl")
+        command = ("crawl", web.urls[0], "-o", name, "--job", "j", "--log", "log.jsonl", "--log-format", "json")
         process = skitter.start(*command, umask=umask)
         until((skitter.folder / ".skitter" / "j.db-wal").exists, process)
         until(lambda: skitter.json("status", "--job", "j", code=None)["done"] > 5, process)

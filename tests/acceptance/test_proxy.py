@@ -14,11 +14,26 @@ class Proxy:
     """Forwards plain HTTP, one request a connection, on a port that was kept for it."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", 0))
+        self._socket = self._bound(0)
         self.port: int = self._socket.getsockname()[1]
         self.asked: list[str] = []
+
+    @staticmethod
+    def _bound(port: int) -> socket.socket:
+        found = socket.socket()
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(("127.0.0.1", port))
+        return found
+
+    def listen(self) -> None:
+        """For the connection by which a command looks whether it is there."""
+        self._socket.listen(1)
+
+    def go_down_after_one_connection(self) -> None:
+        self._socket.settimeout(30)
+        self._socket.accept()[0].close()
+        self._socket.close()
+        self._socket = self._bound(self.port)
 
     def start(self) -> None:
         self._socket.listen(64)
@@ -46,13 +61,15 @@ class Proxy:
                     client.sendall(piece)
 
 
-def test_a_proxy_that_is_down_is_waited_for_and_its_password_is_kept(skitter: Any, site: Any, until: Any) -> None:
+def test_a_proxy_that_goes_down_is_waited_for_and_its_password_is_kept(skitter: Any, site: Any, until: Any) -> None:
     for number in range(10):
         site.page(f"/{number}", f"<a href=/{number + 1}>next</a>" if number < 9 else "")
     proxy = Proxy()
     environment = os.environ | {"SKITTER_PROXY": f"http://me:{PASSWORD}@127.0.0.1:{proxy.port}"}
     arguments = ("--job", "j", "-o", "out.jsonl", "--set", "host_backoff_seconds=0.5", "--json", "-v")
+    proxy.listen()
     process = skitter.start("crawl", site.url("/0"), *arguments, env=environment)
+    proxy.go_down_after_one_connection()
     store = skitter.folder / ".skitter" / "j.db"
     # A host that waits has been tried; nothing went past the proxy.
     until(lambda: "proxy" in skitter.run("why", site.url("/0"), "--job", "j", code=None).stdout, process)

@@ -99,7 +99,21 @@ def _drive(skitter: Any, site: Any, frontier: list[str]) -> None:
         outputs.extend((done.stdout, done.stderr))
         return str(done.stdout + done.stderr)
 
-    run(*crawl, *quick, "-o", "out.jsonl", "-o", "out.csv", "-vv", "--log", "log.jsonl", "--max-pages", "2")
+    run(
+        *crawl,
+        *quick,
+        "-o",
+        "out.jsonl",
+        "-o",
+        "out.csv",
+        "-vv",
+        "--log",
+        "log.jsonl",
+        "--log-format",
+        "json",
+        "--max-pages",
+        "2",
+    )
     run(*crawl, *quick, "-o", "out.jsonl", "-o", "out.csv", "-vv", "--log", "log.txt", "--log-format", "text")
     run("worker", *job, "-vv")
     assert site.url("/deeper") in (skitter.folder / "out.jsonl").read_text()
@@ -130,7 +144,7 @@ def _drive(skitter: Any, site: Any, frontier: list[str]) -> None:
     run(*crawl, "--fresh", "--max-pages", "1")
     # The site as its own proxy: it knows no page by a whole URL, so all of them fail.
     proxy = site.base.replace("://", f"://user:{CANARIES['proxy']}@")
-    through = ["--fresh", "--set", f"proxy={proxy}", "-vv", "--log", "log.jsonl"]
+    through = ["--fresh", "--set", f"proxy={proxy}", "-vv", "--log", "log.jsonl", "--log-format", "json"]
     run(*crawl, *quick, *through)
     run(*crawl, *through[:2], f"proxy=ftp://user:{CANARIES['proxy']}@h/", "-v")
     run("failed", *job, "-v")

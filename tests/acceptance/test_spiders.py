@@ -802,7 +802,7 @@ def test_a_mistake_in_a_script_is_an_error_with_a_hint(skitter) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.partition(" ")[0] for line in lines] == [
-        "UrlError",
+        "UsageError",
         "UsageError",
         "SettingsError",
         "SpiderError",

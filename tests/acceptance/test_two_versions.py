@@ -34,7 +34,7 @@ def other(tmp_path):
         home = tmp_path / "other"
         shutil.copytree(Path(package.__file__).parent, home / "skitter")
         (home / "skitter" / "_version.py").write_text(f'__version__ = "{version}"\n')
-        for name in ("sqlite/store.py", "redis/wire.py", "redis/lua/1_job.lua"):
+        for name in ("sqlite/store.py", "redis/codec.py", "redis/lua/1_job.lua"):
             file = home / "skitter" / "frontier" / name
             text, changed = re.subn(
                 r"(?m)^((?:local )?FORMAT = )(\d+)$",

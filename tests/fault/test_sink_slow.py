@@ -82,7 +82,7 @@ def test_a_slow_sink_slows_the_crawl_and_costs_nothing(skitter, base, pages, rat
     skitter.write("many.py", SPIDER)
     bound = 1000
     arguments = ("-a", f"base={base}", "-a", f"pages={pages}", "--set", f"max_outbox_items={bound}")
-    options = ("--set", "per_host=64", "--log", "log.jsonl", "-o", "python:slow:Slow", "--json")
+    options = ("--set", "per_host=64", "--log", "log.jsonl", "--log-format", "json", "-o", "python:slow:Slow", "--json")
     process = skitter.start("crawl", "many.py", *arguments, *options)
     grown: dict[int, list[int]] = {}
     most = blocked = 0

@@ -1,13 +1,13 @@
-"""No file names the machine or the package index that it was built with, and none has marks of an unfinished merge."""
+"""No file names the machine or the package index that it was built with, and none has markers of a merge conflict."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+import check_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,29 +20,9 @@ _NEEDLE = re.compile(
         [
             *(re.escape(host) for host in _HOSTS),
             *(rf"(?<![\w.~%\-]){'/' + name}/" for name in _FOLDERS),
-            "^(?:<{7}|>{7}) ",
         ]
     )
 )
-
-
-def _files() -> list[Path]:
-    """The files of the project: what git tracks or would track; without git, all but hidden folders."""
-    git = shutil.which("git")
-    if git and (ROOT / ".git").exists():
-        command = [git, "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
-    hidden = {".ci"}
-    return [
-        path
-        for path in ROOT.rglob("*")
-        if path.is_file()
-        and not any(
-            (part.startswith(".") and part not in hidden) or part in {"build", "dist", "__pycache__"}
-            for part in path.relative_to(ROOT).parts[:-1]
-        )
-    ]
 
 
 def _found(text: str) -> list[str]:
@@ -53,8 +33,8 @@ def _found(text: str) -> list[str]:
     ]
 
 
-def test_no_file_names_a_registry_or_a_path_of_one_machine_or_is_half_merged() -> None:
-    files = _files()
+def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
+    files = check_docs.project_files(ROOT)
     assert files
     found = {}
     for path in files:
@@ -74,8 +54,6 @@ def test_no_file_names_a_registry_or_a_path_of_one_machine_or_is_half_merged() -
         *(f"see /{name}/x" for name in _FOLDERS),
         f'path = "/{_FOLDERS[0]}/x"',
         f"file:///{_FOLDERS[1]}/x",
-        "<" * 7 + " HEAD",
-        ">" * 7 + " branch",
     ],
 )
 def test_such_names_are_recognised(text: str) -> None:
@@ -84,3 +62,19 @@ def test_such_names_are_recognised(text: str) -> None:
 
 def test_paths_of_urls_are_not_mistaken() -> None:
     assert _found(f"https://host.example/{_FOLDERS[0]}/page and docs/{_FOLDERS[0]}/page") == []
+
+
+def test_no_file_has_a_marker_of_a_merge_conflict() -> None:
+    assert check_docs.conflict_markers(ROOT) == []
+
+
+@pytest.mark.parametrize("marker", ["<" * 7 + " HEAD", "|" * 7 + " base", ">" * 7 + " branch", ">" * 7])
+def test_a_marker_of_a_merge_conflict_is_found(tmp_path: Path, marker: str) -> None:
+    (tmp_path / "page.md").write_text(f"one side\n{marker}\nthe other\n")
+    (tmp_path / "picture.png").write_bytes(b"\0\n" + marker.encode())
+    assert check_docs.conflict_markers(tmp_path) == ["page.md:2"]
+
+
+def test_other_lines_of_signs_are_not_mistaken(tmp_path: Path) -> None:
+    (tmp_path / "page.rst").write_text("Heading\n=======\n\n" + ">" * 8 + "\n >>>>>>> quoted\n")
+    assert check_docs.conflict_markers(tmp_path) == []

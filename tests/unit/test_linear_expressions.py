@@ -25,7 +25,7 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
-    "skitter.cli.job_ref": OPERATOR,
+    "skitter.model.job_name": OPERATOR,
     "skitter.cli.what_to_crawl": OPERATOR,
     "skitter.extract.css_selectors": AUTHOR,
     "skitter.extract.selector:_matches": AUTHOR,
@@ -112,6 +112,8 @@ STRANGERS = {
     "skitter.sinks.csv_table:_RUNS": Reach(BODY),
     "skitter.sinks.json_records:_SURROGATE": Reach(BODY),
     "skitter.sinks.warc:_BREAKS": Reach(HEADER),
+    "skitter.worker.callback_failures:_FRAME": Reach(ERROR),
+    "skitter.worker.callback_failures:_RAISED": Reach(ERROR),
 }
 """Everything else, and the longest text that reaches it."""
 

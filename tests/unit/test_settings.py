@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from skitter import settings
 from skitter.errors import SettingsError
-from skitter.settings import Settings
+from skitter.settings import Settings, names, values_of
 
 
 def made(**values: Any) -> Settings:
@@ -89,11 +90,11 @@ def test_a_bad_value_names_its_setting_and_where_it_came_from(name: str, value: 
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("per_host", "many", "per_host takes whole number from 1"),
-        ("max_pages", 0, "max_pages takes whole number from 1 or none"),
-        ("delay_seconds", -1, "delay_seconds takes number from 0"),
+        ("per_host", "many", "per_host takes a whole number from 1"),
+        ("max_pages", 0, "max_pages takes a whole number from 1, or none"),
+        ("delay_seconds", -1, "delay_seconds takes a number from 0"),
         ("obey_robots", "perhaps", "obey_robots takes true or false"),
-        ("log_level", "loud", "log_level takes debug, error, info, notice, warning"),
+        ("log_level", "loud", "log_level takes one of: debug, error, info, notice, warning"),
         ("user_agent", 7, "user_agent takes text"),
     ],
 )
@@ -109,10 +110,17 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
     assert caught.value.hint == "did you mean delay_seconds?"
 
 
-def test_an_unknown_name_that_is_like_none_is_told_which_there_are() -> None:
+def test_an_unknown_name_that_is_like_none_brings_the_nearest_there_are() -> None:
     with pytest.raises(SettingsError) as caught:
         made(zzz=1)
-    assert all(name in caught.value.hint for name in settings.names())
+    assert caught.value.hint.startswith("settings with the nearest names: ")
+    assert set(caught.value.hint.partition(": ")[2].split(", ")) <= set(names())
+
+
+def test_every_setting_says_in_words_what_it_takes() -> None:
+    one = r"(text|true or false|none|one of: .*|a (whole )?number( (from|to|above|below) [\d.]+)*)"
+    for name in names():
+        assert re.fullmatch(f"{one}(, or {one})?", values_of(name)), (name, values_of(name))
 
 
 def test_what_the_job_stores_makes_the_same_settings_again() -> None:

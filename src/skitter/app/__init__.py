@@ -1,7 +1,7 @@
-"""The composition root: the one place that knows every room and puts them together.
+"""The composition root: settings, URLs and a spider become a node that can be run.
 
-``backends`` picks a backend by URL, ``crawl`` runs a job on this machine, ``child`` is the process
-of one worker, ``script`` is ``skitter.crawl``. Names are imported when they are first asked for: a
+``config`` says what is run, ``crawl`` and ``worker`` make nodes, ``frontiers`` picks a frontier by URL, ``worker_main``
+is the process of one worker, ``script`` is ``skitter.crawl``. Names are imported when they are first asked for: a
 command that only reads a frontier does not load the fetch engine.
 """
 
@@ -11,36 +11,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from skitter.app.config import CrawlPlan as CrawlPlan
-    from skitter.app.config import Summary as Summary
+    from skitter.app.config import CrawlConfig as CrawlConfig
+    from skitter.app.config import crawl_config as crawl_config
     from skitter.app.config import trusting_own_code as trusting_own_code
-    from skitter.app.crawl import run_crawl as run_crawl
-    from skitter.app.crawl import run_worker as run_worker
+    from skitter.app.crawl import crawl_node as crawl_node
     from skitter.app.frontiers import default_frontier as default_frontier
     from skitter.app.frontiers import drop_job as drop_job
     from skitter.app.frontiers import list_jobs as list_jobs
     from skitter.app.frontiers import open_frontier as open_frontier
+    from skitter.app.job_items import drain_node as drain_node
+    from skitter.app.job_items import export_node as export_node
+    from skitter.app.job_items import preview_job as preview_job
     from skitter.app.outputs import collect_outputs as collect_outputs
-    from skitter.delivery.drain import run_drain as run_drain
-    from skitter.delivery.export import run_export as run_export
+    from skitter.app.summary import Summary as Summary
+    from skitter.app.worker import worker_node as worker_node
     from skitter.delivery.preview import preview_file as preview_file
-    from skitter.delivery.preview import preview_job as preview_job
 
 _HOME = {
-    "CrawlPlan": "skitter.app.config",
-    "Summary": "skitter.app.config",
     "collect_outputs": "skitter.app.outputs",
+    "crawl_config": "skitter.app.config",
+    "crawl_node": "skitter.app.crawl",
+    "CrawlConfig": "skitter.app.config",
     "default_frontier": "skitter.app.frontiers",
+    "drain_node": "skitter.app.job_items",
     "drop_job": "skitter.app.frontiers",
+    "export_node": "skitter.app.job_items",
     "list_jobs": "skitter.app.frontiers",
-    "preview_file": "skitter.delivery.preview",
-    "preview_job": "skitter.delivery.preview",
     "open_frontier": "skitter.app.frontiers",
-    "run_crawl": "skitter.app.crawl",
-    "run_drain": "skitter.delivery.drain",
-    "run_export": "skitter.delivery.export",
-    "run_worker": "skitter.app.crawl",
+    "preview_file": "skitter.delivery.preview",
+    "preview_job": "skitter.app.job_items",
+    "Summary": "skitter.app.summary",
     "trusting_own_code": "skitter.app.config",
+    "worker_node": "skitter.app.worker",
 }
 
 

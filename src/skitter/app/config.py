@@ -1,22 +1,31 @@
-"""What a crawl and its worker processes are told, and what it tells at its end."""
+"""The configuration of a crawl: the one place where a source, settings and outputs become what is run.
+
+The command line and ``skitter.crawl`` both come here, so both give the same job name, database, sinks and checks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from skitter.model.job import Job, JobSpec
+from skitter._version import __version__
+from skitter.app.crawl_source import CrawlSource
+from skitter.app.fetchers import check_fetcher
+from skitter.app.frontiers import default_frontier, is_shared
+from skitter.app.outputs import Described, collect_outputs
+from skitter.errors import UsageError
+from skitter.model.job import JobSpec
+from skitter.model.job_name import check_job_name
 from skitter.observe.events import Level
 from skitter.settings import Settings
-
-if TYPE_CHECKING:
-    # A worker process reads its part of this, and has no sinks.
-    from skitter.sinks.targets import Target
+from skitter.sinks.targets import Target
+from skitter.spiders.loading import code_of
 
 
-class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that ``crawl`` needs to know."""
+class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a crawl needs: the job, its frontier, settings and outputs."""
 
     spec: JobSpec
     frontier: str
@@ -31,55 +40,69 @@ class CrawlPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Events that matter less are not even told to this process."""
 
 
-class WorkerConfig(msgspec.Struct, kw_only=True):
-    """What a supervisor tells its children."""
+def crawl_config(
+    source: CrawlSource,
+    settings: Settings,
+    *,
+    job: str | None,
+    frontier: str | None,
+    outputs: Sequence[tuple[str, bool]],
+    project_sinks: Described = ("", ()),
+    sink_password: str | None = None,
+    fresh: bool = False,
+    verbosity: int = 0,
+    event_level: int = Level.INFO,
+) -> CrawlConfig:
+    """A checked configuration. ``job``, ``frontier``: None is the default. ``outputs``: see ``collect_outputs``."""
+    name = source.name if job is None else check_job_name(job)
+    url = default_frontier(name) if frontier is None else frontier
+    check_one_process(url, settings.run.workers, has_file=source.spider is not None)
+    check_fetcher(settings)
+    if settings.run.proxy:
+        from skitter.fetch.proxy import read_proxy
 
-    frontier: str
-    job: str
-    spider: str = ""
-    run: dict[str, Any]
-    """The group ``run`` of the settings: this node's own."""
-    stay: bool = False
-    verbosity: int = 0
-    event_level: int = Level.INFO
-    url_table: int = -1
-    """A file descriptor of what this node's workers know together."""
+        read_proxy(settings.run.proxy)
+    spider = f"notebook:{name}" if source.spider is None else source.spider
+    return CrawlConfig(
+        spec=JobSpec(
+            name=name,
+            spider=spider,
+            seeds=source.seeds,
+            sitemaps=source.sitemaps,
+            arguments=dict(source.arguments),
+            settings=settings.job_wide(),
+            version=__version__,
+            code=code_of(spider, Path.cwd()),
+        ),
+        frontier=url,
+        settings=settings,
+        outputs=collect_outputs(
+            typed=outputs,
+            tables=project_sinks,
+            spider=(f"the sinks of {spider}", source.sinks),
+            item_key=source.item_key,
+            job=name,
+            password=sink_password,
+        ),
+        sink_password=sink_password,
+        fresh=fresh,
+        verbosity=verbosity,
+        event_level=event_level,
+    )
 
 
-class Summary(msgspec.Struct, kw_only=True):
-    """How a crawl ended. Counts are the run's; seconds and rate are this command's."""
-
-    job: str
-    state: str
-    run: int
-    pages: int
-    items: int
-    redirected: int
-    failed: int
-    excluded: int
-    duplicates: int
-    bytes: int
-    seconds: float
-    pages_per_second: float
-    seeds_done: bool
-    """At least one seed led to a page."""
-    signal: int
-    """SIGINT or SIGTERM if that ended it, else 0."""
-    blocked_by: str
-    undelivered: int
-    rejected: int
-    """Items that could not be stored or written; they are in the rejects files."""
-    dropped: dict[str, int]
-    """Items that item functions have dropped, by reason."""
-    errors: dict[str, int]
-    reason: str
-    begun: str
-    """new, resumed, rerun or joined."""
-
-
-def job_settings(job: Job, run: dict[str, Any]) -> Settings:
-    """Job-wide settings from the job, this node's own from its command line."""
-    return Settings.from_layers([("the job", job.spec.settings), ("the command line", run)])
+def check_one_process(frontier: str, workers: int, *, has_file: bool) -> None:
+    """UsageError for several workers where only one process can work: for its frontier, or for its spider."""
+    if workers > 1 and not has_file:
+        raise UsageError(
+            f"a spider without a file runs in one process: {workers} workers",
+            hint="write it into a file of its own, or leave workers at 1",
+        )
+    if workers > 1 and not is_shared(frontier):
+        raise UsageError(
+            f"one process only: --frontier {frontier} with {workers} workers",
+            hint="leave --frontier away: SQLite takes any number of workers",
+        )
 
 
 def trusting_own_code(settings: Settings) -> Settings:

@@ -14,7 +14,7 @@ from skitter.sinks.targets import Target, parse_target, place_of
 
 Described = tuple[str, Sequence[Any]]
 """Where targets are written down, and what they are: texts, or tables with ``target`` and options."""
-_EXAMPLE = 'as in target = "books.jsonl"; docs/how-to/choose-an-output.md'
+_EXAMPLE = 'as in target = "books.jsonl"'
 
 
 def collect_outputs(

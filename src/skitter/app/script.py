@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import signal
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -12,22 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from skitter._version import __version__
-from skitter.app.config import CrawlPlan, Summary
-from skitter.app.crawl import run_crawl
+from skitter.app.config import CrawlConfig, crawl_config
+from skitter.app.crawl import crawl_node
+from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
 from skitter.app.event_loop import new_loop
-from skitter.app.frontiers import default_frontier
-from skitter.app.outputs import collect_outputs
 from skitter.app.script_log import logging_as
+from skitter.app.summary import Summary
 from skitter.errors import SkitterError, UsageError
-from skitter.model.job import JobSpec, Report
-from skitter.model.url import absolute, host_key
+from skitter.model.job import Report
+from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import logger, tell
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
-from skitter.spiders.loading import LOADING, check_spider, code_of, full_reference, make_spider
-from skitter.spiders.scrapy_settings import of_spider, translated
-from skitter.spiders.sitemaps import ROBOTS
+from skitter.spiders.loading import LOADING, full_reference
+from skitter.spiders.scrapy_settings import translated
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
@@ -58,66 +57,85 @@ def crawl(
         raise UsageError(
             f"crawl() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
         )
-    warnings: list[str] = []
-    given, feeds = translated("settings", settings or {}, warnings)
-    layers = [given]
-    inline: Spider | None = None
-    sinks: Sequence[Any] = ()
-    item_key: Any = ()
-    outputs = [output] if isinstance(output, (str, Path)) else output or []
-    if isinstance(target, type) and issubclass(target, Spider):
-        spider = make_spider(target, arguments or {})
-        if sitemaps and not isinstance(spider.sitemap_urls, str):
-            spider.sitemap_urls = [*spider.sitemap_urls, *sitemaps]
-        check_spider(spider)
-        own, sinks = of_spider("the spider", spider, warnings)
-        layers = [own, given]
-        item_key = spider.item_key
-        reference, seeds = _reference(target), []
-        if reference is None:
-            inline = spider
-        name = job or spider.name or target.__name__
-    else:
-        seeds = [absolute(url) for url in ([target] if isinstance(target, str) else target)]
-        if not seeds and (not sitemaps or ROBOTS in sitemaps):
-            raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
-        first = seeds[0] if seeds else absolute(sitemaps[0])
-        reference, name = "", job or host_key(first).partition("//")[2].replace(":", "-")
-    for warning in warnings:
-        log.warning(warning)
-    joined = Settings.from_layers(layers)
-    plan = CrawlPlan(
-        spec=JobSpec(
-            name=name,
-            spider=reference if reference is not None else f"notebook:{name}",
-            seeds=seeds,
-            sitemaps=list(sitemaps),
-            arguments=dict(arguments or {}),
-            settings=joined.job_wide(),
-            version=__version__,
-            code=code_of(reference or "", Path.cwd()),
-        ),
-        frontier=frontier or default_frontier(name),
-        settings=joined,
-        outputs=collect_outputs(
-            typed=[(str(each), overwrite) for each in outputs],
-            job=name,
-            spider=("settings", feeds) if feeds else ("the spider's sinks", sinks),
-            item_key=item_key,
-        ),
+    config, inline, given = script_config(
+        target,
+        sitemaps=sitemaps,
+        output=output,
+        overwrite=overwrite,
+        job=job,
+        frontier=frontier,
+        settings=settings,
+        arguments=arguments,
         fresh=fresh,
     )
-    # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
-    asked = {name for _, values in layers for name in values}
     try:
-        with logging_as(joined.logging, asked):
-            plan = msgspec.structs.replace(plan, event_level=logger.getEffectiveLevel())
-            return run(run_crawl(plan, on_report=_ignore, on_event=tell, spider=inline))
+        # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
+        with logging_as(config.settings.logging, given):
+            config = msgspec.structs.replace(config, event_level=logger.getEffectiveLevel())
+            return run(_crawl(config, inline))
     except SkitterError as error:
         # The command line prints it; here a traceback is all that a person sees.
         if error.hint:
             error.add_note(f"hint: {error.hint}")
         raise
+
+
+def script_config(
+    target: type[Spider] | str | Sequence[str] = (),
+    *,
+    sitemaps: Sequence[str] = (),
+    output: str | Path | Sequence[str | Path] | None = None,
+    overwrite: bool = False,
+    job: str | None = None,
+    frontier: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> tuple[CrawlConfig, Spider | None, set[str]]:
+    """The configuration that ``crawl`` runs; the spider, where no other process could load it; the settings given."""
+    source = _source(target, arguments or {}, sitemaps)
+    warnings = list(source.warnings)
+    (origin, own), feeds = translated("settings", settings or {}, warnings)
+    if feeds:
+        source = source._replace(sinks=feeds)
+    for warning in warnings:
+        log.warning(warning)
+    outputs = [output] if isinstance(output, (str, Path)) else output or []
+    config = crawl_config(
+        source,
+        Settings.from_layers([("the spider", source.settings), (origin, own)]),
+        job=job,
+        frontier=frontier,
+        outputs=[(str(each), overwrite) for each in outputs],
+        fresh=fresh,
+    )
+    return config, source.instance if source.spider is None else None, {*source.settings, *own}
+
+
+def _source(
+    target: type[Spider] | str | Sequence[str], arguments: Mapping[str, str], sitemaps: Sequence[str]
+) -> CrawlSource:
+    if isinstance(target, type) and issubclass(target, Spider):
+        return source_of_spider(target, _reference(target), arguments, sitemaps)
+    urls = [target] if isinstance(target, str) else list(target)
+    if not urls and not sitemaps:
+        raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
+    if arguments:
+        raise UsageError(f"arguments without a spider: {next(iter(arguments))}", hint="the built-in spider takes none")
+    return source_of_urls(urls, sitemaps)
+
+
+async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
+    """Crawl; in the main thread, Ctrl-C and SIGTERM stop it as they stop the command."""
+    node = crawl_node(config, on_report=_ignore, on_event=tell, spider=spider)
+    signals = ShutdownSignals(tell, stop=node.stop, kill=node.kill)
+    with signals.listening():
+        summary = await node.run()
+    if summary is None:
+        # Before there was anything to sum up: as without a handler.
+        raise KeyboardInterrupt if signals.signal == signal.SIGINT else SystemExit(128 + signals.signal)
+    summary.signal = signals.signal
+    return summary
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

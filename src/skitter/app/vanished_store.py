@@ -1,4 +1,4 @@
-"""A store that is deleted, replaced or emptied during a crawl: what is said, and what can still be delivered."""
+"""A store that is deleted, replaced or emptied during a crawl: its error, and delivery of what can be read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from skitter.app.config import CrawlPlan
+from skitter.app.config import CrawlConfig
 from skitter.app.frontiers import use_open_file
-from skitter.delivery.job_sinks import OnEvent, delivery_of, sinks_to_serve
+from skitter.delivery.job_sinks import OnEvent, choose_sinks, make_delivery
 from skitter.delivery.runner import Delivery
 from skitter.errors import BackendError, SkitterError, VanishedError
 from skitter.frontier.contract import Frontier
@@ -18,16 +18,18 @@ ANSWER_SECONDS = 5.0
 
 
 class CurrentDelivery:
-    """What the end of a crawl whose store has vanished needs to know."""
+    """The delivery of a crawl, known to whoever explains a store that has vanished."""
 
     def __init__(self) -> None:
         self.delivery: Delivery | None = None
-        """The one that was at work."""
+        """None: the crawl had not come so far."""
 
 
 @asynccontextmanager
-async def vanished_store_told(frontier: Frontier, plan: CrawlPlan, on_event: OnEvent) -> AsyncIterator[CurrentDelivery]:
-    """Whatever the store's absence made fail inside becomes a VanishedError that says what became of the items."""
+async def explain_vanished_store(
+    frontier: Frontier, config: CrawlConfig, on_event: OnEvent
+) -> AsyncIterator[CurrentDelivery]:
+    """Turn what a vanished store made fail in the body into a VanishedError that says what became of the items."""
     current = CurrentDelivery()
     try:
         yield current
@@ -37,14 +39,15 @@ async def vanished_store_told(frontier: Frontier, plan: CrawlPlan, on_event: OnE
             raise
         delivered = 0 if current.delivery is None else current.delivery.delivered
         try:
-            told = await _deliver_the_rest(frontier, plan, delivered, on_event)
+            told = await _deliver_the_rest(frontier, config, delivered, on_event)
         except BackendError as problem:
             told = f"{delivered} items were delivered, and the rest could not be: {problem}"
         raise VanishedError(f"{gone}: {told}", hint=gone.hint) from error
 
 
 async def _absence(frontier: Frontier) -> VanishedError | None:
-    """Asked of the store, for an error of a worker process comes as words. One that does not answer is not gone."""
+    """The error of a store that has vanished, asked of the store: that of a worker process comes as text. None: it has
+    not, or does not answer."""
     with contextlib.suppress(SkitterError, TimeoutError):
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -54,16 +57,16 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
     return None
 
 
-async def _deliver_the_rest(frontier: Frontier, plan: CrawlPlan, delivered: int, on_event: OnEvent) -> str:
-    """From the file that is still open, where there is one; what to say of the items."""
+async def _deliver_the_rest(frontier: Frontier, config: CrawlConfig, delivered: int, on_event: OnEvent) -> str:
+    """Deliver from the file that is still open, where there is one; a sentence about the items."""
     if not use_open_file(frontier):
         return f"at least {delivered} items were delivered before, and those that were not are gone"
-    job, password = plan.spec.name, plan.sink_password
-    trusted = plan.settings.run.trusted
-    sinks = await sinks_to_serve(
-        frontier, job, plan.outputs, fresh=False, password=password, trusted=trusted, on_event=on_event
+    job, password = config.spec.name, config.sink_password
+    trusted = config.settings.run.trusted
+    sinks = await choose_sinks(
+        frontier, job, config.outputs, fresh=False, password=password, trusted=trusted, on_event=on_event
     )
-    delivery = delivery_of(frontier, sinks, job, on_event)
+    delivery = make_delivery(frontier, sinks, job, on_event)
     try:
         await delivery.open()
         await delivery.finish(complete=False)

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from skitter.app.config import WorkerConfig, job_settings
 from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
+from skitter.app.worker_config import WorkerConfig, job_settings
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
 from skitter.fetch.contract import Fetcher
@@ -88,7 +88,7 @@ def make_worker(
 
 
 async def join(worker: Worker, source: WorkSource) -> None:
-    """A worker begins."""
+    """List a worker that begins."""
     card = worker.card()
     await source.tell(worker.id, card)
     told = {"version": card.version, "spider": card.spider or "built-in spider"}
@@ -96,7 +96,7 @@ async def join(worker: Worker, source: WorkSource) -> None:
 
 
 async def leave(worker: Worker, source: WorkSource) -> None:
-    """A worker has ended as it should. After its last renewal, which would list it again."""
+    """Remove a worker that has ended from the list; after its last renewal, which would list it again."""
     # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
     with contextlib.suppress(FrontierError, JobError):
         await source.tell(worker.id, None)
@@ -113,11 +113,11 @@ async def _archive(frontier: WorkerStore, fetch: Fetch) -> Archive | None:
 
 
 async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus) -> bool:
-    """Until the worker ends; whether it is to be started again, for a new run of the job."""
+    """Work until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier: WorkerStore = open_frontier(config.frontier, config.job, create=False, patient=True)
     work = asyncio.current_task()
     assert work is not None, "this is a task"
-    alone = asyncio.create_task(_end_when_alone(pipe, work))
+    orphaned = asyncio.create_task(_cancel_without_supervisor(pipe, work))
     try:
         job = await frontier.job()
         settings = job_settings(job, config.run)
@@ -137,15 +137,15 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)
-        heart = _Heart(worker, pipe, settings.run.shutdown_seconds)
+        heartbeat = _Heartbeat(worker, pipe, settings.run.shutdown_seconds)
         renewal = RenewalThread(
             worker,
             lambda: open_frontier(config.frontier, config.job, create=False, patient=True),
             settings.limits.lease_seconds,
-            heart.beat,
+            heartbeat.beat,
         )
         await join(worker, frontier)
-        alone.cancel()
+        orphaned.cancel()
         try:
             with renewal:
                 await worker.run()
@@ -157,27 +157,27 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         await leave(worker, frontier)
         return worker.superseded and config.stay
     finally:
-        alone.cancel()
+        orphaned.cancel()
         await frontier.close()
 
 
-async def _end_when_alone(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:
-    """Until the heart beats: a store that is away at the start is waited for, but not without a supervisor."""
+async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:
+    """Before the heartbeat starts: a store that is away at the start is waited for, but not without a supervisor."""
     while not pipe.is_broken:
         await asyncio.sleep(BEAT_SECONDS)
         pipe.say(beat=True)
     work.cancel()
 
 
-class _Heart:
-    """Tells the supervisor, from the renewal thread, that the process lives."""
+class _Heartbeat:
+    """Tells the supervisor, from the renewal thread, that the process is alive, and ends it without a supervisor."""
 
     def __init__(self, worker: Worker, pipe: SupervisorPipe, shutdown_seconds: float) -> None:
         self._worker = worker
         self._pipe = pipe
-        self._patience_seconds = shutdown_seconds + _ORPHAN_SECONDS
+        self._grace_seconds = shutdown_seconds + _ORPHAN_SECONDS
         self._loop = asyncio.get_running_loop()
-        self._alone_since: float | None = None
+        self._orphaned_since: float | None = None
         self._committed = 0
 
     def beat(self) -> None:
@@ -190,10 +190,10 @@ class _Heart:
 
     def _end(self) -> None:
         now = time.monotonic()
-        if self._alone_since is None:
-            self._alone_since = now
+        if self._orphaned_since is None:
+            self._orphaned_since = now
             self._loop.call_soon_threadsafe(self._worker.stop)
-        elif now - self._alone_since > self._patience_seconds:
+        elif now - self._orphaned_since > self._grace_seconds:
             # A callback that blocks would keep its page leased for ever. So it is lost, and leased to others.
             os._exit(1)
 
@@ -203,9 +203,7 @@ def main() -> int:
     # What a spider starts has no business with it; the memory stays mapped.
     os.close(int(sys.argv[2]))
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerConfig)
-    logging.basicConfig(
-        handlers=[PipeLogHandler(pipe)], level=logging.INFO if config.verbosity > 0 else logging.WARNING
-    )
+    logging.basicConfig(handlers=[PipeLogHandler(pipe)], level=config.event_level)
     events.logger.setLevel(config.event_level)
     settle_process()
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
@@ -213,18 +211,18 @@ def main() -> int:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             again = runner.run(_work(config, pipe, loop_status))
     except asyncio.CancelledError:
-        # Alone: nobody would hear why.
+        # Without a supervisor: nobody would read why.
         return 1
     except ContradictionError as error:
         # What a page brought may be the reason: then it costs that page, and not the crawl.
-        pipe.say_at_last(failed=str(error))
+        pipe.say_last(failed=str(error))
         return 1
     except SkitterError as error:
-        pipe.say_at_last(error=str(error), hint=error.hint, code=error.exit_code)
+        pipe.say_last(error=str(error), hint=error.hint, code=error.exit_code)
         return error.exit_code
     except Exception as error:
         log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
-        pipe.say_at_last(failed=f"{type(error).__name__}: {error}")
+        pipe.say_last(failed=f"{type(error).__name__}: {error}")
         return 1
-    pipe.say_at_last(end=again)
+    pipe.say_last(end=again)
     return 0

@@ -11,47 +11,48 @@ from collections.abc import Callable
 
 import msgspec
 
-from skitter.app.config import CrawlPlan, WorkerConfig
+from skitter.app.config import CrawlConfig
+from skitter.app.worker_config import WorkerConfig
 from skitter.frontier.contract import Frontier
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.node.supervisor import Supervisor
 from skitter.observe.events import Event
+from skitter.stop_request import StopRequest
 from skitter.worker.url_table import new_table
 
 
 async def work_supervised(
-    plan: CrawlPlan,
+    config: CrawlConfig,
     frontier: Frontier,
-    stop: ShutdownSignals,
+    stop: StopRequest,
     on_event: Callable[[Event], None],
     *,
     stay: bool = False,
     spider: str = "",
 ) -> None:
-    """Worker processes, until each has ended."""
-    workers = plan.settings.run.workers
-    url_table = new_table(plan.settings.limits.max_known_urls) if workers > 1 else -1
-    config = WorkerConfig(
-        frontier=plan.frontier,
-        job=plan.spec.name,
+    """Run worker processes until each has ended."""
+    workers = config.settings.run.workers
+    url_table = new_table(config.settings.limits.max_known_urls) if workers > 1 else -1
+    worker_config = WorkerConfig(
+        frontier=config.frontier,
+        job=config.spec.name,
         spider=spider,
-        run=msgspec.to_builtins(plan.settings.run),
+        run=msgspec.to_builtins(config.settings.run),
         stay=stay,
-        verbosity=plan.verbosity,
-        event_level=plan.event_level,
+        verbosity=config.verbosity,
+        event_level=config.event_level,
         url_table=url_table,
     )
     supervisor = Supervisor(
         lambda pipe, status: [sys.executable, "-P", "-m", "skitter.app", str(pipe), str(status)],
         workers,
         frontier=frontier,
-        callback_seconds=plan.settings.limits.callback_seconds,
-        lease_seconds=plan.settings.limits.lease_seconds,
-        shutdown_seconds=plan.settings.run.shutdown_seconds,
+        callback_seconds=config.settings.limits.callback_seconds,
+        lease_seconds=config.settings.limits.lease_seconds,
+        shutdown_seconds=config.settings.run.shutdown_seconds,
         on_event=on_event,
-        told=msgspec.json.encode(config),
+        config=msgspec.json.encode(worker_config),
         inherits=[url_table] if workers > 1 else [],
-        locks=plan.frontier.startswith("sqlite:"),
+        locks=config.frontier.startswith("sqlite:"),
     )
     stop.aim(supervisor.stop, supervisor.kill)
     try:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from skitter.app.config import CrawlPlan, Summary
-from skitter.app.crawl import run_crawl
+from skitter.app.config import CrawlConfig
+from skitter.app.crawl import crawl_node
 from skitter.app.event_loop import new_loop
 from skitter.app.outputs import collect_outputs
+from skitter.app.summary import Summary
 from skitter.bench.bench_frontiers import Store, names_of, own_store
 from skitter.bench.crawl_bench import IN_FLIGHT, check_pages
 from skitter.bench.figures import Machine, rounded, this_machine
@@ -143,14 +144,16 @@ def _run(question: Question, results: str) -> Summary:
     given = {"concurrency": IN_FLIGHT, "per_host": IN_FLIGHT, "max_pages": question.max_pages}
     settings = Settings.from_layers([("bench", given)])
     job = question.store.job
-    plan = CrawlPlan(
+    config = CrawlConfig(
         spec=JobSpec(name=job, spider=question.spider, seeds=seeds, settings=settings.job_wide()),
         frontier=question.store.address,
         settings=settings,
         outputs=collect_outputs(typed=[(results, False)], job=job),
     )
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(run_crawl(plan, on_report=_ignore, on_event=_ignore, spider=spider))
+        summary = runner.run(crawl_node(config, on_report=_ignore, on_event=_ignore, spider=spider).run())
+    assert summary is not None, "nobody stops it"
+    return summary
 
 
 def _ignore(_: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from skitter.cli.what_to_crawl import seed_url
+from skitter.app.crawl_source import seed_url
 from skitter.errors import UsageError
 from skitter.model.secrets import shown_url
 from skitter.model.url import host_name, port

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Sequence
 
+from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
@@ -32,7 +33,6 @@ COMMANDS = {
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,23 +111,32 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
     from skitter.cli.terminal_text import clean, clean_block
     from skitter.model.secrets import concealed
 
-    verbose, known = _is_verbose(arguments), _typed_secrets(arguments)
+    message, hint, code = described(error, arguments)
+    if isinstance(_innermost(error), OSError) and not sys.stdout.closed:
+        _abandon_stdout()  # it may be the one that failed, and must not fail again at exit
+    if _is_verbose(arguments):
+        import traceback
+
+        trace = "".join(traceback.format_exception(_innermost(error)))
+        print(clean_block(concealed(trace, _typed_secrets(arguments))), file=sys.stderr)
+    print(f"error: {clean(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {clean(hint)}", file=sys.stderr)
+    return code
+
+
+def described(error: Exception, arguments: Sequence[str]) -> tuple[str, str, int]:
+    """What happened, what to do and the exit code, without secrets that were typed."""
+    from skitter.model.secrets import concealed
+
+    known = _typed_secrets(arguments)
     error = _innermost(error)
     if isinstance(error, SkitterError):
         message, hint, code = str(error), error.hint, error.exit_code
     else:
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        hint, code = "" if verbose else "run the same command with -v for the details", 1
-    if isinstance(error, OSError) and not sys.stdout.closed:
-        _abandon_stdout()  # it may be the one that failed, and must not fail again at exit
-    if verbose:
-        import traceback
-
-        print(clean_block(concealed("".join(traceback.format_exception(error)), known)), file=sys.stderr)
-    print(f"error: {clean(concealed(message, known))}", file=sys.stderr)
-    if hint:
-        print(f"hint: {clean(concealed(hint, known))}", file=sys.stderr)
-    return code
+        hint, code = "" if _is_verbose(arguments) else "run the same command with -v for the details", FAILED
+    return concealed(message, known), concealed(hint, known), code
 
 
 def _typed_secrets(arguments: Sequence[str]) -> list[str]:

@@ -127,8 +127,21 @@ async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
 
 
 def _tell_who_fetches(place: JobRef, options: argparse.Namespace, added: int) -> None:
+    from skitter.cli.job_commands import spent_limit
     from skitter.cli.job_ref import ask, live_workers
     from skitter.cli.output import note
+    from skitter.model.job import State
 
-    if added and not options.json and not live_workers(ask(place, lambda frontier: frontier.report(0))):
+    if not added or options.json:
+        return
+    report = ask(place, lambda frontier: frontier.report(0))
+    job = report.job
+    if limit := spent_limit(report):
+        more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
+        note(f"max_pages={limit} is reached: what was added waits; to fetch it, {more}")
+    elif job.state is State.PAUSED:
+        note(f"the job is paused: what was added waits until {place.command('resume')}")
+    elif job.state in (State.STOPPED, State.DRAINING):
+        note(f"the job is {job.state}: what was added waits until the same crawl is run again")
+    elif not live_workers(report):
         note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")

@@ -127,14 +127,14 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
         "--set",
         action=_SetAction,
         metavar="KEY=VALUE",
-        help="any setting of docs/reference/settings.md; may be repeated",
+        help="any setting, as in timeout_seconds=5; may be repeated",
     )
     parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
 
 
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
-    ("--log-format", "log_format", "FORM", "text or json; default: text on a terminal, json elsewhere"),
+    ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),
 ]
 """For ``add_setting_options``."""
 

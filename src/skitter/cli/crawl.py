@@ -6,7 +6,6 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from skitter._version import __version__
 from skitter.cli.arguments import (
     LOG_OPTIONS,
     Parser,
@@ -15,10 +14,9 @@ from skitter.cli.arguments import (
     add_voice_options,
     key_value,
 )
-from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.app import CrawlPlan
+    from skitter.app import CrawlConfig
 
 
 def configure(parser: Parser) -> None:
@@ -60,83 +58,58 @@ def run(options: argparse.Namespace) -> int:
     from skitter import app
     from skitter.cli.event_log import following
     from skitter.cli.job_ref import JobRef
-    from skitter.cli.output import note, warn
-    from skitter.cli.progress import choose_progress
-    from skitter.cli.running import check_outputs, conclude, run_loop
+    from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_output import RunOutput
+    from skitter.cli.running import check_outputs, conclude, run_node
 
     check_outputs(options)
-    plan, warnings = make_plan(options)
-    prints_items = any(target.name == "-" for target in plan.outputs)
-    if not options.quiet:
+    with stdout_for_data():
+        config, warnings = make_config(options)
+    place = JobRef(config.frontier, config.spec.name)
+    prints_items = any(target.name == "-" for target in config.outputs)
+    said = RunOutput(config.settings.logging, job=place.job, quiet=options.quiet)
+    with said.errors_in_form(options.command_line):
         for warning in warnings:
-            warn(warning)
-        note(f"job {plan.spec.name}, frontier {JobRef(plan.frontier, plan.spec.name).shown}")
-    told = {"job": plan.spec.name, "quiet": options.quiet, "verbose": options.verbose}
-    with (
-        choose_progress(quiet=options.quiet, prints_items=prints_items) as progress,
-        following(plan.settings.logging, progress, **told) as log,
-    ):
-        plan = msgspec.structs.replace(plan, event_level=log.level)
-        summary = run_loop(app.run_crawl(plan, on_report=progress.report, on_event=log.event))
-    return conclude(summary, JobRef(plan.frontier, plan.spec.name), options)
+            said.warn(warning)
+        said.note(f"job {place.job}, frontier {place.shown}")
+        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+        with (
+            said.progress(prints_items=prints_items) as progress,
+            following(config.settings.logging, progress, **told) as log,
+        ):
+            config = msgspec.structs.replace(config, event_level=log.level)
+            node = app.crawl_node(config, on_report=progress.report, on_event=log.event)
+            summary, number = run_node(node, log.event)
+    return conclude(summary, number, place, options, said)
 
 
-def make_plan(options: argparse.Namespace) -> tuple[CrawlPlan, list[str]]:
+def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
     """Everything that was asked for, checked; and what a person should be warned of."""
     from pathlib import Path
 
-    from skitter.app import CrawlPlan, collect_outputs, default_frontier
-    from skitter.app.fetchers import check_fetcher
-    from skitter.app.frontiers import is_shared
+    from skitter.app import crawl_config
     from skitter.cli import settings_layers, what_to_crawl
-    from skitter.cli.job_ref import check_job_name
-    from skitter.model.job import JobSpec
-    from skitter.spiders.loading import code_of
 
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
-    target = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
+    source = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
     settings, warnings, sinks = settings_layers.collect(
-        spider=(target.spider, dict(target.settings)),
+        spider=(source.spider or "", dict(source.settings)),
         project=project,
         environment=os.environ,
         config=options.config,
         overrides=options.overrides,
     )
-    job = target.name if options.job is None else check_job_name(options.job)
-    frontier = default_frontier(job) if options.frontier is None else options.frontier
-    if settings.run.workers > 1 and not is_shared(frontier):
-        raise UsageError(
-            f"one process only: --frontier {frontier} with {settings.run.workers} workers",
-            hint="leave --frontier away: SQLite takes any number of workers",
-        )
-    check_fetcher(settings)
-    password = settings_layers.sink_password(os.environ)
-    outputs = collect_outputs(
-        typed=options.outputs,
-        tables=sinks,
-        spider=(f"the sinks of {target.spider}", target.sinks),
-        item_key=target.item_key,
-        job=job,
-        password=password,
-    )
-    plan = CrawlPlan(
-        spec=JobSpec(
-            name=job,
-            spider=target.spider,
-            seeds=target.seeds,
-            sitemaps=target.sitemaps,
-            arguments=arguments,
-            settings=settings.job_wide(),
-            version=__version__,
-            code=code_of(target.spider, folder),
-        ),
-        frontier=frontier,
-        settings=settings,
-        outputs=outputs,
-        sink_password=password,
+    config = crawl_config(
+        source,
+        settings,
+        job=options.job,
+        frontier=options.frontier,
+        outputs=options.outputs,
+        project_sinks=sinks,
+        sink_password=settings_layers.sink_password(os.environ),
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )
-    return plan, [*target.warnings, *warnings]
+    return config, [*source.warnings, *warnings]

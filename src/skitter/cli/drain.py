@@ -22,13 +22,12 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    import asyncio
-
-    from skitter.app import collect_outputs, run_drain
+    from skitter.app import collect_outputs, drain_node
     from skitter.cli.event_log import plainly
+    from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
-    from skitter.cli.running import check_outputs
+    from skitter.cli.running import check_outputs, run_node
     from skitter.cli.settings_layers import sink_password
     from skitter.cli.terminal_text import count
 
@@ -37,16 +36,18 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
     place = locate(options)
     outputs = collect_outputs(typed=options.outputs, job=place.job, password=sink_password(os.environ))
-    delivered, rejected = asyncio.run(
-        run_drain(
-            frontier=place.frontier,
-            job=place.job,
-            outputs=outputs,
-            on_event=plainly,
-            rest=options.rest,
-            stay=options.stay,
-        )
+    node = drain_node(
+        frontier=place.frontier,
+        job=place.job,
+        outputs=outputs,
+        on_event=plainly,
+        rest=options.rest,
+        stay=options.stay,
     )
+    written, number = run_node(node, plainly)
+    if written is None or number:
+        return of_signal(number)
+    delivered, rejected = written
     names = [target.name for target in outputs]
     if options.json:
         print_json({"job": place.job, "delivered": delivered, "rejected": rejected, "outputs": names})

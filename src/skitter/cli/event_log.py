@@ -1,8 +1,8 @@
 """Event lines: which of them, in which form, and where they go.
 
-On a terminal a few readable ones stand above the live display. Elsewhere every line is one JSON object, or with
-``--log-format text`` one line of text. Whatever a page, a host or a spider has put into an event, it stays one line,
-holds nothing that a terminal would obey, and no password of a URL.
+Text, or with ``--log-format json`` one JSON object a line. On a terminal a few stand above the live display. Whatever a
+page, a host or a spider has put into an event, it cannot forge another one: further lines of a text (a traceback) begin
+with a bar. It holds nothing that a terminal would obey, and no password of a URL.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import msgspec
 from skitter import private_files
 from skitter.cli.output import note
 from skitter.cli.progress import Progress
-from skitter.cli.terminal_text import clean, clean_json
+from skitter.cli.terminal_text import clean, clean_block, clean_json
 from skitter.errors import UsageError
 from skitter.model.secrets import without_secrets_inside
 from skitter.observe import events
 from skitter.observe.events import Event, Level
+from skitter.observe.log_levels import LibraryFilter
 from skitter.settings import Logging
 
 STDERR = "-"
+BAR = "  | "
 _NEVER = logging.CRITICAL
 _OWN_FIELDS = ("time", "level", "event", "job", "node", "worker", "message")
 
@@ -37,6 +39,8 @@ class LogDestination(NamedTuple):
 
     level: int
     """What matters less does not."""
+    logging_level: int
+    """The same of what is said through ``logging``, by spiders most of all."""
     form: Callable[[Event], str]
     write: Callable[[str], None]
 
@@ -46,12 +50,18 @@ class EventLog:
 
     def __init__(self, ways: list[LogDestination]) -> None:
         self._ways = ways
-        self.level = min((way.level for way in ways), default=_NEVER)
+        self._failures: set[str] = set()
+        self.level = min((min(way.level, way.logging_level) for way in ways), default=_NEVER)
         """Of what is wanted at all."""
 
     def event(self, event: Event) -> None:
-        for level, form, write in self._ways:
-            if event.level >= level:
+        if event.kind is events.CALLBACK_FAILED:
+            # Each worker tells the first of a kind that it meets.
+            if event.fields["failure"] in self._failures:
+                return
+            self._failures.add(event.fields["failure"])
+        for level, logging_level, form, write in self._ways:
+            if event.level >= (logging_level if event.kind is events.LOG else level):
                 # A full disk, or nobody who reads: no reason to end a crawl.
                 with suppress(OSError):
                     write(form(event))
@@ -67,24 +77,28 @@ def following(
         level = Level.DEBUG if verbose else Level[settings.log_level.upper()]
         if settings.log_file != STDERR:
             file = stack.enter_context(_opened(settings.log_file))
-            ways.append(LogDestination(level, _form(settings, job, is_terminal=False), lambda line: _write(file, line)))
-        if not quiet and sys.stderr.isatty():
-            shown = (Level.NOTICE, Level.INFO, Level.DEBUG)[min(verbose, 2)]
-            ways.append(LogDestination(shown, _form(settings, job, is_terminal=True), progress.event))
-        elif not quiet and settings.log_file == STDERR:
-            form = _form(settings, job, is_terminal=False)
-            ways.append(LogDestination(level, form, lambda line: _write(sys.stderr, line)))
+            form = _json_form(job) if settings.log_format == "json" else lambda event: text_line(event, job)
+            ways.append(LogDestination(level, level, form, lambda line: _write(file, line)))
+        if quiet:
+            pass
+        elif is_json_on_stderr(settings):
+            ways.append(LogDestination(level, level, _json_form(job), lambda line: _write(sys.stderr, line)))
+        elif sys.stderr.isatty():
+            shown = max(level, (Level.NOTICE, Level.INFO, Level.DEBUG)[min(verbose, 2)])
+            ways.append(LogDestination(shown, level, readable, progress.event))
+        elif settings.log_file == STDERR:
+            ways.append(LogDestination(level, level, text_line, lambda line: _write(sys.stderr, line)))
         log = EventLog(ways)
-        stack.enter_context(_listening(log, verbose=verbose))
+        stack.enter_context(_listening(log))
         yield log
 
 
-def _form(settings: Logging, job: str, *, is_terminal: bool) -> Callable[[Event], str]:
-    form = settings.log_format
-    if form == "auto":
-        form = "text" if is_terminal else "json"
-    if form == "text":
-        return readable if is_terminal else lambda event: text_line(event, job)
+def is_json_on_stderr(settings: Logging) -> bool:
+    """Whether standard error is for programs: then everything that a crawl says there is JSON."""
+    return settings.log_format == "json" and settings.log_file == STDERR
+
+
+def _json_form(job: str) -> Callable[[Event], str]:
     return lambda event: json_line(event, job)
 
 
@@ -94,11 +108,14 @@ def readable(event: Event) -> str:
     return f"{moment} {_message(event)}"
 
 
-def text_line(event: Event, job: str) -> str:
-    """For a file that people read."""
+def text_line(event: Event, job: str = "") -> str:
+    """For a pipe, or with the job and the node for a file, where those of many nodes may come together."""
     worker = f" worker={event.worker}" if event.worker else ""
-    who = clean(f"job={job} node={socket.gethostname()}{worker}")
-    return f"{_time(event)} {event.level.name.lower():<7} {event.kind.name}: {_message(event)} ({who})"
+    who = f" ({clean(f'job={job} node={socket.gethostname()}{worker}')})" if job else ""
+    said = event.fields["logger"] if event.kind is events.LOG else event.kind.name
+    first, *more = _lines(event)
+    start = f"{_time(event)} {event.level.name.lower():<7} {clean(said)}: {first}{who}"
+    return "\n".join([start, *more])
 
 
 def json_line(event: Event, job: str) -> str:
@@ -110,7 +127,7 @@ def json_line(event: Event, job: str) -> str:
         "job": job,
         "node": socket.gethostname(),
         "worker": event.worker,
-        "message": event.text,
+        "message": event.first_line,
     }
     for name, value in event.fields.items():
         if name not in _OWN_FIELDS:
@@ -125,10 +142,18 @@ def plainly(event: Event) -> None:
 
 
 def _message(event: Event) -> str:
-    text = clean(event.text)
+    text = "\n".join(_lines(event))
     if event.kind is not events.LOG:
         return text
     return f"{event.level.name} {clean(event.fields['logger'])}: {text}"
+
+
+def _lines(event: Event) -> list[str]:
+    """One line, and those of a traceback, or of what a spider said in several, behind a bar."""
+    if event.kind is not events.LOG and "traceback" not in event.fields:
+        return [clean(event.text)]
+    first, *more = clean_block(event.text).splitlines() or [""]
+    return [clean(first), *(f"{BAR}{line}" for line in more)]
 
 
 def _time(event: Event) -> str:
@@ -158,12 +183,13 @@ def _opened(name: str) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _listening(log: EventLog, *, verbose: int) -> Iterator[None]:
+def _listening(log: EventLog) -> Iterator[None]:
     """Log records of this process become event lines; afterwards logging is as it was."""
     root, handler = logging.getLogger(), _Handler(log)
+    handler.addFilter(LibraryFilter())
     before = root.level, events.logger.level
     root.addHandler(handler)
-    root.setLevel(logging.INFO if verbose else logging.WARNING)
+    root.setLevel(log.level)
     events.logger.setLevel(log.level)
     try:
         yield

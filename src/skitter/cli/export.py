@@ -17,13 +17,12 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    import asyncio
-
-    from skitter.app import collect_outputs, run_export
+    from skitter.app import collect_outputs, export_node
     from skitter.cli.event_log import plainly
+    from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
-    from skitter.cli.running import check_outputs
+    from skitter.cli.running import check_outputs, run_node
     from skitter.cli.settings_layers import sink_password
     from skitter.cli.terminal_text import count
 
@@ -37,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
     outputs = collect_outputs(typed=options.outputs, job="export", password=sink_password(os.environ))
     if any(target.name == options.file for target in outputs):
         raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
-    written, rejected = asyncio.run(run_export(source, outputs, on_event=plainly))
+    result, number = run_node(export_node(source, outputs, on_event=plainly), plainly)
+    if result is None or number:
+        return of_signal(number)
+    written, rejected = result
     names = [target.name for target in outputs]
     if options.json:
         print_json({"written": written, "rejected": rejected, "outputs": names})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
     from skitter.model.job import Dead
 
-BATCH = 500
 SHOWN = 50
 """Of a list for people, unless --limit says otherwise; --json lists all."""
 
@@ -31,10 +30,22 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.job_ref import ask, locate
 
     limit = _limit(options)
+    check_class(options.error_class)
     place = locate(options)
     urls = [options.url] if options.url is not None else []
     ask(place, lambda frontier: _list(frontier, place, options, urls, limit))
     return 0
+
+
+def check_class(error_class: str) -> None:
+    """UsageError for a class that no request can fail with: it would only find nothing."""
+    from skitter.cli.arguments import did_you_mean
+    from skitter.policy.retry import DEAD_CLASSES
+
+    if error_class and error_class not in DEAD_CLASSES:
+        near = did_you_mean(error_class, DEAD_CLASSES)
+        listed = f"classes: {', '.join(DEAD_CLASSES)}"
+        raise UsageError(f"no such class of errors: {error_class}", hint=f"{near} {listed}" if near else listed)
 
 
 def _limit(options: argparse.Namespace) -> int | None:
@@ -50,6 +61,7 @@ async def _list(
 ) -> None:
     import msgspec
 
+    from skitter.app.views.failed import count_dead, find_dead
     from skitter.cli.output import note, print_json
 
     shown = 0
@@ -64,7 +76,7 @@ async def _list(
     if options.json:
         return
     report = await frontier.report(0)
-    total = report.errors.get(options.error_class, 0) if options.error_class else report.counts.dead
+    total = count_dead(report, options.error_class)
     if urls and not shown:
         note(f"not among the failed; to see what became of it: {place.command('why', urls[0])}")
     elif not shown:
@@ -92,24 +104,3 @@ def _described(dead: Dead, *, in_full: bool) -> list[str]:
         if len(dead.error.splitlines()) > 1:
             lines += [f"    | {line}" for line in clean_block(dead.error).splitlines()]
     return lines
-
-
-async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[str] = ()) -> AsyncIterator[Dead]:
-    """Dead requests in the order they were added; with ``urls``, only those.
-
-    By going through the list and not by fingerprint: a request with a body, or one that was never
-    deduped, has the URL of another and still is one that failed.
-    """
-    from skitter.cli.what_to_crawl import seed_url
-    from skitter.model.secrets import MASK, without_secrets
-    from skitter.model.url import canonical
-
-    wanted = {canonical(seed_url(url)) for url in urls}
-    shown = {url for url in urls if MASK in url}
-    """As they were listed, with their secrets masked."""
-    after = 0
-    while batch := await frontier.dead(error_class, BATCH, after):
-        after += len(batch)
-        for dead in batch:
-            if not wanted or canonical(dead.url) in wanted or without_secrets(dead.url) in shown:
-                yield dead

@@ -29,8 +29,17 @@ def steer(options: argparse.Namespace, command: Command) -> int:
         print(f"{place.job}: {job.state}")
     if job.state is State.FINISHED:
         note("the job is finished: there is nothing to pause, resume or stop")
+    elif command is Command.RESUME and (limit := spent_limit(report)):
+        more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
+        note(f"max_pages={limit} is reached, and the job stays {job.state}; to go on, {more}")
     elif job.state is State.RUNNING and not workers:
         note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")
     elif job.state is State.DRAINING:
         note(f"{report.counts.leased} requests are in flight; it is stopped when they have ended")
     return 0
+
+
+def spent_limit(report: Report) -> int:
+    """The job's max_pages, if so many are done; else 0."""
+    limit: int = report.job.spec.settings.get("max_pages") or 0
+    return limit if report.counts.done >= limit else 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from skitter import private_files
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import FrontierError, UsageError
-from skitter.model.secrets import shown_address
+from skitter.model.job_name import check_job_name
+from skitter.model.secrets import shown_frontier
 
 if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
@@ -21,20 +22,23 @@ if TYPE_CHECKING:
     from skitter.model.worker import WorkerSeen
 
 T = TypeVar("T")
-MAX_JOB_CHARS = 100
-_UNSAFE_IN_NAME = re.compile(r"[^\w.-]+")
 
 
-def job_name_of(text: str) -> str:
-    """A name made of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
-    return _UNSAFE_IN_NAME.sub("-", text).strip(".-")[:MAX_JOB_CHARS] or "job"
+def program_words() -> list[str]:
+    """How this program is called again from the same shell, whose path may not have it."""
+    import shutil
 
-
-def check_job_name(name: str) -> str:
-    """A name that the user chose; it is also the name of a file."""
-    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE_IN_NAME.search(name):
-        raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
-    return name
+    typed = Path(sys.argv[0])
+    if typed.name not in ("skitter", "__main__.py"):
+        return ["skitter"]  # a program that calls the command line by itself
+    script = (typed if typed.name == "skitter" else Path(sys.prefix) / "bin" / "skitter").absolute()
+    if not script.exists():
+        return [sys.executable, "-P", "-m", "skitter"]
+    found = shutil.which("skitter")
+    if found is not None and Path(found).absolute() == script:
+        return ["skitter"]
+    here = Path.cwd()
+    return [str(script.relative_to(here) if script.is_relative_to(here) else script)]
 
 
 class JobRef(NamedTuple):
@@ -46,11 +50,11 @@ class JobRef(NamedTuple):
     @property
     def shown(self) -> str:
         """The frontier without its password, which must not end up in a log."""
-        return shown_address(self.frontier, is_server=not self.frontier.startswith(("sqlite:", "unix:")))
+        return shown_frontier(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
         """A command about this job that can be pasted into a shell."""
-        return shlex.join(["skitter", name, *words, "--frontier", self.shown, "--job", self.job])
+        return shlex.join([*program_words(), name, *words, "--frontier", self.shown, "--job", self.job])
 
 
 def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
@@ -140,14 +144,22 @@ def ask(place: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
     return asyncio.run(put())
 
 
+def shown_state(state: str, reason: str, *, is_over: bool, workers: int) -> str:
+    """The state of a job for people. What is stored says what the job wants; nobody may be there to do it."""
+    shown = f"{state} by {reason}" if state == "stopped" and reason else state
+    if is_over or workers or state in ("stopped", "finished"):
+        return shown
+    return "interrupted, nobody at work" if state == "running" else f"{shown}, nobody at work"
+
+
 def live_workers(report: Report) -> int:
-    """How many are at it."""
-    return sum(is_alive(worker, report) for worker in report.workers)
+    """How many workers are alive."""
+    from skitter.cluster.process_identity import live_workers
+
+    return len(live_workers(report))
 
 
 def is_alive(worker: WorkerSeen, report: Report) -> bool:
-    """It was heard from within the length of a lease (they renew at a third of it), and as far as we see it exists."""
-    from skitter.cluster.process_identity import is_dead
+    from skitter.cluster.process_identity import is_alive
 
-    lease_seconds: float = report.job.spec.settings.get("lease_seconds", 30.0)
-    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)
+    return is_alive(worker, report.job)

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from skitter.cli.job_ref import live_workers
-from skitter.cli.terminal_text import by_class, clean, clock, count, duration, figure, rate, shorten, size
+from skitter.cli.terminal_text import by_class, clean, clean_block, clock, count, duration, figure, rate, shorten, size
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Pace
 from skitter.model.job import HostSeen, Report, State
 
@@ -70,7 +70,7 @@ class LiveDisplay:
 
     def event(self, text: str) -> None:
         with suppress(OSError):
-            self._console.print(Text(clean(text)))
+            self._console.print(Text(clean_block(text)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._report is None:

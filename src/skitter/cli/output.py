@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, redirect_stdout, suppress
 from typing import Any
 
 from skitter.cli.terminal_text import clean, clean_block, clean_json
@@ -24,6 +24,11 @@ def print_json(value: Any) -> None:
 
         text = json.dumps(plain, separators=(",", ":"))
     print(clean_json(text))
+
+
+def stdout_for_data() -> AbstractContextManager[object]:
+    """While code of the user is loaded: what it prints goes to standard error, and not between the results."""
+    return redirect_stdout(sys.stderr)
 
 
 def note(text: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from skitter.cli.terminal_text import clean, clock, number, rate, size
+from skitter.cli.terminal_text import clean, clean_block, clock, number, rate, size
 from skitter.cli.throughput import Pace
 
 if TYPE_CHECKING:
@@ -63,24 +63,37 @@ class Silent:
         pass
 
 
-class PlainLines(Silent):
-    """For logs and pipes."""
+class TimedReports(Silent):
+    """Shows every tenth second's report."""
 
-    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._pace = Pace()
-        self._last_line = now()
+        self._shown_at = now()
 
     def report(self, report: Report) -> None:
         now = self._now()
         self._pace.sample(now, report.counts.done)
-        if now - self._last_line >= LINE_SECONDS:
-            self._last_line = now
-            self._print(plain_line(report, self._pace.pages_per_second, time.time() - report.job.started_at))
+        if now - self._shown_at >= LINE_SECONDS:
+            self._shown_at = now
+            self.show(report, self._pace.pages_per_second)
+
+    def show(self, report: Report, pages_per_second: float) -> None:
+        raise NotImplementedError
+
+
+class PlainLines(TimedReports):
+    """For logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(now)
+        self._stream = stream or sys.stderr
+
+    def show(self, report: Report, pages_per_second: float) -> None:
+        self._print(plain_line(report, pages_per_second, time.time() - report.job.started_at))
 
     def event(self, text: str) -> None:
-        self._print(clean(text))
+        self._print(clean_block(text))
 
     def _print(self, line: str) -> None:
         # Nobody reads it any more (2>&1 | head): no reason to end a crawl.

@@ -21,10 +21,12 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from skitter.cli.failed import check_class
     from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import error, print_json
     from skitter.cli.terminal_text import count
 
+    check_class(options.error_class)
     place = locate(options)
     revived, report = ask(place, lambda frontier: _revive(frontier, options))
     if options.json:
@@ -39,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _revive(frontier: Frontier, options: argparse.Namespace) -> tuple[int, Report]:
-    from skitter.cli.failed import find_dead
+    from skitter.app.views.failed import find_dead
 
     if options.urls:
         ids = [dead.id async for dead in find_dead(frontier, options.error_class, options.urls)]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
 
 if TYPE_CHECKING:
-    from skitter.cli.job_ref import JobRef
-    from skitter.model.job import HostSeen, Report
-    from skitter.model.worker import WorkerSeen
+    from skitter.app.views.status import StatusView
+    from skitter.model.job import HostSeen
 
 PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
 QUEUES = 5
@@ -29,171 +28,132 @@ def run(options: argparse.Namespace) -> int:
     import shutil
     import sys
 
+    from skitter.app.views.status import status_view
     from skitter.cli.job_ref import ask, locate
-    from skitter.cli.output import print_json
+    from skitter.cli.output import note, print_json
+    from skitter.model.job import State
 
     place = locate(options)
     report = ask(place, lambda frontier: frontier.report(queues=QUEUES))
+    status = status_view(report, place.frontier)
     if options.json:
-        print_json(as_json(report, place))
+        print_json(as_json(status))
     else:
         # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(as_text(report, place, time.time(), verbose=bool(options.verbose), width=width)))
+        print("\n".join(as_text(status, time.time(), verbose=bool(options.verbose), width=width)))
+        if status.state is State.RUNNING and not status.workers:
+            note(f"to go on, run the same crawl again, or: {place.command('worker')}")
     return 0
 
 
-def as_json(report: Report, place: JobRef) -> dict[str, Any]:
+def as_json(status: StatusView) -> dict[str, Any]:
     import msgspec
 
-    from skitter.cli.job_ref import live_workers
-
-    job = report.job
-    return {
-        "job": place.job,
-        "state": job.state,
-        "run": job.run,
-        **{name: getattr(report.counts, name) for name in PLACES},
-        "undelivered": report.undelivered,
-        "rejected": report.rejected,
-        "dropped": report.dropped,
-        "exact": report.exact,
-        "workers": live_workers(report),
-        "worker_list": [_worker_as_json(worker, report) for worker in report.workers],
-        "pages_per_second": round(report.pages_per_second, 2),
-        "overdue_seconds": round(report.overdue_seconds, 3),
-        "reason": job.reason,
-        "blocked_by": "sink" if _blocking(report) else "",
-        "seeding": job.seeding,
-        "spider": job.spec.spider,
-        "seeds": job.spec.seeds,
-        "sitemaps": job.spec.sitemaps,
-        "version": job.spec.version,
-        "frontier": place.shown,
-        "started_at": job.started_at,
-        "ended_at": job.ended_at,
-        "errors": {name: n for name, n in report.errors.items() if n},
-        "tally": report.tally,
-        "sinks": msgspec.to_builtins(report.sinks),
-        "hosts": msgspec.to_builtins(report.hosts),
-        "crowded": msgspec.to_builtins(report.crowded),
+    fields: dict[str, Any] = msgspec.to_builtins(status)
+    return fields | {
+        "pages_per_second": round(status.pages_per_second, 2),
+        "overdue_seconds": round(status.overdue_seconds, 3),
     }
 
 
-def _worker_as_json(worker: WorkerSeen, report: Report) -> dict[str, Any]:
-    import msgspec
-
-    from skitter.cli.job_ref import is_alive
-    from skitter.model.worker import WorkerCard
-
-    told = {"id": worker.id, "leased": worker.leased, "silent_seconds": worker.silent_seconds}
-    return {**told, "alive": is_alive(worker, report), **msgspec.to_builtins(worker.card or WorkerCard())}
-
-
-def as_text(report: Report, place: JobRef, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
+def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
     """``width``: of the terminal; None: lines may be as long as they are."""
-    from skitter.cli.summary import seeding_problem
+    from skitter.cli.summary import seeding_line
     from skitter.cli.terminal_text import by_class, clean, clean_block, count, number, size, table
 
-    job, tally = report.job, report.tally
+    tally = status.tally
     lines = [
-        f"job       {place.job}, run {job.run}, {clean(job.spec.spider) or 'built-in spider'}",
-        f"state     {_state(report, now)}",
-        f"frontier  {place.shown}",
-        f"workers   {_workforce(report)}",
+        f"job       {status.job}, run {status.run}, {clean(status.spider) or 'built-in spider'}",
+        f"state     {_state(status, now)}",
+        f"frontier  {status.frontier}",
+        f"workers   {_workforce(status)}",
     ]
-    if job.seeding:
+    if status.seeding:
         lines.append("seeding   not over yet")
-    elif problem := seeding_problem(job.reason):
-        lines.append(f"seeding   {problem}")
+    elif status.seeding_problem:
+        lines.append(f"seeding   {seeding_line(status.seeding_problem)}")
         if verbose:
-            lines += [f"          | {line}" for line in clean_block(job.reason).splitlines()]
-    if blocking := _blocking(report):
-        lines.append(f"blocked   by sink: {clean(', '.join(blocking))}")
-    if not report.exact:
+            lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
+    if status.blocking:
+        lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
+    if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
-    rows = [(name, number(getattr(report.counts, name)), "") for name in PLACES]
-    errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(report.errors))
-    rows[PLACES.index("dead")] = ("dead", number(report.counts.dead), errors)
+    rows = [(name, number(getattr(status, name)), "") for name in PLACES]
+    errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))
+    rows[PLACES.index("dead")] = ("dead", number(status.dead), errors)
     lines += ["", *table(rows, right=[1]), ""]
     lines.append(
-        f"{count(report.items, 'item')}, {number(report.undelivered)} undelivered,"
+        f"{count(status.items, 'item')}, {number(status.undelivered)} undelivered,"
         f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
     )
-    for sink in report.sinks:
+    for sink in status.sinks:
         owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""
         rejected = f", {number(sink.rejected)} rejected" if sink.rejected else ""
         trouble = f"; away: {clean(sink.trouble)}" if sink.trouble else ""
         lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{rejected}{owner}{trouble}")
     if unstored := tally.get("rejected"):
         lines.append(f"{count(unstored, 'item')} could not be stored: the rejects file has the reasons")
-    if report.dropped:
-        dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(report.dropped))
+    if status.dropped:
+        dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(status.dropped))
         lines.append("items dropped: " + ", ".join(dropped))
     for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
         if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
             lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
-    lines += _workers(report, now, None if verbose else MAX_WORKERS)
-    lines += _hosts("slow hosts", report.hosts, width)
-    if not {host.key for host in report.crowded} <= {host.key for host in report.hosts}:
-        lines += _hosts("long queues", report.crowded, width)
+    lines += _workers(status, now, None if verbose else MAX_WORKERS)
+    lines += _hosts("slow hosts", status.hosts, width)
+    if not {host.key for host in status.crowded} <= {host.key for host in status.hosts}:
+        lines += _hosts("long queues", status.crowded, width)
     return lines if width is None else [line[:width] for line in lines]
 
 
-def _state(report: Report, now: float) -> str:
+def _state(status: StatusView, now: float) -> str:
+    from skitter.cli.job_ref import shown_state
     from skitter.cli.terminal_text import clock, rate
 
-    job = report.job
-    state = f"{job.state} by {job.reason}" if job.state == "stopped" and job.reason else str(job.state)
-    seconds = (job.ended_at or now) - job.started_at
-    average = rate(report.counts.done / seconds if seconds > 0 else 0.0)
-    if job.ended_at:
+    over = bool(status.ended_at)
+    state = shown_state(str(status.state), status.reason, is_over=over, workers=status.workers)
+    seconds = (status.ended_at or now) - status.started_at
+    average = rate(status.done / seconds if seconds > 0 else 0.0)
+    if status.ended_at:
         return f"{state}, {clock(seconds)}, {average} pages/s"
-    return f"{state}, {clock(seconds)}, {rate(report.pages_per_second)} pages/s now, {average} on average"
+    if not status.workers:
+        return f"{state}, begun {clock(seconds)} ago"
+    return f"{state}, {clock(seconds)}, {rate(status.pages_per_second)} pages/s now, {average} on average"
 
 
-def _workforce(report: Report) -> str:
-    from skitter.cli.job_ref import live_workers
+def _workforce(status: StatusView) -> str:
     from skitter.cli.terminal_text import duration
 
-    living = live_workers(report)
-    parts = [str(living)]
-    if silent := len(report.workers) - living:
+    parts = [str(status.workers)]
+    if silent := len(status.worker_list) - status.workers:
         parts.append(f"{silent} silent or gone")
-    if report.overdue_seconds:
+    if status.overdue_seconds:
         # Whoever leases reaps: with workers at work this is never more than a moment.
-        parts.append(f"a lease is {duration(report.overdue_seconds)} overdue")
+        parts.append(f"a lease is {duration(status.overdue_seconds)} overdue")
     return ", ".join(parts)
 
 
-def _blocking(report: Report) -> list[str]:
-    return [sink.target for sink in report.sinks if sink.blocking]
-
-
-def _workers(report: Report, now: float, limit: int | None) -> list[str]:
-    from skitter.cli.job_ref import is_alive
+def _workers(status: StatusView, now: float, limit: int | None) -> list[str]:
     from skitter.cli.terminal_text import clean, clock, duration, number, table
-    from skitter.model.worker import WorkerCard
 
-    if not report.workers:
+    if not status.worker_list:
         return []
-    ordered = sorted(report.workers, key=lambda worker: (is_alive(worker, report), worker.id))
-    versions = {worker.card.version for worker in ordered if worker.card}
+    ordered = sorted(status.worker_list, key=lambda worker: (worker.alive, worker.id))
+    versions = {worker.version for worker in ordered if worker.version}
     rows = [("workers", "pid", "is", "leased", "heard", "up", "skitter" if len(versions) > 1 else "")]
-    for worker in ordered[:limit]:
-        card = worker.card or WorkerCard(host_name=worker.id)
-        alive = is_alive(worker, report)
-        rows.append(
-            (
-                clean(card.host_name),
-                str(card.pid or "-"),
-                (clean(card.doing) or "-") if alive else "gone, or cut off",
-                number(worker.leased),
-                "now" if worker.silent_seconds < 1 else f"{duration(worker.silent_seconds)} ago",
-                clock(now - card.started_at) if card.started_at and alive else "-",
-                clean(card.version) if len(versions) > 1 else "",
-            )
+    rows += [
+        (
+            clean(worker.host_name or worker.id),
+            str(worker.pid or "-"),
+            (clean(worker.doing) or "-") if worker.alive else "gone, or cut off",
+            number(worker.leased),
+            "now" if worker.silent_seconds < 1 else f"{duration(worker.silent_seconds)} ago",
+            clock(now - worker.started_at) if worker.started_at and worker.alive else "-",
+            clean(worker.version) if len(versions) > 1 else "",
         )
+        for worker in ordered[:limit]
+    ]
     lines = table(rows, right=[1, 3, 4, 5])
     if limit is not None and len(ordered) > limit:
         lines.append(f"and {number(len(ordered) - limit)} more; -v lists all")

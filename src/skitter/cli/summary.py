@@ -1,4 +1,4 @@
-"""The end of a crawl: its exit code, what it came to, and the next thing to do."""
+"""The end of a crawl: what it came to, and the next thing to do."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.job_ref import JobRef
-from skitter.cli.terminal_text import by_class, count, duration, first_line, number, rate, size
+from skitter.cli.exit_codes import no_seed_done
+from skitter.cli.job_ref import JobRef, program_words
+from skitter.cli.terminal_text import by_class, clean, count, duration, first_line, number, rate, size
 from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary
 
 
-def exit_code(summary: Summary) -> int:
-    """0 finished, or stopped by a limit or a command; 1 no seed was done; 130 interrupted; 143 terminated."""
-    if summary.signal:
-        return 128 + summary.signal
-    return 1 if no_seed_done(summary) or seeding_problem(summary.reason) else 0
-
-
-def no_seed_done(summary: Summary) -> bool:
-    """Nothing came of the crawl at all. Whoever stopped it does not need to be told."""
-    return not summary.seeds_done and summary.state != "stopped"
-
-
-def seeding_problem(reason: str) -> str:
-    """What start() raised, in one line, if it did: then some seeds may never have been given."""
-    if not reason.startswith("start() failed"):
-        return reason if reason.startswith("start() ") else ""
-    return f"start() failed: {first_line(reason)}"
+def seeding_line(problem: str) -> str:
+    """What kept start() from giving all seeds, in one line: of a traceback, what was raised."""
+    head, _, error = problem.partition("\n")
+    return f"{clean(head)} {first_line(error)}".rstrip()
 
 
 def as_json(summary: Summary, place: JobRef) -> dict[str, Any]:
@@ -48,7 +36,7 @@ def as_text(summary: Summary) -> list[str]:
     pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
     lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
     parts = [
-        count(summary.items, "item"),
+        count(summary.items, "item") + _kept(summary),
         f"{number(summary.failed)} failed",
         f"{number(summary.redirected)} redirected",
         f"{number(summary.excluded)} excluded",
@@ -64,6 +52,15 @@ def as_text(summary: Summary) -> list[str]:
     if summary.undelivered:
         lines.append(f"  {count(summary.undelivered, 'item')} not written yet")
     return lines
+
+
+def _kept(summary: Summary) -> str:
+    if not summary.items or summary.outputs == ["-"]:
+        return ""
+    if not summary.outputs:
+        return " (not kept: no output was named)"
+    first, *others = (clean(without_secrets(target)) for target in summary.outputs)
+    return f" in {first}" + (f" and {len(others)} more" if others else "")
 
 
 def _ending(summary: Summary) -> str:
@@ -86,6 +83,12 @@ def next_steps(summary: Summary, place: JobRef, again: Sequence[str]) -> list[st
         steps.append(f"what failed, and why: {place.command('failed')}")
     if summary.blocked_by == "sink" or (summary.undelivered and not steps):
         steps.append(f"to write what is left: {place.command('drain', '-o', 'FILE')}")
+    if summary.items and not summary.outputs and again[1] == "crawl":
+        # An unfinished run goes on: what its pages have brought so far is not fetched again for an output.
+        anew = [] if summary.state == "finished" else ["--fresh"]
+        steps.append(
+            f"to keep the items, crawl again: {_repeated([*again, '-o', 'items.jsonl'])}{' '.join(['', *anew])}"
+        )
     return steps
 
 
@@ -123,4 +126,5 @@ def _without_limit(command: Sequence[str]) -> list[str]:
 
 def _repeated(command: Sequence[str]) -> str:
     # --fresh would forget what is to be gone on with.
-    return shlex.join(without_secrets(word) for word in command if word != "--fresh")
+    words = [without_secrets(word) for word in command[1:] if word != "--fresh"]
+    return shlex.join([*program_words(), *words])

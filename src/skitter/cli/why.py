@@ -1,33 +1,23 @@
-"""``skitter why``: what became of one URL, and why. Policies are pure: they are simply asked again."""
+"""``skitter why``: what became of one URL, and why, in words."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from skitter.cli.arguments import Parser, add_job_options, add_voice_options
-from skitter.errors import UrlError
+from skitter.cli.terminal_text import clean, count, duration, first_line, instant
+from skitter.errors import UrlError, UsageError
 
 if TYPE_CHECKING:
+    from skitter.app.views.why import Reason, WhyView
     from skitter.cli.job_ref import JobRef
-    from skitter.frontier.contract import Frontier
-    from skitter.model.job import Report, Trace
-    from skitter.model.outcome import RobotsRecord
-    from skitter.settings import Settings
 
-UNSEEN = "unseen"
 HOW_TO_IGNORE = "to fetch it nevertheless: --ignore-robots"
 RULES = {
     "guard": "it leads to a private address that no seed has named (--allow-private)",
 }
-
-
-class Known(NamedTuple):
-    """All that is known of a URL."""
-
-    report: Report
-    trace: Trace | None
-    robots: RobotsRecord | None
 
 
 def configure(parser: Parser) -> None:
@@ -37,188 +27,155 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from skitter.app.views.why import UNSEEN, why_refused, why_url
     from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import print_json
-    from skitter.cli.terminal_text import clean
-    from skitter.errors import UsageError
-    from skitter.model.url import absolute
 
     if not options.url:
         raise UsageError("which URL?", hint="skitter why URL")
     place = locate(options)
     try:
-        url = absolute(options.url)
+        view = why_refused(options.url) or ask(place, lambda frontier: why_url(frontier, options.url))
     except UrlError as flaw:
-        if flaw.rule == "unparsable":
-            raise UsageError(str(flaw), hint=flaw.hint) from flaw
-        url, state, reasons, trace = options.url, UNSEEN, [f"it can never be crawled: {flaw}"], None
-    else:
-        known = ask(place, lambda frontier: _look(frontier, url))
-        trace = known.trace
-        state = trace.state if trace else UNSEEN
-        reasons = seen_reasons(trace, known.report, place) if trace else unseen_reasons(url, known)
+        raise UsageError(str(flaw), hint=flaw.hint) from flaw
+    reasons = in_words(view, place)
     if options.json:
-        print_json(_as_json(url, state, reasons, trace))
+        print_json(_as_json(view, reasons))
     else:
-        print(f"{clean(url)}: {'never seen' if state == UNSEEN else state}")
+        print(f"{clean(view.url)}: {'never seen' if view.state == UNSEEN else view.state}")
         print("\n".join(f"  {clean(reason)}" for reason in reasons))
     return 0
 
 
-async def _look(frontier: Frontier, url: str) -> Known:
-    from skitter.model.request import Fingerprinter
-    from skitter.model.url import host_key
-
-    report = await frontier.report(0)
-    key = host_key(url)
-    trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", url), key)
-    return Known(report, trace, (await frontier.robots([key])).get(key))
-
-
-def _as_json(url: str, state: str, reasons: list[str], trace: Trace | None) -> dict[str, Any]:
+def _as_json(view: WhyView, reasons: list[str]) -> dict[str, Any]:
     import msgspec
 
-    fields: dict[str, Any] = msgspec.to_builtins(trace) if trace else {}
-    return fields | {"url": url, "state": state, "reasons": reasons}
+    fields: dict[str, Any] = msgspec.to_builtins(view.trace) if view.trace else {}
+    return fields | {"url": view.url, "state": view.state, "reasons": reasons}
 
 
-def seen_reasons(trace: Trace, report: Report, place: JobRef) -> list[str]:
-    """The life of a request that the frontier knows, in sentences."""
-    from skitter.cli.terminal_text import instant
-
-    reasons = {
-        "queued": _waiting,
-        "delayed": _waiting,
-        "leased": _leased,
-        "dead": _dead,
-        "excluded": _excluded,
-    }.get(trace.state, _ended)(trace, report, place)
-    if trace.state == "ended":
-        return reasons
-    origin = f"found on {trace.referrer}" if trace.referrer else "a seed"
-    added = f", added {instant(trace.added_at)}" if trace.added_at else ""
-    return [*reasons, f"{origin}{added}, depth {trace.depth}, priority {trace.priority}"]
+def in_words(view: WhyView, place: JobRef) -> list[str]:
+    """Each reason as a sentence, and where there is one, the command that tells more or helps."""
+    return [sentence for reason in view.reasons for sentence in _sentences(reason, view, place)]
 
 
-def _waiting(trace: Trace, report: Report, _place: JobRef) -> list[str]:
-    from skitter.cli.job_ref import live_workers
-    from skitter.cli.terminal_text import count, duration, first_line
-
-    reasons = []
-    if trace.attempts or trace.losses:
-        last = f", last: {trace.error_class}: {first_line(trace.error)}" if trace.error_class else ""
-        reasons.append(f"{count(trace.attempts, 'attempt')} so far, lost {trace.losses} times with its worker{last}")
-    if report.job.state != "running":
-        why = f" by {report.job.reason}" if report.job.reason else ""
-        reasons.append(f"the job is {report.job.state}{why}: nothing is started")
-    elif not live_workers(report):
-        reasons.append("no worker is at the job")
-    reasons += [f"the outbox is full: blocked by sink {sink.target}" for sink in report.sinks if sink.blocking]
-    host = trace.host
-    if host is not None:
-        if host.blocked_seconds:
-            trouble = f" after {host.error_class}" if host.error_class else ""
-            reasons.append(f"its host is left alone for {duration(host.blocked_seconds)}{trouble}")
-        if host.stopped_by:
-            reasons.append(f"its host has had its {count(host.pages, 'page')} ({host.stopped_by}): it will be excluded")
-        reasons.append(f"its host has {count(host.queued, 'request')} queued and {host.in_flight} in flight")
-    if trace.ready_in_seconds:
-        return [*reasons, f"not before {duration(trace.ready_in_seconds)} from now"]
-    if host is not None and host.address_full:
-        return [*reasons, f"it waits for its address: {host.address} has as many in flight as per_ip allows"]
-    return [*reasons, "it may be fetched now, when its turn comes"]
+def _sentences(reason: Reason, view: WhyView, place: JobRef) -> list[str]:
+    sentences = [_WORDS[reason.kind](reason.values)]
+    if reason.kind == "spent":
+        url = view.trace.url if view.trace else view.url
+        sentences.append(f"the whole error: {place.command('failed', '--url', url)}")
+        sentences.append(f"to try again: {place.command('retry', url)}")
+    elif reason.kind == "robots_rule" or (reason.kind == "excluded" and reason.values["error_class"] == "robots"):
+        sentences.append(HOW_TO_IGNORE)
+    return sentences
 
 
-def _leased(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
-    return [f"being fetched by worker {trace.worker}, attempt {trace.attempts + 1}"]
+# ---- the words of each kind
 
 
-def _dead(trace: Trace, _report: Report, place: JobRef) -> list[str]:
-    from skitter.cli.terminal_text import count, first_line, instant
-
-    status = f", status {trace.status}" if trace.status else ""
-    lost = f", lost {trace.losses} times with its worker" if trace.losses else ""
-    return [
-        f"failed {instant(trace.ended_at)}: {trace.error_class}{status}: {first_line(trace.error)}",
-        f"{count(trace.attempts, 'attempt')}{lost}",
-        f"the whole error: {place.command('failed', '--url', trace.url)}",
-        f"to try again: {place.command('retry', trace.url)}",
-    ]
+def _origin(values: dict[str, Any]) -> str:
+    origin = f"found on {values['referrer']}" if values["referrer"] else "a seed"
+    added = f", added {instant(values['added_at'])}" if values["added_at"] else ""
+    return f"{origin}{added}, depth {values['depth']}, priority {values['priority']}"
 
 
-def _excluded(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
-    from skitter.cli.terminal_text import first_line, instant
-
-    when = instant(trace.ended_at)
-    if trace.error_class == "robots":
-        return [f"excluded {when} by {first_line(trace.error)}", HOW_TO_IGNORE]
-    reason = RULES.get(trace.error_class, first_line(trace.error))
-    return [f"excluded {when} by rule {trace.error_class}: {reason}"]
+def _tried(values: dict[str, Any]) -> str:
+    last = f", last: {values['error_class']}: {first_line(values['error'])}" if values["error_class"] else ""
+    return f"{count(values['attempts'], 'attempt')} so far, lost {values['losses']} times with its worker{last}"
 
 
-def _ended(trace: Trace, _report: Report, _place: JobRef) -> list[str]:
-    from skitter.cli.terminal_text import count, instant
-
-    if trace.state == "ended":
-        return ["done, or redirected to a request of its own; this frontier keeps no more of what has ended"]
-    status = f"status {trace.status}, " if trace.status else ""
-    if trace.state == "redirected":
-        return [f"{status}{instant(trace.ended_at)}; where it led to is a request of its own"]
-    return [f"fetched {instant(trace.ended_at)}, {status}{count(max(1, trace.attempts), 'attempt')}"]
+def _job_not_running(values: dict[str, Any]) -> str:
+    why = f" by {values['reason']}" if values["reason"] else ""
+    return f"the job is {values['state']}{why}: nothing is started"
 
 
-def unseen_reasons(url: str, known: Known) -> list[str]:
-    """Which rule would keep it out; failing that, what is left to think of."""
-    from skitter.cli.terminal_text import duration
-    from skitter.model.url import host_key
-    from skitter.policy.robots import Robots
-    from skitter.policy.scope import Scope
-    from skitter.settings import Settings
-    from skitter.spiders.sitemaps import ROBOTS
-
-    job = known.report.job
-    settings = Settings.from_layers([("the job", job.spec.settings)])
-    reasons = []
-    if not job.spec.spider:
-        permitted = [host_key(seed) for seed in (*job.spec.seeds, *job.spec.sitemaps) if seed != ROBOTS]
-        scope = Scope(by_seeds=True)
-        scope.permit(permitted)
-        if scope.rule_against(url, 0):
-            hosts = ", ".join(dict.fromkeys(permitted))
-            reasons.append(
-                f"outside the scope: {host_key(url)} is not among the seeds' hosts ({hosts})"
-                " nor, as far as these tell, one that a seed was redirected to"
-            )
-    if settings.politeness.obey_robots and known.robots is not None:
-        robots = Robots.parse(known.robots.text, settings.fetch.agent)
-        if (rule := robots.deciding(url)) is not None and not rule.allow:
-            reasons += [f"excluded by {rule}", HOW_TO_IGNORE]
-    reasons += _of_traps(url, settings)
-    if reasons:
-        return reasons
-    reasons.append("no link to it was found so far, or the spider did not follow it")
-    if settings.limits.max_depth is not None:
-        reasons.append(f"links further than {settings.limits.max_depth} from a seed are not followed (--max-depth)")
-    if settings.politeness.obey_nofollow:
-        reasons.append("links that say nofollow are not followed (obey_nofollow)")
-    if job.state == "running":
-        reasons.append("the job is not finished: it may still be found")
-    elif job.reason:
-        reasons.append(f"the job is {job.state} by {job.reason}, after {duration(job.ended_at - job.started_at)}")
-    return reasons
+def _host_blocked(values: dict[str, Any]) -> str:
+    trouble = f" after {values['error_class']}" if values["error_class"] else ""
+    return f"its host is left alone for {duration(values['seconds'])}{trouble}"
 
 
-def _of_traps(url: str, settings: Settings) -> list[str]:
-    """How far from a seed it was found is not known; a rule may only be against it there."""
-    import time
+def _host_budget(values: dict[str, Any]) -> str:
+    return f"its host has had its {count(values['pages'], 'page')} ({values['stopped_by']}): it will be excluded"
 
-    from skitter.policy.traps import RULES, TrapRules
 
-    if settings.traps.traps == "off":
-        return []
-    rules = TrapRules(settings.traps, time.gmtime().tm_year)
-    if rule := rules.rule_against(url, 0):
-        return [f"rule {rule}: {RULES[rule]}"]
-    if rule := rules.rule_against(url, settings.traps.endless_depth):
-        return [f"rule {rule}, if it was found far from a seed: {RULES[rule]}"]
-    return []
+def _host_queue(values: dict[str, Any]) -> str:
+    return f"its host has {count(values['queued'], 'request')} queued and {values['in_flight']} in flight"
+
+
+def _failed(values: dict[str, Any]) -> str:
+    status = f", status {values['status']}" if values["status"] else ""
+    error = f"{values['error_class']}{status}: {first_line(values['error'])}"
+    return f"failed {instant(values['ended_at'])}: {error}"
+
+
+def _spent(values: dict[str, Any]) -> str:
+    lost = f", lost {values['losses']} times with its worker" if values["losses"] else ""
+    return f"{count(values['attempts'], 'attempt')}{lost}"
+
+
+def _excluded(values: dict[str, Any]) -> str:
+    when, rule = instant(values["ended_at"]), values["error_class"]
+    if rule == "robots":
+        return f"excluded {when} by {first_line(values['error'])}"
+    return f"excluded {when} by rule {rule}: {RULES.get(rule, first_line(values['error']))}"
+
+
+def _redirected(values: dict[str, Any]) -> str:
+    return f"{_status(values)}{instant(values['ended_at'])}; where it led to is a request of its own"
+
+
+def _fetched(values: dict[str, Any]) -> str:
+    return f"fetched {instant(values['ended_at'])}, {_status(values)}{count(values['attempts'], 'attempt')}"
+
+
+def _status(values: dict[str, Any]) -> str:
+    return f"status {values['status']}, " if values["status"] else ""
+
+
+def _outside_scope(values: dict[str, Any]) -> str:
+    return (
+        f"outside the scope: {values['host']} is not among the seeds' hosts ({', '.join(values['hosts'])})"
+        " nor, as far as these tell, one that a seed was redirected to"
+    )
+
+
+def _trap(values: dict[str, Any], where: str = "") -> str:
+    from skitter.policy.traps import RULES as TRAPS
+
+    return f"rule {values['rule']}{where}: {TRAPS[values['rule']]}"
+
+
+_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "never_crawled": lambda values: f"it can never be crawled: {values['problem']}",
+    "origin": _origin,
+    "tried": _tried,
+    "job_not_running": _job_not_running,
+    "no_worker": lambda _: "no worker is at the job",
+    "blocked_by_sink": lambda values: f"the outbox is full: blocked by sink {values['target']}",
+    "host_blocked": _host_blocked,
+    "host_budget": _host_budget,
+    "host_queue": _host_queue,
+    "not_before": lambda values: f"not before {duration(values['seconds'])} from now",
+    "address_full": lambda values: (
+        f"it waits for its address: {values['address']} has as many in flight as per_ip allows"
+    ),
+    "ready": lambda _: "it may be fetched now, when its turn comes",
+    "leased": lambda values: f"being fetched by worker {values['worker']}, attempt {values['attempt']}",
+    "failed": _failed,
+    "spent": _spent,
+    "excluded": _excluded,
+    "ended": lambda _: "done, or redirected to a request of its own; this frontier keeps no more of what has ended",
+    "redirected": _redirected,
+    "fetched": _fetched,
+    "outside_scope": _outside_scope,
+    "robots_rule": lambda values: f"excluded by {values['rule']}",
+    "trap": _trap,
+    "trap_if_deep": lambda values: _trap(values, ", if it was found far from a seed"),
+    "not_found": lambda _: "no link to it was found so far, or the spider did not follow it",
+    "max_depth": lambda values: f"links further than {values['max_depth']} from a seed are not followed (--max-depth)",
+    "nofollow": lambda _: "links that say nofollow are not followed (obey_nofollow)",
+    "not_finished": lambda _: "the job is not finished: it may still be found",
+    "job_ended": lambda values: (
+        f"the job is {values['state']} by {values['reason']}, after {duration(values['seconds'])}"
+    ),
+}

@@ -17,7 +17,14 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--stay", action="store_true", help="wait for the job to appear, and for more after it is finished"
     )
-    add_setting_options(parser, [("--concurrency", "concurrency", "N", "requests in flight, default 64"), *LOG_OPTIONS])
+    add_setting_options(
+        parser,
+        [
+            ("--workers", "workers", "N", "worker processes, default 1"),
+            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            *LOG_OPTIONS,
+        ],
+    )
     add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
 
 
@@ -31,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli import settings_layers, what_to_crawl
     from skitter.cli.event_log import following
     from skitter.cli.job_ref import locate
-    from skitter.cli.output import note, warn
-    from skitter.cli.progress import choose_progress
-    from skitter.cli.running import conclude, run_loop
+    from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_output import RunOutput
+    from skitter.cli.running import conclude, run_node
     from skitter.spiders.loading import full_reference, load_spider
 
     folder = Path.cwd()
@@ -50,18 +57,19 @@ def run(options: argparse.Namespace) -> int:
     spider = ""
     if options.spider:
         reference = what_to_crawl.find_spider(options.spider, folder, project.places)
-        spider = full_reference(reference, load_spider(reference, folder), folder)
-    if not options.quiet:
+        with stdout_for_data():
+            spider = full_reference(reference, load_spider(reference, folder), folder)
+    said = RunOutput(own.logging, job=place.job, quiet=options.quiet)
+    with said.errors_in_form(options.command_line):
         for warning in warnings:
-            warn(warning)
-        note(f"job {place.job}, frontier {place.shown}")
-    told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
-    with (
-        choose_progress(quiet=options.quiet, prints_items=False) as progress,
-        following(own.logging, progress, **told) as log,
-    ):
-        summary = run_loop(
-            app.run_worker(
+            said.warn(warning)
+        said.note(f"job {place.job}, frontier {place.shown}")
+        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+        with (
+            said.progress(prints_items=False) as progress,
+            following(own.logging, progress, **told) as log,
+        ):
+            node = app.worker_node(
                 frontier=place.frontier,
                 job=place.job,
                 spider=spider,
@@ -73,5 +81,5 @@ def run(options: argparse.Namespace) -> int:
                 event_level=log.level,
                 sink_password=settings_layers.sink_password(os.environ),
             )
-        )
-    return conclude(summary, place, options)
+            summary, number = run_node(node, log.event)
+    return conclude(summary, number, place, options, said)

@@ -1,4 +1,4 @@
-"""Who a worker is: a name that tells, on its own machine, whether the process still lives."""
+"""The id of a worker process, and whether the worker is alive: the one rule for commands and nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 from skitter._version import __version__
-from skitter.model.worker import WorkerCard
+from skitter.model.job import Job, Report
+from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.settings import Limits
 
 
 def worker_id(pid: int | None = None) -> str:
@@ -31,6 +33,17 @@ def is_dead(worker: str) -> bool:
         case [node, pid, started] if node == _node() and pid.isdecimal():
             return _started(int(pid)) != started
     return False
+
+
+def is_alive(worker: WorkerSeen, job: Job) -> bool:
+    """It was heard from within the length of a lease (workers renew at a third of it) and is not known to be dead."""
+    lease_seconds: float = job.spec.settings.get("lease_seconds", Limits().lease_seconds)
+    return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)
+
+
+def live_workers(report: Report) -> list[WorkerSeen]:
+    """The workers of a report that are alive."""
+    return [worker for worker in report.workers if is_alive(worker, report.job)]
 
 
 def _node() -> str:

@@ -1,4 +1,8 @@
-"""Archives of pages: each machine that works for a job has its own, under the same name (docs/adr/0027)."""
+"""Archives of pages: each machine that works for a job has its own, under the same name (docs/adr/0027).
+
+What a machine has written ahead, no other can deliver. So its archive is delivered from there while the job goes on,
+and completed when the job is finished: a job whose archive is not complete on every machine does not begin anew.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Iterable
 from skitter.cluster.process_identity import worker_id
 from skitter.errors import UsageError
 from skitter.frontier.contract import WorkerStore
-from skitter.model.job import Report
+from skitter.model.job import Report, State
 from skitter.settings import Fetch
 from skitter.sinks.contract import Archive, PageSink, Sink
 from skitter.sinks.file_targets import archive_of, file_name, here
@@ -20,6 +24,17 @@ def archives_here(report: Report) -> list[str]:
     return list(dict.fromkeys(file_name(text, {})[0] for text in written))
 
 
+def unserved_archives(report: Report) -> list[str]:
+    """This machine's archives that still lack something, or may, and that no process delivers to."""
+    seen = {sink.target: sink for sink in report.sinks}
+    finished = report.job.state is State.FINISHED
+    return [
+        name
+        for name in archives_here(report)
+        if (not finished or (name in seen and seen[name].undelivered)) and not (name in seen and seen[name].owner)
+    ]
+
+
 def is_elsewhere(target: str) -> bool:
     """Whether it is another machine's archive."""
     archive = archive_of(target)
@@ -27,7 +42,7 @@ def is_elsewhere(target: str) -> bool:
 
 
 def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
-    """What is written ahead goes when it is in the archive, so there is one."""
+    """The sinks, if at most one is an archive: pages that are written ahead are removed when they are in it."""
     listed = list(sinks)
     archives = [sink.target for sink in listed if isinstance(sink, PageSink)]
     if len(archives) > 1:

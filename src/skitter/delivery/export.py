@@ -1,6 +1,6 @@
-"""Items that are there already, in a job's outbox or a file of results, on their way to another target.
+"""Export: items that are there already, in a job's outbox or a file of results, written to another target.
 
-It goes the way of every item: a delivery takes it to the sinks, with rejects and patience as in a crawl. Only the
+They go the way of every item: a delivery takes them to the sinks, with rejects and retries as in a crawl. Only the
 outbox is another one: it reads what is there, and forgets nothing.
 """
 
@@ -11,18 +11,17 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from skitter.app.crawl import opened
 from skitter.delivery.job_sinks import OnEvent, finish_delivery
 from skitter.delivery.runner import Delivery
 from skitter.errors import UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Item, SinkProgress
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.sinks.contract import PageSink
 from skitter.sinks.rejects_file import rejects_of
 from skitter.sinks.result_reader import records_of
 from skitter.sinks.targets import Target, sink_of
+from skitter.stop_request import StopRequest
 
 _PIECE = 1000
 Items = AsyncIterator[list[Item]]
@@ -30,21 +29,11 @@ Source = Callable[[], Items]
 """Starts reading from the beginning."""
 
 
-async def run_export(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> tuple[int, int]:
-    """Write all that a file, or the outbox of a (frontier, job), holds now. Items written, and rejected."""
-    if isinstance(source, str):
-        return await _write(lambda: _of_file(source), outputs, on_event)
-    frontier, job = source
-    async with opened(frontier, job, create=False) as store:
-        most = (await store.report()).undelivered
-        return await _write(lambda: of_outbox(store, most), outputs, on_event)
-
-
-async def _write(source: Source, outputs: Sequence[Target], on_event: OnEvent) -> tuple[int, int]:
+async def export(source: Source, outputs: Sequence[Target], *, stop: StopRequest, on_event: OnEvent) -> tuple[int, int]:
+    """Write all that the source holds. How many items were written, and how many rejected."""
     written = rejected = 0
     # One after the other, each from the beginning: nothing has to be kept for the slower ones.
     for target in outputs:
-        stop = ShutdownSignals(on_event)
         sink = sink_of(target)
         if isinstance(sink, PageSink):
             raise UsageError(f"an archive holds pages, not items: {target.name}", hint="give another format")
@@ -55,17 +44,17 @@ async def _write(source: Source, outputs: Sequence[Target], on_event: OnEvent) -
             rejects=lambda sink: rejects_of(sink, "export"),
             on_event=on_event,
         )
-        with stop.listening():
-            await delivery.take()
-            try:
-                await delivery.open()
-                await finish_delivery(delivery, stop, complete=True)
-            finally:
-                await delivery.close()
-        if stop.signal:
-            raise SystemExit(128 + stop.signal)
+        stop.hold()
+        await delivery.take()
+        try:
+            await delivery.open()
+            await finish_delivery(delivery, stop, complete=True)
+        finally:
+            await delivery.close()
         written += delivery.delivered
         rejected += delivery.rejected
+        if stop.requested:
+            break
     return written, rejected
 
 
@@ -92,10 +81,10 @@ class _Outbox:
         pass
 
 
-async def of_outbox(store: Frontier, most: int) -> Items:
-    """At most so many: a crawl that goes on would never let it end."""
+async def outbox_items(frontier: Frontier, most: int) -> Items:
+    """Items of a job's outbox, at most so many: a crawl that goes on would never let it end."""
     after = number = 0
-    while number < most and (items := await store.peek(after, min(_PIECE, most - number))):
+    while number < most and (items := await frontier.peek(after, min(_PIECE, most - number))):
         after = items[-1].position
         # Numbered anew: positions of a job in shards are no sequence.
         yield [Item(number + n, item.request_id, item.place, item.record) for n, item in enumerate(items, 1)]
@@ -103,11 +92,12 @@ async def of_outbox(store: Frontier, most: int) -> Items:
 
 
 def _file_number(name: str) -> int:
-    """The same for the same file: written twice to a target with keys, it makes the same records there."""
+    """The same number for the same file: written twice to a target with keys, it makes the same records there."""
     return int.from_bytes(hashlib.blake2b(os.path.realpath(name).encode(), digest_size=8).digest(), "big")
 
 
-async def _of_file(name: str) -> Items:
+async def file_items(name: str) -> Items:
+    """The records of a file of results, as items."""
     file, numbered = _file_number(name), enumerate(records_of(name), 1)
     while records := list(itertools.islice(numbered, _PIECE)):
         yield [Item(number, file, number - 1, encode_item(record)) for number, record in records]

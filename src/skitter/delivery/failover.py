@@ -1,8 +1,11 @@
-"""Any worker delivers: targets that nobody serves any more are served by a node that works for the job.
+"""Sink failover: a node that works for a job delivers to those of its sinks that no process delivers to.
 
-A file belongs to the node that began with it, and standard output to its process. A database, an object store or a
-stream is the same from everywhere: when the process that serves it is gone, another node of the job takes its place.
-One that was given the same target knows its password; a ``skitter worker`` has the one of its environment.
+- A database, an object store or a stream is the same from everywhere. When the process that delivers to it is gone,
+  another node of the job takes over. One that was given the same target knows its password; a ``skitter worker`` has
+  the one of its environment. Files, and databases that are files, stay with the node that began them, and standard
+  output with its process.
+- The archive of this machine (``delivery.archive``), where the node has none among its own sinks: at once, and its
+  failure ends the work.
 """
 
 from __future__ import annotations
@@ -12,37 +15,68 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from skitter.delivery.job_sinks import OnEvent, delivery_of
+from skitter.delivery.archive import unserved_archives
+from skitter.delivery.job_sinks import OnEvent, make_delivery
 from skitter.delivery.runner import Delivery
 from skitter.errors import FrontierError, JobError, SinkError, SkitterError
 from skitter.frontier.contract import Frontier
-from skitter.model.job import SinkSeen, State
-from skitter.node.shutdown_signals import ShutdownSignals
+from skitter.model.job import Report, SinkSeen, State
 from skitter.observe import events
 from skitter.sinks.targets import Target, parse_target, sink_of
+from skitter.stop_request import StopRequest
 
-LOOK_SECONDS = 5.0
-ALONE_SECONDS = 15.0
-"""So long nobody serves a target before somebody else does: a crawl that begins is about to."""
+POLL_SECONDS = 5.0
+ARCHIVE_POLL_SECONDS = 0.5
+"""With archives: a node that stays completes one soon after the job is finished, and a new run waits for that."""
+UNOWNED_SECONDS = 15.0
+"""So long a shared target has no owner before it is taken over: a crawl that begins is about to open it."""
+
+
+class _ActiveDelivery:
+    """A delivery to one sink, and the task that runs it."""
+
+    def __init__(self, delivery: Delivery, *, is_archive: bool) -> None:
+        self.delivery = delivery
+        self.is_archive = is_archive
+        self._over = asyncio.Event()
+        self._running = asyncio.create_task(delivery.run(self._over))
+
+    async def finish(self, *, complete: bool) -> None:
+        """Write the rest and let go; SinkError: it cannot be written."""
+        self._over.set()
+        try:
+            await asyncio.wait([self._running])
+            if self.is_archive:
+                self._running.result()
+            await self.delivery.finish(complete=complete)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go at once; may be called again."""
+        self._running.cancel()
+        await asyncio.wait([self._running])
+        await self.delivery.close()
 
 
 class SinkFailover:
-    """Watches a job's targets, and serves those that were left."""
+    """Watches the sinks of a job and delivers to those without an owner."""
 
     def __init__(
         self,
         frontier: Frontier,
         job: str,
+        *,
         password: str | None,
         on_event: OnEvent,
-        *,
         trusted: tuple[str, ...] = (),
         named: Sequence[Target] = (),
-        but_not: Collection[str] = (),
+        excluded: Collection[str] = (),
+        archives: bool = False,
     ) -> None:
-        """``named``: targets that are known here with all that belongs to them. ``but_not``: served already.
+        """``named``: targets that are known here with their passwords. ``excluded``: the node's own sinks.
 
-        ``trusted``: code outside the project folder that the others may name.
+        ``trusted``: code outside the project folder that targets may name. ``archives``: see above.
         """
         self._frontier = frontier
         self._job = job
@@ -50,93 +84,117 @@ class SinkFailover:
         self._on_event = on_event
         self._trusted = trusted
         self._named = {target.name: target for target in named}
-        self._but_not = frozenset(but_not)
-        self._alone_since: dict[str, float] = {}
+        self._excluded = frozenset(excluded)
+        self._archives = archives
+        self._unowned_since: dict[str, float] = {}
         self._given_up: set[str] = set()
-        self._serving: dict[str, tuple[Delivery, asyncio.Task[None]]] = {}
-        self._over = asyncio.Event()
+        self._active: dict[str, _ActiveDelivery] = {}
 
     async def watch(self) -> None:
-        """Until it is cancelled."""
+        """Poll until it is cancelled; SinkError: an archive cannot be written."""
         while True:
             # If the store is in trouble, the workers will say so.
             with contextlib.suppress(FrontierError, JobError):
-                for sink in (await self._frontier.report(0)).sinks:
-                    if self._is_left(sink):
-                        await self._serve(sink.target)
-            await asyncio.sleep(LOOK_SECONDS)
+                await self._check(await self._frontier.report(0))
+            await asyncio.sleep(ARCHIVE_POLL_SECONDS if self._archives else POLL_SECONDS)
 
-    async def finish(self, stop: ShutdownSignals) -> None:
-        """The work is over: write the rest of what is served here, and of what nobody serves, and let go."""
-        for sink in (await self._frontier.report(0)).sinks:
-            if sink.undelivered and not sink.owner and sink.target not in self._serving and self._is_ours(sink):
-                await self._serve(sink.target)
-        self._over.set()
-        serving = list(self._serving.values())
-        await asyncio.gather(*(task for _, task in serving), return_exceptions=True)
+    async def _check(self, report: Report) -> None:
+        finished = report.job.state is State.FINISHED
+        for name, active in list(self._active.items()):
+            if active.is_archive and (finished or active.delivery.failed.is_set()):
+                del self._active[name]
+                await active.finish(complete=finished)
+        for name in unserved_archives(report) if self._archives else ():
+            if name not in self._given_up and name not in self._active:
+                await self._start(name, is_archive=True)
+        for sink in report.sinks:
+            if self._is_left(sink):
+                await self._start(sink.target)
+
+    async def finish(self, stop: StopRequest) -> None:
+        """The work is over: write the rest of what is delivered here, and of what no process delivers, and let go."""
         report = await self._frontier.report(0)
-        for delivery, _ in serving:
-            stop.aim(delivery.hurry, delivery.hurry)
-            with contextlib.suppress(SinkError):
-                await delivery.finish(complete=report.job.state is State.FINISHED)
-            await delivery.close()
+        for sink in report.sinks:
+            if sink.undelivered and not sink.owner and sink.target not in self._active and self._is_shared(sink):
+                await self._start(sink.target)
+        report = await self._frontier.report(0)
+        # Archives first: their errors are raised.
+        for name, active in sorted(self._active.items(), key=lambda named: not named[1].is_archive):
+            del self._active[name]
+            stop.aim(active.delivery.hurry, active.delivery.hurry)
+            try:
+                await active.finish(complete=report.job.state is State.FINISHED)
+            except SinkError:
+                # It was said when the sink failed; what it lacks stays in the outbox.
+                if active.is_archive:
+                    raise
 
     async def close(self) -> None:
         """Let go at once; may be called again."""
-        for delivery, task in self._serving.values():
-            task.cancel()
-            await asyncio.wait([task])
-            await delivery.close()
-        self._serving.clear()
+        while self._active:
+            _, active = self._active.popitem()
+            await active.close()
 
-    def _is_ours(self, sink: SinkSeen) -> bool:
-        """Whether it could be served from here. Files, and databases that are files, are where they were begun; so is
-        what waits for a bucket."""
-        apart = sink.target in self._given_up or sink.target in self._but_not
-        return not apart and parse_target(sink.target).scheme not in ("", "sqlite", "s3")
+    def _is_shared(self, sink: SinkSeen) -> bool:
+        """Whether it could be served from here. What waits for a bucket is a file of the node that began it."""
+        is_other = sink.target in self._given_up or sink.target in self._excluded
+        return not is_other and parse_target(sink.target).scheme not in ("", "sqlite", "s3")
 
     def _is_left(self, sink: SinkSeen) -> bool:
-        if sink.owner or not self._is_ours(sink):
-            self._alone_since.pop(sink.target, None)
+        if sink.owner or not self._is_shared(sink):
+            self._unowned_since.pop(sink.target, None)
             return False
-        return time.monotonic() - self._alone_since.setdefault(sink.target, time.monotonic()) >= ALONE_SECONDS
+        now = time.monotonic()
+        return now - self._unowned_since.setdefault(sink.target, now) >= UNOWNED_SECONDS
 
-    async def _serve(self, name: str) -> None:
-        if name in self._serving:
-            # It was lost to somebody who is gone too.
-            delivery, task = self._serving.pop(name)
-            task.cancel()
-            await asyncio.wait([task])
-            await delivery.close()
+    async def _start(self, name: str, *, is_archive: bool = False) -> None:
+        if name in self._active:
+            # It was lost to a process that is gone too.
+            await self._active.pop(name).close()
         try:
             target = self._named.get(name) or parse_target(
                 name, job=self._job, password=self._password, trusted=self._trusted
             )
-            sink = sink_of(target)
-            delivery = delivery_of(self._frontier, [sink], self._job, self._on_event)
+            delivery = make_delivery(self._frontier, [sink_of(target)], self._job, self._on_event)
             await delivery.open()
         except (FrontierError, JobError):
             raise
         except SkitterError as error:
-            # Without its password, its driver or its module: another node may have them.
+            # Without its password, its driver or its module: another node may have them. Or, of an archive, another
+            # command of this machine has begun it in another folder: what was written ahead stays.
             self._given_up.add(name)
             self._on_event(events.SINK_LEFT(target=name, reason=str(error)))
             return
-        self._on_event(events.SINK_TAKEN_OVER(target=name))
-        self._serving[name] = (delivery, asyncio.create_task(delivery.run(self._over)))
+        if not is_archive:
+            self._on_event(events.SINK_TAKEN_OVER(target=name))
+        self._active[name] = _ActiveDelivery(delivery, is_archive=is_archive)
 
 
 @contextlib.asynccontextmanager
-async def relieving(relief: SinkFailover, stop: ShutdownSignals) -> AsyncIterator[None]:
-    """While the body works for the job; what is served then is written to its end, unless it is forced to leave."""
-    watching = asyncio.create_task(relief.watch())
+async def sink_failover(failover: SinkFailover, stop: StopRequest, on_event: OnEvent) -> AsyncIterator[None]:
+    """While the body works for the job; then the rest is written, unless the node is killed.
+
+    An archive that cannot be written stops the work, and its error is raised at the end.
+    """
+
+    async def watch() -> None:
+        try:
+            await failover.watch()
+        except SinkError as error:
+            on_event(events.SINK_FAILED(reason=str(error)))
+            stop.stop_current()
+            raise
+
+    watching = asyncio.create_task(watch())
     try:
         yield
         watching.cancel()
         await asyncio.wait([watching])
+        if not watching.cancelled():
+            watching.result()
         if not stop.forced:
-            await relief.finish(stop)
+            await failover.finish(stop)
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-        await relief.close()
+        await failover.close()

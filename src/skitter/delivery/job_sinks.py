@@ -1,4 +1,4 @@
-"""Targets of a job: which of them this process serves, and how delivering goes on beside the work."""
+"""The sinks of a job: which of them this process delivers to, and delivery beside the work and after it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from skitter.delivery.runner import Delivery
 from skitter.errors import FrontierError, JobError, SinkError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import SinkProgress, State
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe import events
 from skitter.sinks.contract import Sink
 from skitter.sinks.rejects_file import rejects_of
 from skitter.sinks.targets import Target, parse_target, place_of, sink_of
+from skitter.stop_request import StopRequest
 
 STDOUT = "-"
 OnEvent = Callable[[events.Event], None]
 
 
-def delivery_of(frontier: Frontier, sinks: Sequence[Sink], job: str, on_event: OnEvent) -> Delivery:
-    """A delivery in the name of this process."""
+def make_delivery(frontier: Frontier, sinks: Sequence[Sink], job: str, on_event: OnEvent) -> Delivery:
+    """A delivery that this process owns."""
     return Delivery(frontier, sinks, owner=worker_id(), rejects=lambda sink: rejects_of(sink, job), on_event=on_event)
 
 
-async def sinks_to_serve(
+async def choose_sinks(
     frontier: Frontier,
     job: str,
     named: Iterable[Target],
@@ -40,7 +40,7 @@ async def sinks_to_serve(
     trusted: tuple[str, ...],
     on_event: OnEvent,
 ) -> list[Sink]:
-    """The targets of this command, and those an unfinished run began with; not the ones that another process serves.
+    """The targets of this command, and those an unfinished run began with; not those that another process owns.
 
     ``trusted``: code outside the project folder that targets of an earlier command may name.
     """
@@ -67,7 +67,7 @@ async def sinks_to_serve(
                 await frontier.close_sink(seen.target, worker_id(), forget=True)
             else:
                 target = parse_target(seen.target, job=job, password=password, trusted=trusted)
-                sinks[seen.target] = _Remembered(sink_of(target)) if target.scheme else sink_of(target)
+                sinks[seen.target] = _StoredTargetSink(sink_of(target)) if target.scheme else sink_of(target)
     return only_one_archive(sinks.values())
 
 
@@ -81,8 +81,8 @@ def as_kept(target: Target, kept: Sequence[str]) -> Target:
     return target
 
 
-class _Remembered:
-    """A sink whose target the frontier remembers, without what was secret in it."""
+class _StoredTargetSink:
+    """A sink whose target was read from the frontier, which keeps no passwords: its errors say so."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -110,9 +110,9 @@ class _Remembered:
 
 
 async def work_and_deliver(
-    working: Coroutine[Any, Any, None], delivery: Delivery, stop: ShutdownSignals, on_event: OnEvent
+    working: Coroutine[Any, Any, None], delivery: Delivery, stop: StopRequest, on_event: OnEvent
 ) -> None:
-    """Work, with the sinks keeping up beside it. A sink that fails ends the work, gently."""
+    """Work and deliver at the same time, until the work is over. A sink that fails stops the work."""
     over = asyncio.Event()
     work, deliver = asyncio.create_task(working), asyncio.create_task(delivery.run(over))
     failing = asyncio.create_task(delivery.failed.wait())
@@ -122,7 +122,7 @@ async def work_and_deliver(
             failure = delivery.failure or deliver.exception()
             if not isinstance(failure, FrontierError):
                 on_event(events.SINK_FAILED(reason=str(failure)))
-            stop.now()
+            stop.stop_current()
             await asyncio.wait([work])
         over.set()
         await asyncio.wait([deliver])
@@ -136,8 +136,8 @@ async def work_and_deliver(
         await asyncio.wait([work, deliver, failing])
 
 
-async def finish_delivery(delivery: Delivery, stop: ShutdownSignals, *, complete: bool) -> None:
-    """Write the rest. A first Ctrl-C no longer waits for targets that are away, a second one for nothing."""
+async def finish_delivery(delivery: Delivery, stop: StopRequest, *, complete: bool) -> None:
+    """Write the rest. A stop no longer waits for targets that are away, a kill for nothing."""
     finishing = asyncio.create_task(delivery.finish(complete=complete))
     stop.aim(delivery.hurry, finishing.cancel)
     try:

@@ -1,14 +1,14 @@
-"""A look at items: some of them, and how full their fields are."""
+"""A preview of items: some of them, and how full their fields are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from skitter.app.crawl import opened
-from skitter.delivery.export import of_outbox
+from skitter.delivery.export import outbox_items
 from skitter.extract.items import decode_item
 from skitter.extract.rejected_items import is_reject
+from skitter.frontier.contract import Frontier
 from skitter.model.archive_ref import is_archived
 from skitter.sinks.result_reader import is_readable, records_of
 
@@ -26,14 +26,14 @@ _NAMES = {
 
 
 class ItemPreview:
-    """What was seen of many records; memory does not grow with them."""
+    """A sample of many records and statistics of their fields; memory does not grow with them."""
 
     def __init__(self, source: str, sample: int, most: int) -> None:
         self.source = source
         """A file, or ``outbox``."""
         self.sample: list[dict[str, Any]] = []
         self.items = 0
-        """Looked at."""
+        """How many were read."""
         self.most = most
         self.undelivered = 0
         """Items of the run that some target lacks."""
@@ -41,7 +41,7 @@ class ItemPreview:
         self._filled: Counter[str] = Counter()
         self._types: dict[str, Counter[str]] = {}
 
-    def at(self, record: dict[str, Any]) -> None:
+    def add(self, record: dict[str, Any]) -> None:
         self.items += 1
         if len(self.sample) < self._sample:
             self.sample.append(record)
@@ -64,30 +64,29 @@ class ItemPreview:
 
 
 def preview_file(name: str, *, sample: int, most: int) -> ItemPreview:
-    """At the first ones of a file of results."""
-    look = ItemPreview(name, sample, most)
+    """The first items of a file of results."""
+    preview = ItemPreview(name, sample, most)
     for record in records_of(name):
-        if look.items == most:
+        if preview.items == most:
             break
-        look.at(record)
-    return look
+        preview.add(record)
+    return preview
 
 
-async def preview_job(frontier: str, job: str, *, sample: int, most: int) -> ItemPreview:
-    """At what the first target holds that is a file and can be read; otherwise at what waits in the outbox.
+async def preview_job(frontier: Frontier, *, sample: int, most: int) -> ItemPreview:
+    """The first items of a target that is a readable file; without one, of the outbox.
 
     An item that every target has is forgotten in the outbox.
     """
-    async with opened(frontier, job, create=False) as store:
-        report = await store.report()
-        readable = next((sink.target for sink in report.sinks if is_readable(sink.target)), None)
-        if readable is not None:
-            look = preview_file(readable, sample=sample, most=most)
-        else:
-            look = ItemPreview("outbox", sample, most)
-            async for items in of_outbox(store, most):
-                for item in items:
-                    if not (is_reject(item.record) or is_archived(item.record)):
-                        look.at(decode_item(item.record))
-        look.undelivered = report.undelivered
-        return look
+    report = await frontier.report()
+    readable = next((sink.target for sink in report.sinks if is_readable(sink.target)), None)
+    if readable is not None:
+        preview = preview_file(readable, sample=sample, most=most)
+    else:
+        preview = ItemPreview("outbox", sample, most)
+        async for items in outbox_items(frontier, most):
+            for item in items:
+                if not (is_reject(item.record) or is_archived(item.record)):
+                    preview.add(decode_item(item.record))
+    preview.undelivered = report.undelivered
+    return preview

@@ -19,7 +19,7 @@ _Key = tuple[int, int]
 
 
 class RecentItems:
-    """What one target was given lately."""
+    """Keys of the items that one target was given lately."""
 
     def __init__(self, size: int = REMEMBERED) -> None:
         self._size = size

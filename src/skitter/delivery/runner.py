@@ -1,6 +1,6 @@
 """Delivery: takes committed items from the outbox to sinks, each at its own pace.
 
-Every sink has a feed of its own (``runner.py``), and what happens to one does not hold up the others: a target that is
+Every sink has a ``SinkRunner`` of its own, and what happens to one does not hold up the others: a target that is
 away is waited for, and one that fails is left, and said, while the rest is written.
 """
 
@@ -95,7 +95,7 @@ class Delivery:
             waker.cancel()
 
     def nudge(self) -> None:
-        """Look into the outbox now instead of at the next poll."""
+        """Poll the outbox now."""
         for runner in self._runners:
             runner.nudged.set()
 

@@ -1,4 +1,4 @@
-"""A feed: one sink, with its thread, its ownership and its progress.
+"""The runner of one sink: its thread, its ownership and its progress.
 
 The order inside one batch keeps the promise: rejects are made durable, then the sink makes the rest durable, then the
 frontier records position and mark at once. Whoever dies between the last two leaves a target that is ahead of its mark,
@@ -28,7 +28,7 @@ from skitter.sinks.contract import PageSink, Rejected, Rejects, Sink
 T = TypeVar("T")
 
 POLL_SECONDS = 0.2
-"""Between two looks into an outbox that had less than a batch: each batch costs the frontier two
+"""Between two polls of an outbox that had less than a batch: each batch costs the frontier two
 transactions and the target a sync, so a few hundred items go together while a crawl runs."""
 IDLE_SECONDS = 1.0
 """The longest pause, when nothing comes for a while."""
@@ -131,7 +131,7 @@ class SinkRunner:
     async def run(self, stop: asyncio.Event) -> None:
         pause = POLL_SECONDS
         while not stop.is_set():
-            # Cleared before the look: a nudge that comes during it is not missed.
+            # Cleared before the poll: a nudge that comes during it is not missed.
             self.nudged.clear()
             delivered = await self.deliver()
             if self._away is not None:
@@ -183,7 +183,7 @@ class SinkRunner:
         return _Batch(items, lacking, pages=isinstance(self._sink, PageSink))
 
     def _write(self, batch: _Batch) -> bytes:
-        """In the sink's thread. What cannot be written goes to the rejects first, so that it is never nowhere."""
+        """Write in the sink's thread. What cannot be written goes to the rejects first, so that it is never nowhere."""
         if batch.unstored:
             self._reject(batch, [self._never_stored(item) for item in batch.unstored])
             batch.unstored = []
@@ -268,7 +268,7 @@ class SinkRunner:
     # ---- a target that is away
 
     async def _goes_away(self, error: SinkAwayError) -> None:
-        """Said once, here and in the frontier, however often it is tried."""
+        """Record that the target is away; reported once, as an event and in the frontier, however often it is tried."""
         self._tries += 1
         if self._away is None:
             self._away_since = time.monotonic()
@@ -284,7 +284,7 @@ class SinkRunner:
         self._away, self._tries = None, 0
 
     async def _wait_for_target(self, hurry: asyncio.Event | None = None) -> None:
-        """Until it is time to try again; raises what it waits for when there is a hurry."""
+        """Sleep until it is time to try again; in a hurry, raise why the target is away."""
         pause = min(AWAY_SECONDS * 2 ** min(self._tries - 1, 16), LONGEST_AWAY_SECONDS) * random.uniform(0.5, 1.0)
         until = time.monotonic() + pause
         while (left := until - time.monotonic()) > 0:
@@ -298,17 +298,17 @@ class SinkRunner:
             else:
                 await self._items(0)
 
-    # ---- small change
+    # ---- outbox and thread
 
     async def _rest(self, seconds: float) -> bool:
-        """Whether somebody has nudged meanwhile."""
+        """Sleep; whether it was nudged meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.nudged.wait()
         return self.nudged.is_set()
 
     async def _items(self, limit: int) -> list[Item]:
-        """The next ones; it keeps the ownership, or finds it lost."""
+        """The next items; the call renews the ownership, or finds it lost."""
         asked_at = time.monotonic()
         items = await self._outbox.items(self._sink.target, self._owner, limit)
         if items is None:

@@ -36,7 +36,10 @@ _IN_HEAD = f"title, {robots_directives.SELECTOR}"
 
 
 class Response:
-    """A page and its request, with everything a callback needs to read it and to go on from it."""
+    """A page, as a callback is given it: status, headers and body, selectors, links, and requests for them.
+
+    ``request`` is the request that it answers. Nothing is decoded or parsed before it is asked for.
+    """
 
     __slots__ = (
         "_base_url",
@@ -90,15 +93,17 @@ class Response:
 
     @property
     def url(self) -> str:
-        """As it may be shown and stored: without user and password, which ``request.url`` still has."""
+        """The URL of the page, without user and password, which ``request.url`` still has."""
         return shown_url(self.page.url)
 
     @property
     def status(self) -> int:
+        """The HTTP status code."""
         return self.page.status
 
     @property
     def body(self) -> bytes:
+        """The body as bytes, with gzip and the like undone."""
         return self.page.body
 
     @property
@@ -113,18 +118,22 @@ class Response:
 
     @property
     def http_version(self) -> str:
+        """The version of HTTP that the server spoke."""
         return self.page.http_version
 
     @property
     def meta(self) -> dict[str, Any]:
+        """The ``meta`` of the request."""
         return self.request.meta
 
     @property
     def cb_kwargs(self) -> dict[str, Any]:
+        """The ``cb_kwargs`` of the request."""
         return self.request.cb_kwargs
 
     @property
     def headers(self) -> Headers:
+        """The headers of the response, by name without case."""
         if self._headers is None:
             self._headers = Headers(self.page.headers)
         return self._headers
@@ -138,6 +147,7 @@ class Response:
 
     @property
     def is_html(self) -> bool:
+        """Whether ``kind`` is ``html``."""
         return self.kind == "html"
 
     @property
@@ -180,13 +190,13 @@ class Response:
         return self._directives
 
     def css(self, query: str) -> SelectorList:
-        """What a CSS selector finds on the page; ``::text`` and ``::attr(name)`` are understood."""
+        """All that a CSS selector matches on the page; ``::text`` and ``::attr(name)`` are supported."""
         if self.kind == "other":
             return SelectorList()
         return select(self._tree(), query, marked=False)
 
     def xpath(self, query: str, **variables: Any) -> Any:
-        """What an XPath finds on the page, as parsel's SelectorList. Needs the ``xpath`` extra."""
+        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``."""
         if self.kind == "other":
             return xpath.nothing()
         if self._parsel is None:

@@ -37,10 +37,12 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noindex(self) -> bool:
+        """Whether ``noindex`` or ``none`` is among ``robots``."""
         return "noindex" in self.robots or "none" in self.robots
 
     @property
     def nofollow(self) -> bool:
+        """Whether ``nofollow`` or ``none`` is among ``robots``."""
         return "nofollow" in self.robots or "none" in self.robots
 
 

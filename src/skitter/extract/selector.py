@@ -32,7 +32,7 @@ _ENGINE = _Engine()
 
 
 class Selector:
-    """One thing found on a page: an element, or the text of a ``::text`` or ``::attr()``."""
+    """One match of a CSS selector: an element, or a text by ``::text`` or ``::attr()``. The methods are parsel's."""
 
     __slots__ = ("_node", "_value")
 
@@ -41,11 +41,11 @@ class Selector:
         self._value = value
 
     def css(self, query: str) -> SelectorList:
-        """What a CSS selector finds in this element, itself included."""
+        """All that a CSS selector matches in this element, itself included."""
         return select(self._node, query, marked=True) if self._node is not None else SelectorList()
 
     def xpath(self, query: str, **variables: Any) -> Any:
-        """What an XPath finds in this element, as parsel's SelectorList. Needs the ``xpath`` extra."""
+        """All that an XPath expression matches in this element, as parsel's SelectorList. Needs the extra ``xpath``."""
         if self._node is None:
             return xpath.nothing()
         return xpath.evaluate(xpath.of_element(self.get()), query, variables)
@@ -57,15 +57,17 @@ class Selector:
         return self._node.html or ""
 
     def getall(self) -> list[str]:
+        """``get()`` in a list, as a SelectorList has it."""
         return [self.get()]
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
-        """What a regular expression finds in ``get()``: group ``extract``, or all groups, or the whole match."""
+        """All matches of a regular expression in ``get()``: the group ``extract``, all groups, or the whole match."""
         return _matches(pattern, self.get(), replace_entities)
 
     def re_first(
         self, pattern: str | Pattern[str], default: str | None = None, replace_entities: bool = True
     ) -> str | None:
+        """The first match of a regular expression in ``get()``, or ``default``."""
         return next(iter(self.re(pattern, replace_entities)), default)
 
     @property
@@ -91,14 +93,16 @@ class Selector:
 
 
 class SelectorList(list[Selector]):
-    """What a query found, in the order of the page. Each method works on every member."""
+    """All matches of a selector, in the order of the page. It is a list; its methods work on every member."""
 
     __slots__ = ()
 
     def css(self, query: str) -> SelectorList:
+        """All that a CSS selector matches in any of them."""
         return SelectorList(found for selector in self for found in selector.css(query))
 
     def xpath(self, query: str, **variables: Any) -> Any:
+        """All that an XPath expression matches in any of them. Needs the extra ``xpath``."""
         found = xpath.nothing()
         for selector in self:
             found.extend(selector.xpath(query, **variables))
@@ -109,18 +113,21 @@ class SelectorList(list[Selector]):
     @overload
     def get(self, default: str) -> str: ...
     def get(self, default: str | None = None) -> str | None:
-        """The first one's ``get()``, or ``default`` where nothing was found."""
+        """``get()`` of the first one, or ``default`` where nothing was found."""
         return self[0].get() if self else default
 
     def getall(self) -> list[str]:
+        """``get()`` of each."""
         return [selector.get() for selector in self]
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
+        """All matches of a regular expression in any of them."""
         return [match for selector in self for match in selector.re(pattern, replace_entities)]
 
     def re_first(
         self, pattern: str | Pattern[str], default: str | None = None, replace_entities: bool = True
     ) -> str | None:
+        """The first match of a regular expression in any of them, or ``default``."""
         for selector in self:
             for match in selector.re(pattern, replace_entities):
                 return match
@@ -128,12 +135,12 @@ class SelectorList(list[Selector]):
 
     @property
     def text(self) -> str:
-        """The first one's text, or nothing."""
+        """The text of the first one, or an empty text."""
         return self[0].text if self else ""
 
     @property
     def attrib(self) -> dict[str, str]:
-        """The first one's attributes, or none."""
+        """The attributes of the first one, or an empty dict."""
         return self[0].attrib if self else {}
 
     @overload

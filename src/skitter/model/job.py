@@ -32,6 +32,21 @@ class Command(enum.StrEnum):
     STOP = "stop"
 
 
+class StopReason(enum.StrEnum):
+    """Why a job is stopped or draining, as ``Job.reason`` has it."""
+
+    MAX_PAGES = "max_pages"
+    COMMAND = "command"
+
+
+def seeding_problem(reason: str) -> str:
+    """What kept the seeding from giving all seeds, of a ``Job.reason``; empty: nothing did.
+
+    Stores keep one text for both: a StopReason, or what ``start()`` raised or met.
+    """
+    return "" if reason in tuple(StopReason) else reason
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What makes a job the same job."""
 
@@ -91,7 +106,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float = 0.0
     """When the run finished or stopped; 0 while it goes on."""
     reason: str = ""
-    """Why it stopped: ``max_pages``, ``command``."""
+    """Why it stopped (StopReason), or what kept the seeding from giving all seeds."""
+
+    @property
+    def seeding_problem(self) -> str:
+        """See ``seeding_problem``."""
+        return seeding_problem(self.reason)
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,16 +27,27 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """The fields of a request, unchecked: for requests that skitter makes itself, such as those for links of a page."""
 
     url: str
+    """Absolute; ``response.follow`` takes relative ones."""
     callback: Any = None
+    """The method of the spider that gets the response, or its name. None: ``parse``."""
     errback: Any = None
+    """The method of the spider that gets a Failure when the request is given up, or its name."""
     method: str = "GET"
+    """The HTTP method."""
     headers: dict[str, str] = {}
+    """Sent besides those of the crawler, or in their place."""
     body: bytes = b""
+    """Sent as it is. It is a part of what tells two requests apart."""
     cookies: dict[str, str] = {}
+    """Sent with this request only."""
     meta: dict[str, Any] = {}
+    """Values for the callback, as ``response.meta``. They are not sent."""
     cb_kwargs: dict[str, Any] = {}
+    """Keyword arguments for the callback."""
     priority: Priority = 0
+    """The highest is served first."""
     dont_filter: bool = False
+    """Fetch it even if the same page is known already."""
     depth: int = 0
     """Links from a seed. Set by the worker."""
     referrer: str | None = None

@@ -125,6 +125,11 @@ def shown_address(text: str, *, is_server: bool = False) -> str:
     return without_secrets(text if start == end else f"{text[:start]}{MASK}{text[end:]}")
 
 
+def shown_frontier(url: str) -> str:
+    """The URL of a frontier without its password, which must not end up in a log."""
+    return shown_address(url, is_server=not url.startswith(("sqlite:", "unix:")))
+
+
 def of_address(text: str) -> list[str]:
     """What may be secret in an address that somebody typed, perhaps wrongly; nothing if it is none."""
     start, end = _credentials(text)

@@ -1,1 +1,1 @@
-"""One machine of a crawl: the supervisor and its worker processes, the pipe between them, signals."""
+"""What one machine runs for a job: the node, its supervisor and worker processes, signals, dead workers."""

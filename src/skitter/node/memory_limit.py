@@ -1,4 +1,4 @@
-"""What the process of a worker may take from its machine."""
+"""The memory limit of a worker process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def limit_memory(limit_bytes: int | None) -> None:
-    """From here on, an allocation beyond the limit fails, in Python and in libraries, instead of taking all there is.
+    """Limit this process: an allocation beyond it fails, in Python and in libraries, instead of taking all there is.
 
     It counts what the process may write and has for itself: mapped files and memory shared with others do not count.
     Only Linux counts so. A limit that is already lower stays.

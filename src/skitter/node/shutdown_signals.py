@@ -1,4 +1,7 @@
-"""What Ctrl-C and SIGTERM do to a crawl: the first asks, the second Ctrl-C does not ask, the third does not wait."""
+"""Ctrl-C and SIGTERM: the first stops, a second Ctrl-C kills, a third raises KeyboardInterrupt.
+
+Installed by the command line and by ``skitter.crawl``, never by a node: a program that runs nodes has its own handlers.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,21 @@ from skitter.observe.events import NODE_STOPPING, Event
 
 
 class ShutdownSignals:
-    """Signals of this process, aimed at whatever is at work."""
+    """Signals of this process, connected to what stops and what kills the work."""
 
-    def __init__(self, on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self, on_event: Callable[[Event], None], *, stop: Callable[[], object], kill: Callable[[], object]
+    ) -> None:
         self.signal = 0
-        """The first one that came."""
-        self.forced = False
-        """It was not asked any more: leave at once, nothing is lost."""
+        """The first one that came; 0: none."""
         self._on_event = on_event
-        self._ask: Callable[[], object] = lambda: None
-        self._force: Callable[[], object] = lambda: None
+        self._stop = stop
+        self._kill = kill
         self._interrupts = 0
-
-    def aim(self, ask: Callable[[], object], force: Callable[[], object]) -> None:
-        """From now on signals mean this."""
-        self._ask, self._force = ask, force
-        if self.signal:
-            ask()
-        if self.forced:
-            force()
-
-    def now(self) -> None:
-        """Stop as a first signal would, for another reason."""
-        self._ask()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle signals here; what they meant before they mean again afterwards."""
+        """Handle signals in the running loop; afterwards the handlers are what they were before."""
         loop = asyncio.get_running_loop()
 
         def catch(number: int, frame: FrameType | None) -> None:
@@ -49,7 +40,7 @@ class ShutdownSignals:
             if self._interrupts > 2:
                 # Twice was not enough: a callback in this very process blocks the loop.
                 raise KeyboardInterrupt
-            loop.call_soon_threadsafe(self._hear, number)
+            loop.call_soon_threadsafe(self._receive, number)
 
         before: list[tuple[signal.Signals, Any]] = []
         try:
@@ -62,11 +53,10 @@ class ShutdownSignals:
             for number, handler in before:
                 signal.signal(number, handler)
 
-    def _hear(self, number: int) -> None:
+    def _receive(self, number: int) -> None:
         if not self.signal:
             self.signal = number
             self._on_event(NODE_STOPPING(signal=number))
-            self._ask()
+            self._stop()
         elif number == signal.SIGINT:
-            self.forced = True
-            self._force()
+            self._kill()

@@ -58,17 +58,17 @@ class Supervisor:
         lease_seconds: float,
         shutdown_seconds: float,
         on_event: Callable[[events.Event], None],
-        told: bytes = b"",
+        config: bytes = b"",
         inherits: Sequence[int] = (),
         locks: bool = False,
     ) -> None:
-        """``command`` gives the command line of a child: see ``WorkerProcess.start``. It reads ``told``.
+        """``command`` gives the command line of a child, and ``config`` is what it reads: see ``WorkerProcess.start``.
 
         ``inherits`` are file descriptors that all of them share. ``locks``: a transaction of one process makes the
         others wait, as in a SQLite file.
         """
         self._command = command
-        self._told = told
+        self._config = config
         self._inherits = inherits
         self._count = count
         self._frontier = frontier
@@ -90,7 +90,7 @@ class Supervisor:
         self._committed_at_failure = 0
 
     async def run(self) -> None:
-        """Until all workers have ended. Raises what keeps them from working, after the others have stopped."""
+        """Run until all workers have ended; raise what keeps them from working, after the others have stopped."""
         slots = [asyncio.create_task(self._keep_one()) for _ in range(self._count)]
         watching = asyncio.create_task(self._watch())
         try:
@@ -123,7 +123,7 @@ class Supervisor:
             await asyncio.wait(list(self._relieved))
 
     async def _keep_one(self) -> None:
-        """One worker after the other, until one ends by itself."""
+        """Start one worker after the other, until one ends by itself."""
         crashes = 0
         try:
             while not self._stopping:
@@ -138,12 +138,12 @@ class Supervisor:
             raise
 
     async def _run_one(self) -> bool:
-        """One worker from its start to its end, or until it is relieved. False: another one is to take its place."""
-        child = await WorkerProcess.start(self._command, self._on_event, self._told, self._inherits)
+        """Run one worker to its end, or until it is relieved. False: another one is to take its place."""
+        child = await WorkerProcess.start(self._command, self._on_event, self._config, self._inherits)
         self._children.add(child)
         if self._stopping:
             child.terminate()
-        ending = asyncio.create_task(self._see_out(child))
+        ending = asyncio.create_task(self._wait_for_end(child))
         relieved = asyncio.create_task(child.relieved.wait())
         await asyncio.wait([ending, relieved], return_when=asyncio.FIRST_COMPLETED)
         relieved.cancel()
@@ -155,14 +155,14 @@ class Supervisor:
         return False
 
     async def _relieve(self, child: WorkerProcess) -> None:
-        """All but the page that holds it goes back, and blames nobody: others go on with it."""
-        page = child.relieved_of
-        child.step_back()
+        """Hand back, without a loss, all that a held worker leased but the page that holds it."""
+        page = child.held_page
+        child.retire()
         if page is not None and child in self._children:
-            back = await self._relieved_of(child, page)
+            back = await self._release_all_but(child, page)
             self._on_event(events.WORKER_HELD(worker=child.worker, seconds=round(child.still_seconds, 1), leases=back))
 
-    async def _relieved_of(self, child: WorkerProcess, page: Lease) -> int:
+    async def _release_all_but(self, child: WorkerProcess, page: Lease) -> int:
         handing_back = asyncio.create_task(self._frontier.relieve_worker(child.worker, page, self._callback_seconds))
         if self._locks and not (await asyncio.wait([handing_back], timeout=LOCKED_SECONDS))[0]:
             for held in self._children:
@@ -176,32 +176,32 @@ class Supervisor:
             self._errors.append(error)
             self.stop()
 
-    async def _see_out(self, child: WorkerProcess) -> bool:
-        """Until it has ended, and what it held is handed back. False: another one is to take its place."""
+    async def _wait_for_end(self, child: WorkerProcess) -> bool:
+        """Wait for its end, and return its leases. False: another one is to take its place."""
         renewing = asyncio.create_task(self._renew(child))
         try:
             code = await child.ended()
         finally:
             renewing.cancel()
             self._children.discard(child)
-            self._look(child, 0.0)
+            self._update(child, 0.0)
             child.close()
-            self._committed += child.committed
-        if child.error is not None:
+            self._committed += child.said.committed
+        if child.said.error is not None:
             with contextlib.suppress(FrontierError):
-                await self._hand_back(child)
-            raise child.error
-        back = await self._hand_back(child)
-        if not child.has_finished and not child.starts_over:
+                await self._return_leases(child)
+            raise child.said.error
+        back = await self._return_leases(child)
+        if not child.said.has_finished and not child.said.starts_over:
             if child.worker:
                 kind = events.WORKER_DIED if self._stopping or child.relieved.is_set() else events.WORKER_REPLACED
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))
             if not self._stopping:
-                self._judge_start(child, code)
-                self._judge_failure(child, code, back)
-        return child.has_finished
+                self._check_start(child, code)
+                self._check_failure(child, code, back)
+        return child.said.has_finished
 
-    def _judge_start(self, child: WorkerProcess, code: int) -> None:
+    def _check_start(self, child: WorkerProcess, code: int) -> None:
         if child.worker:
             self._false_starts = 0
         elif code != -signal.SIGKILL:
@@ -213,36 +213,36 @@ class Supervisor:
                 hint="run with -v; the messages above may tell",
             )
 
-    def _judge_failure(self, child: WorkerProcess, code: int, back: int) -> None:
+    def _check_failure(self, child: WorkerProcess, code: int, back: int) -> None:
         """A worker that dies of an error of its own is replaced, but not for ever.
 
         Not counted: workers that somebody killed; those that a page took down with it, whose leases (``back``) are lost
         until that page is dead; and errors of the store, which end the node at once.
         """
-        ended_itself = child.worker and not child.verdict and code not in (-signal.SIGKILL, -signal.SIGTERM)
-        if not child.failure and (back or not ended_itself):
+        ended_itself = child.worker and not child.kill_reason and code not in (-signal.SIGKILL, -signal.SIGTERM)
+        if not child.said.failure and (back or not ended_itself):
             return
-        committed = self._committed + sum(other.committed for other in self._children)
+        committed = self._committed + sum(other.said.committed for other in self._children)
         self._failures = self._failures + 1 if committed == self._committed_at_failure else 1
         self._committed_at_failure = committed
         if self._failures >= FAILURES:
             raise BackendError(
                 f"{self._failures} workers have failed without committing anything:"
-                f" {child.failure or child.how_it_ended()}",
+                f" {child.said.failure or child.how_it_ended()}",
                 hint="nothing is lost; run with -v for the traceback, and report it",
             )
 
-    async def _hand_back(self, child: WorkerProcess) -> int:
-        """A worker has ended: what it still held goes back at once, and a page that had to be ended is dead."""
+    async def _return_leases(self, child: WorkerProcess) -> int:
+        """Return what an ended worker still held; the page for which it was killed is dead."""
         if not child.worker:
             return 0
-        back, culprit = 0, child.culprit
-        if culprit is not None:
-            back = await self._frontier.relieve_worker(child.worker, culprit, self._callback_seconds)
-            error = f"the callback blocked its worker: {child.verdict}"
+        back, blamed_page = 0, child.blamed_page
+        if blamed_page is not None:
+            back = await self._frontier.relieve_worker(child.worker, blamed_page, self._callback_seconds)
+            error = f"the callback blocked its worker: {child.kill_reason}"
             # A host that does this again and again is given up, as one that cannot be reached.
             news = HostNews(unreachable=True)
-            outcome = Outcome(lease=culprit, ending=Ending.DEAD, error_class="callback", error=error, news=news)
+            outcome = Outcome(lease=blamed_page, ending=Ending.DEAD, error_class="callback", error=error, news=news)
             committed = await self._frontier.commit(child.worker, [outcome])
             back += sum(committed.accepted)
             for trouble in committed.troubles:
@@ -252,35 +252,35 @@ class Supervisor:
     async def _renew(self, child: WorkerProcess) -> None:
         """Keep the page of a relieved worker leased: a held interpreter does not renew."""
         await child.relieved.wait()
-        assert child.relieved_of is not None, "it was relieved of a page"
+        assert child.held_page is not None, "it was relieved of a page"
         while True:
             # A store that is away, or a job that was dropped, is for others to tell.
             with contextlib.suppress(FrontierError, JobError):
-                await self._frontier.renew(child.worker, [child.relieved_of])
+                await self._frontier.renew(child.worker, [child.held_page])
             await asyncio.sleep(self._lease_seconds / 3)
 
     async def _watch(self) -> None:
-        """Look after the workers now and then. Time is counted in looks: see ``WorkerProcess.silent_seconds``."""
+        """Check the workers periodically. Time is counted in checks: see ``WorkerProcess.silent_seconds``."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             self._stopping_seconds += _CHECK_SECONDS if self._stopping else 0.0
             for child in self._children:
-                self._look(child, _CHECK_SECONDS)
+                self._update(child, _CHECK_SECONDS)
                 self._check(child)
 
-    def _look(self, child: WorkerProcess, seconds: float) -> None:
-        if (let_go := child.look(seconds)) is not None:
+    def _update(self, child: WorkerProcess, seconds: float) -> None:
+        if (let_go := child.update(seconds)) is not None:
             page, held_seconds = let_go
             self._hold_limits.let_go(page.host_key, held_seconds)
 
     def _check(self, child: WorkerProcess) -> None:
         """End it if it is stopped, silent, held by one page for too long, or does not stop."""
-        reason, culprit = "", None
+        reason, blamed_page = "", None
         if child.silent_seconds > STOPPED_SECONDS and child.is_stopped():
             reason = f"stopped for {child.silent_seconds:.0f} s"
         elif child.still_seconds > self._callback_seconds and not child.is_stopped():
             # The only case where a page is known to be at fault.
-            reason, culprit = f"held by a callback for more than {self._callback_seconds:g} s", child.holder()
+            reason, blamed_page = f"held by a callback for more than {self._callback_seconds:g} s", child.holding_page()
         elif child.silent_seconds > self._callback_seconds + SILENT_MARGIN_SECONDS:
             reason = f"silent for {child.silent_seconds:.0f} s"
         elif self._stopping_seconds > self._shutdown_seconds + STOP_MARGIN_SECONDS:
@@ -288,12 +288,12 @@ class Supervisor:
         elif child.still_seconds > HOLD_SECONDS and not child.relieved.is_set() and not self._stopping:
             self._check_hold(child)
         if reason:
-            child.kill(reason, culprit)
+            child.kill(reason, blamed_page)
 
     def _check_hold(self, child: WorkerProcess) -> None:
         """Relieve it if its page holds it for longer than is usual."""
-        page = None if child.is_stopped() else child.holder()
+        page = None if child.is_stopped() else child.holding_page()
         relieved = sum(other.relieved.is_set() for other in self._children)
         if page and child.still_seconds > self._hold_limits.limit_seconds(page.host_key) and relieved < MAX_RELIEVED:
-            child.relieved_of = page
+            child.held_page = page
             child.relieved.set()

@@ -1,18 +1,28 @@
-"""How a worker process speaks to its supervisor; ``node.worker_process`` says what, and listens."""
+"""The pipe from a worker process to its supervisor: what the worker writes, and what the supervisor reads.
+
+One JSON object a line: ``hello`` (the worker's id), ``beat`` (alive), ``committed`` (how many outcomes), ``event`` (see
+``observe.events``), ``log``, and as the last one ``end`` (whether to be started again), ``error`` (why it cannot go on)
+or ``failed`` (an error that nobody expected).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import logging
 import os
 import select
+from collections.abc import Callable
 from typing import Any
 
+from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.observe import events
+from skitter.observe.log_levels import LibraryFilter
 
 
 class SupervisorPipe:
-    """The pipe to the supervisor. A line is written whole or not at all, from any thread."""
+    """The worker's end. A line is written whole or not at all, from any thread."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
@@ -24,7 +34,7 @@ class SupervisorPipe:
         os.set_inheritable(pipe, False)
 
     def say(self, **message: Any) -> None:
-        """Say it now, or not at all."""
+        """Write a message now, or not at all."""
         try:
             os.write(self._pipe, _line(message))
         except BlockingIOError:
@@ -32,25 +42,83 @@ class SupervisorPipe:
         except OSError:
             self.is_broken = True
 
-    def say_at_last(self, **message: Any) -> None:
-        """The last words, for which there is time."""
+    def say_last(self, **message: Any) -> None:
+        """Write the last message, and wait until there is room for it."""
         os.set_blocking(self._pipe, True)
         self.say(**message)
 
 
 class PipeLogHandler(logging.Handler):
-    """Events and log lines for the supervisor to show."""
+    """Writes events and log lines to the pipe, for the supervisor to show."""
 
-    def __init__(self, voice: SupervisorPipe) -> None:
+    def __init__(self, pipe: SupervisorPipe) -> None:
         super().__init__()
-        self._voice = voice
+        self._pipe = pipe
+        self.addFilter(LibraryFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
         event = events.of_record(record)
         if event.kind is events.LOG:
-            self._voice.say(log=event.fields["text"], logger=record.name, level=record.levelno)
+            self._pipe.say(log=event.fields["text"], logger=record.name, level=record.levelno)
         else:
-            self._voice.say(event=event.kind.name, fields=event.fields, level=event.level, at=event.at)
+            self._pipe.say(event=event.kind.name, fields=event.fields, level=event.level, at=event.at)
+
+
+class WorkerMessages:
+    """The supervisor's end: what one worker process has said."""
+
+    def __init__(self, on_event: Callable[[events.Event], None], on_line: Callable[[], None]) -> None:
+        """``on_line`` is called for each line, whatever it says: the process is alive."""
+        self.worker = ""
+        """Its worker id, once it has said hello."""
+        self.committed = 0
+        """Outcomes, by its last word on them."""
+        self.error: SkitterError | None = None
+        """Why it could not go on."""
+        self.failure = ""
+        """The error that nobody expected, of which it died. Not a page's: what a callback raises is caught."""
+        self.has_finished = False
+        """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
+        self.starts_over = False
+        """It said that a new run of the job began, for which it wants to be started again."""
+        self._on_event = on_event
+        self._on_line = on_line
+
+    async def read(self, pipe: int) -> None:
+        """Read until the pipe is closed at the other end, and close it here."""
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(pipe, "rb")
+        )
+        try:
+            while not stream.at_eof():
+                # ValueError: half a line, of a process that was killed while it wrote.
+                with contextlib.suppress(ValueError):
+                    line = await stream.readline()
+                    self._on_line()
+                    self._take(json.loads(line))
+        finally:
+            transport.close()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"hello": worker}:
+                self.worker = worker
+            case {"event": name, "fields": fields, "level": level, "at": at}:
+                self._on_event(events.received(name, {"worker": self.worker} | fields, level, at))
+            case {"log": text, **rest}:
+                said = events.log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
+                said.fields["worker"] = self.worker
+                self._on_event(said)
+            case {"committed": committed}:
+                self.committed = committed
+            case {"failed": text}:
+                self.failure = text
+            case {"end": again}:
+                self.has_finished, self.starts_over = not again, again
+            case {"error": text, "hint": hint, "code": code}:
+                kind = UsageError if code == UsageError.exit_code else BackendError
+                self.error = kind(text, hint=hint)
 
 
 def _line(message: dict[str, Any]) -> bytes:

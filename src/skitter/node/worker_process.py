@@ -1,32 +1,27 @@
-"""One worker process, as its supervisor knows it: started, listened to, and ended.
+"""One worker process, as its supervisor knows it: started, watched, and ended.
 
-Children speak over a pipe, one JSON object a line: ``hello`` (their worker id), ``beat`` (alive), ``committed`` (how
-many outcomes), ``event`` (see ``observe.events``), ``log``, and at last ``end`` (whether to be started again),
-``error`` (why they cannot go on) or ``failed`` (an error that nobody expected). What their loops are doing is read from
-shared memory (``loop_status``).
+It speaks over a pipe (``supervisor_pipe``); what its loop is doing is read from shared memory (``worker.loop_status``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import logging
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from skitter.cluster.process_identity import cpu_ticks, process_stat
-from skitter.errors import BackendError, SkitterError, UsageError
+from skitter.errors import BackendError
 from skitter.model.lease import Lease, Work
-from skitter.observe.events import Event, log_line, received
+from skitter.node.supervisor_pipe import WorkerMessages
+from skitter.observe.events import Event
 from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
 
 LAST_WORDS_SECONDS = 1.0
-"""What a dead process has said is in the pipe already. But a process that it forked may keep the pipe open."""
+"""How long the pipe of a dead process is still read: a process that it forked may keep it open."""
 HELD_NICENESS = 5
 """Added to that of a process that a page holds, which then has a third of a worker's share of a busy core: enough for
 a callback that is slow and not endless."""
@@ -43,30 +38,18 @@ class WorkerProcess:
         on_event: Callable[[Event], None],
         loop_status: LoopStatus,
     ) -> None:
-        self.worker = ""
-        """Its worker id, once it has said hello."""
         self.silent_seconds = 0.0
         """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
         self.still_seconds = 0.0
         """Since its loop last moved; counted likewise."""
         self.relieved = asyncio.Event()
         """A page holds its loop: another worker is to take its place."""
-        self.relieved_of: Lease | None = None
-        """That page."""
-        self.error: SkitterError | None = None
-        """Why it could not go on."""
-        self.failure = ""
-        """The error that nobody expected, of which it died. Not a page's: what a callback raises is caught."""
-        self.committed = 0
-        """Outcomes, by its last word on them."""
-        self.has_finished = False
-        """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
-        self.starts_over = False
-        """It said that a new run of the job began, for which it wants to be started again."""
-        self.verdict = ""
-        """Why the supervisor ended it."""
-        self.culprit: Lease | None = None
-        """The page for which it ended it."""
+        self.held_page: Lease | None = None
+        """The page that holds its loop."""
+        self.kill_reason = ""
+        """Why the supervisor killed it."""
+        self.blamed_page: Lease | None = None
+        """The page for which the supervisor killed it."""
         self._process = process
         self._loop_status = loop_status
         self._record = b""
@@ -74,21 +57,22 @@ class WorkerProcess:
         self._end = asyncio.get_running_loop().create_future()
         # Not asyncio's way: uvloop gives a child its signals as they are by default, and not as ``_spawned`` wants.
         threading.Thread(target=self._wait, args=(self._end.get_loop(),), daemon=True).start()
-        self._on_event = on_event
-        self._listening = asyncio.create_task(self._listen(reading))
+        self.said = WorkerMessages(on_event, self._note_alive)
+        """What it has told its supervisor."""
+        self._reading = asyncio.create_task(self.said.read(reading))
 
     @classmethod
     async def start(
         cls,
         command: Callable[[int, int], Sequence[str]],
         on_event: Callable[[Event], None],
-        told: bytes = b"",
+        config: bytes = b"",
         inherits: Sequence[int] = (),
     ) -> WorkerProcess:
         """``command`` gives the command line of a child for two file descriptors: it speaks to the first and notes what
         its loop is doing in the second.
 
-        ``told`` is what it reads from its standard input, to the end: everybody on the machine can read its command
+        ``config`` is what it reads from its standard input, to the end: everybody on the machine can read its command
         line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
         """
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as its_own:
@@ -96,7 +80,7 @@ class WorkerProcess:
                 reading, writing = os.pipe()
                 ours.callback(os.close, reading)
                 its_own.callback(os.close, writing)
-                stdin = _pipe_with(told)
+                stdin = _pipe_with(config)
                 its_own.callback(os.close, stdin)
                 status = new_status()
                 its_own.callback(os.close, status)
@@ -108,16 +92,21 @@ class WorkerProcess:
             ours.pop_all()
         return cls(process, reading, on_event, loop_status)
 
+    @property
+    def worker(self) -> str:
+        """Its worker id, once it has said hello."""
+        return self.said.worker
+
     async def ended(self) -> int:
         """Wait for its end; the exit code, negative for a signal."""
         await self._end
         code = self._process.wait()
-        await asyncio.wait([self._listening], timeout=LAST_WORDS_SECONDS)
-        self._listening.cancel()
+        await asyncio.wait([self._reading], timeout=LAST_WORDS_SECONDS)
+        self._reading.cancel()
         return code
 
     def close(self) -> None:
-        """After its end, and the last look."""
+        """Release its shared memory, after its end and the last ``update``."""
         self._loop_status.close()
 
     def terminate(self) -> None:
@@ -125,7 +114,7 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
-    def look(self, seconds: float) -> tuple[Lease, float] | None:
+    def update(self, seconds: float) -> tuple[Lease, float] | None:
         """Count time; the page that had held the loop and has let it go, and for how long. Called every ``seconds``."""
         self.silent_seconds += seconds
         record, let_go = self._loop_status.read(), None
@@ -139,8 +128,8 @@ class WorkerProcess:
             self._record, self.still_seconds = record, 0.0
         return let_go
 
-    def holder(self) -> Lease | None:
-        """The page that holds the loop, at the last look; None: it is not known which.
+    def holding_page(self) -> Lease | None:
+        """The page that held the loop at the last ``update``; None: it is not known which.
 
         Where the process has said nothing since its loop stands still, some thread holds the interpreter, and it need
         not be the loop's: another thread may have taken it in the middle of an innocent page. CPU time tells.
@@ -155,33 +144,36 @@ class WorkerProcess:
         lease = lease_of(self._record) if self._record else None
         return lease if lease is not None and lease.work is Work.PAGE else None
 
-    def step_back(self) -> None:
-        """Another worker is in its place: let go of everything but its page, and give way to the others."""
+    def retire(self) -> None:
+        """Ask it to end after the page that holds it, and lower its priority: another worker is in its place."""
         self.terminate()
         with contextlib.suppress(OSError):
             own = os.getpriority(os.PRIO_PROCESS, self._process.pid)
             os.setpriority(os.PRIO_PROCESS, self._process.pid, own + HELD_NICENESS)
 
-    def kill(self, verdict: str, culprit: Lease | None = None) -> None:
+    def kill(self, reason: str, blamed_page: Lease | None = None) -> None:
         """End it at once."""
-        if not self.verdict:
-            self.verdict, self.culprit = verdict, culprit
+        if not self.kill_reason:
+            self.kill_reason, self.blamed_page = reason, blamed_page
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     def is_stopped(self) -> bool:
-        """By SIGSTOP or Ctrl-Z."""
+        """Whether SIGSTOP or Ctrl-Z has stopped it."""
         return process_stat(self._process.pid)[:1] == ["T"]
 
     def how_it_ended(self) -> str:
-        """In words."""
+        """How it ended, for people: why it was killed, its error, its exit code or signal."""
         code = self._process.returncode or 0
-        if self.verdict or code >= 0:
-            return self.verdict or self.failure or f"exit code {code}"
+        if self.kill_reason or code >= 0:
+            return self.kill_reason or self.said.failure or f"exit code {code}"
         try:
             return signal.Signals(-code).name
         except ValueError:
             return f"signal {-code}"
+
+    def _note_alive(self) -> None:
+        self.silent_seconds = 0.0
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         self._process.wait()
@@ -192,41 +184,6 @@ class WorkerProcess:
     def _tell_end(self) -> None:
         if not self._end.done():  # whoever waited was cancelled
             self._end.set_result(None)
-
-    async def _listen(self, reading: int) -> None:
-        stream = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb")
-        )
-        try:
-            while not stream.at_eof():
-                # ValueError: half a line, of a process that was killed while it spoke.
-                with contextlib.suppress(ValueError):
-                    line = await stream.readline()
-                    self.silent_seconds = 0.0
-                    self._hear(json.loads(line))
-        finally:
-            transport.close()
-
-    def _hear(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"hello": worker}:
-                self.worker = worker
-            case {"event": name, "fields": fields, "level": level, "at": at}:
-                self._on_event(received(name, {"worker": self.worker} | fields, level, at))
-            case {"log": text, **rest}:
-                said = log_line(text, rest.get("logger", ""), rest.get("level", logging.INFO))
-                said.fields["worker"] = self.worker
-                self._on_event(said)
-            case {"committed": committed}:
-                self.committed = committed
-            case {"failed": text}:
-                self.failure = text
-            case {"end": again}:
-                self.has_finished, self.starts_over = not again, again
-            case {"error": text, "hint": hint, "code": code}:
-                kind = UsageError if code == UsageError.exit_code else BackendError
-                self.error = kind(text, hint=hint)
 
 
 def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:
@@ -239,13 +196,13 @@ def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> sub
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _pipe_with(told: bytes) -> int:
-    """To be read to its end. Not a pipe of asyncio's: waiting for the child would be waiting for its pipes too."""
+def _pipe_with(config: bytes) -> int:
+    """The reading end of a pipe that holds the bytes. Not asyncio's, whose wait for a child waits for its pipes too."""
     reading, writing = os.pipe()
     try:
         # Without waiting for a reader: it must fit into a pipe (64 KiB), and is far smaller.
         os.set_blocking(writing, False)
-        if os.write(writing, told) != len(told):
+        if os.write(writing, config) != len(config):
             raise AssertionError("too much to tell a child")
     finally:
         os.close(writing)

@@ -66,6 +66,11 @@ class Event(msgspec.Struct, frozen=True):
         return without_secrets(self.kind.sentence.format_map(_Fields(self.fields)))
 
     @property
+    def first_line(self) -> str:
+        """In words, without the traceback."""
+        return self.text.partition("\n")[0] if "traceback" in self.fields else self.text
+
+    @property
     def worker(self) -> str:
         """Whose event it is; empty: the node's."""
         worker: str = self.fields.get("worker", "")
@@ -166,6 +171,38 @@ JOB_OTHER_CODE = _kind(
     spider="file and class on this node",
 )
 
+JOB_NO_OUTPUT = _kind(
+    "job.no_output",
+    Level.NOTICE,
+    "no output is named: items are counted, and not kept; -o FILE keeps them",
+    "The job has no target for its items.",
+)
+JOB_PROGRESS = _kind(
+    "job.progress",
+    Level.INFO,
+    "{state}: {pages} pages, {pages_per_second} pages/s, {queued} queued, {in_flight} in flight, {failed} failed",
+    "How far the job is, every ten seconds. In text it is a plain line of standard error, or the live display.",
+    state="of the job",
+    seconds="since the run began",
+    pages="done",
+    pages_per_second="over the last ten seconds",
+    queued="waiting, those with a delay included",
+    in_flight="being fetched",
+    failed="dead",
+    excluded="by a rule",
+    items="of all pages",
+    bytes="fetched",
+    blocked_by="sinks that stop the leasing",
+)
+JOB_SUMMARY = _kind(
+    "job.summary",
+    Level.NOTICE,
+    "{text}",
+    "How the command ended. In text these are the last lines of standard error.",
+    text="in words",
+    summary="the object that `--json` prints",
+)
+
 # ---- workers
 
 WORKER_JOINED = _kind(
@@ -231,8 +268,54 @@ NODE_STOPPING = _kind(
     signal="its number",
 )
 
+# ---- the command
+
+COMMAND_NOTE = _kind(
+    "command.note",
+    Level.NOTICE,
+    "{text}",
+    "What the command says besides: its job, the next commands. In text it is a plain line of standard error.",
+    text="what was said",
+)
+COMMAND_WARNING = _kind(
+    "command.warning",
+    Level.WARNING,
+    "{text}",
+    "A setting or a spider that may not mean what it says. In text: `warning: …`.",
+    text="what was said",
+)
+COMMAND_FAILED = _kind(
+    "command.failed",
+    Level.ERROR,
+    "{error}",
+    "The command ends with an error. In text: `error: …` and `hint: …`.",
+    error="what happened",
+    hint="what to do",
+    exit_code="of the command",
+)
+
 # ---- requests
 
+CALLBACK_FAILED = _kind(
+    "callback.failed",
+    Level.ERROR,
+    "{url} failed in the spider's code; further failures of this kind are only counted\n{traceback}",
+    "A callback, an item function or `start()` raised. Told for the first page of each kind, which is the class of the "
+    "exception and the line that raised it; `skitter failed` lists every page.",
+    worker="who called it",
+    url="of the page; `start()`: of the spider's start",
+    failure="the kind: class and place",
+    traceback="from where the spider's own code begins",
+)
+CALLBACKS_FAILED_AGAIN = _kind(
+    "callback.failed_again",
+    Level.NOTICE,
+    "{failure}: {pages} pages failed in this way",
+    "How many pages failed in the same way. Told by each worker at its end, if it was more than one.",
+    worker="who called it",
+    failure="the kind: class and place",
+    pages="how many, the first included",
+)
 LEASES_GRANTED = _kind(
     "leases.granted",
     Level.DEBUG,

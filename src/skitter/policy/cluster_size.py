@@ -168,7 +168,7 @@ def _advice(bottleneck: str, q: Question, polite_days: float) -> str:
             " where owners allow it; more machines do not help"
         )
     return {
-        "worker CPU": "more cores: the crawl grows with them (docs/benchmarks.md)",
+        "worker CPU": "more cores: the crawl grows with them",
         "slots": "answers are slow: a higher --concurrency costs memory only",
         "bandwidth": "machines with a faster line, or more of them",
         "frontier calls": "more shards: redis+cluster:// or ?shards=N",

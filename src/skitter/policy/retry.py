@@ -15,6 +15,11 @@ WAITING_KINDS = frozenset({"proxy", "slow"})
 """A proxy's fault, or a host that keeps us waiting while too many others do: the host waits as it does after a 503."""
 UNREACHABLE_KINDS = frozenset({"dns", "connect", "tls"})
 """The host as a whole cannot be reached; the page is not to blame."""
+DEAD_CLASSES = (
+    *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large"),
+    *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "lost", "internal"),
+)
+"""Every class that a dead request may have, as the reference lists them."""
 
 MAX_RETRY_AFTER_SECONDS = 86_400.0
 MAX_BACKOFF_SECONDS = 3_600.0

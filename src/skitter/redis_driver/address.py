@@ -201,5 +201,5 @@ def _not_an_address(scheme: str, kind: str) -> UsageError:
     # The address itself is not repeated: it may hold a password.
     return UsageError(
         f"not an address of a Redis: {scheme}://…",
-        hint=f"it reads {_FORMS.get(kind, _FORMS[''])}; docs/how-to/redis.md has every option",
+        hint=f"it reads {_FORMS.get(kind, _FORMS[''])}",
     )

@@ -45,7 +45,9 @@ TROUBLES = {
         "refuses the user or the password", "check user and password: redis://USER:PASSWORD@HOST", Remedy.CREDENTIALS
     ),
     "NOPERM": Trouble(
-        "does not let this user do what skitter needs", "docs/how-to/redis.md has the rules for a user", Remedy.CHANGE
+        "does not let this user do what skitter needs",
+        "ACL: ~skitter:* -@all +@read +@write -@dangerous +@connection +eval +evalsha +info +time +wait +cluster|nodes",
+        Remedy.CHANGE,
     ),
     "LOADING": Trouble("is still loading its data", "wait until it is up"),
     "READONLY": Trouble("is a read-only replica", _GIVE_MASTER),

@@ -56,7 +56,7 @@ def python_sink(target: Target) -> Sink:
             hint="it reads python:module:Class",
         ) from error
     if not callable(getattr(kind, "write", None)):
-        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="docs/how-to/write-a-sink.md")
+        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="a sink has a method write(batch)")
     return _adapted(target, kind)
 
 

@@ -23,7 +23,9 @@ class Spider:
     """
 
     name: str = ""
+    """The name of the job, unless ``--job`` gives another."""
     start_urls: Sequence[str] = ()
+    """The URLs that ``start`` makes requests of."""
     allowed_domains: Sequence[str] = ()
     """Links to other domains are not followed; empty: every link that the spider yields is."""
     sitemap_urls: Sequence[str] = ()
@@ -46,6 +48,7 @@ class Spider:
 
     @property
     def logger(self) -> logging.Logger:
+        """A logger named after the spider. Its records are events of the crawl."""
         return logging.getLogger(f"skitter.spider.{self.name or type(self).__name__}")
 
     def start(self) -> Iterable[Request] | AsyncIterable[Request]:

@@ -21,7 +21,7 @@ FRONTIER = Path(".skitter/demo.db")
 def crawl_command(urls: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
     """The command line of the demo crawl."""
     return [
-        *(sys.executable, "-P", "-m", "skitter", "crawl", *urls),
+        *(*_program(), "crawl", *urls),
         *("--workers", "2", "-O", str(RESULTS)),
         # The ports differ each time and with them the seeds, so an older run is never gone on with.
         *("--job", "demo", "--frontier", f"sqlite:{FRONTIER}", "--fresh"),
@@ -29,6 +29,12 @@ def crawl_command(urls: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
         *("--set", "retry_delay_seconds=0.2", "--set", "host_backoff_seconds=1"),
         *extra,
     ]
+
+
+def _program() -> list[str]:
+    """The script of this environment: the commands that a crawl prints begin with it."""
+    script = Path(sys.prefix) / "bin" / "skitter"
+    return [str(script)] if script.exists() else [sys.executable, "-P", "-m", "skitter"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

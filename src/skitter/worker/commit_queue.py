@@ -6,18 +6,16 @@ A lease that was lost in the meantime is dropped here, whatever became of it.
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
+from skitter.worker.callback_failures import CallbackFailures
 from skitter.worker.commit_events import tell_commit
 from skitter.worker.known_urls import KnownUrls
 
-TOLD_FAILURES: Final = 5
-"""So many failed callbacks are named in the log; a spider that fails on every page shall not flood it."""
 log = logging.getLogger("skitter.worker")
 Ended = tuple[Outcome, list[str]]
 """An outcome, and the URLs to remember once it is accepted."""
@@ -41,7 +39,7 @@ class CommitQueue:
         self._source = source
         self._known = known
         self._archive = archive
-        self._failed_callbacks = 0
+        self.callback_failures = CallbackFailures(worker_id)
         self._store: str | None = None
 
     @property
@@ -86,7 +84,7 @@ class CommitQueue:
                 self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)
             if outcome.error_class == "callback":
-                self._tell_failure(outcome)
+                self.callback_failures.failed(name_of(outcome.lease), outcome.error)
         tell_commit(self._worker_id, [outcome for outcome, _ in batch], answer)
         return answer.grant
 
@@ -112,15 +110,6 @@ class CommitQueue:
                 await self._source.release(leases, late=late, touched=touched)
                 any_released = True
         return any_released
-
-    def _tell_failure(self, outcome: Outcome) -> None:
-        self._failed_callbacks += 1
-        if self._failed_callbacks <= TOLD_FAILURES:
-            reason = outcome.error.strip().rpartition("\n")[2]
-            what = "failed" if outcome.lease.work is Work.SEED else "failed in its callback"
-            log.error("%s %s: %s", name_of(outcome.lease), what, reason)
-        if self._failed_callbacks == TOLD_FAILURES:
-            log.error("further failures are only counted; skitter failed shows them all")
 
 
 def name_of(lease: Lease) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -62,17 +63,37 @@ class ItemFunctions:
         return item
 
     def open(self) -> None:
-        """The worker begins: classes in the style of Scrapy's pipelines are told so."""
-        self._tell("open_spider")
+        """The worker begins: classes in the style of Scrapy's pipelines are told so. SpiderError if one fails."""
+        for step in self._steps:
+            if callable(told := getattr(step.pipeline, "open_spider", None)):
+                try:
+                    told(self._spider)
+                except Exception as error:
+                    raise _unusable(type(step.pipeline), "cannot be opened", error) from error
 
     def close(self) -> None:
         """The worker ends."""
-        self._tell("close_spider")
-
-    def _tell(self, method: str) -> None:
         for step in self._steps:
-            if callable(told := getattr(step.pipeline, method, None)):
+            if callable(told := getattr(step.pipeline, "close_spider", None)):
                 told(self._spider)
+
+
+def _built(kind: type[Any]) -> Any:
+    """Told as a mistake of the spider, which ends the crawl before its first page: every page would fail by it."""
+    try:
+        return kind()
+    except Exception as error:
+        raise _unusable(kind, "cannot be built", error) from error
+
+
+def _unusable(kind: type[Any], what: str, error: Exception) -> SpiderError:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    # An __init__ that takes other arguments is not even entered.
+    place = "" if last.filename == __file__ else f" ({last.filename.rpartition('/')[2]} line {last.lineno})"
+    return SpiderError(
+        f"an item pipeline {what}: {kind.__name__}: {type(error).__name__}: {error}{place}",
+        hint="each worker makes one, without arguments; correct it and run the same command again",
+    )
 
 
 def item_functions_of(
@@ -107,7 +128,7 @@ def _step(spider: Spider, described: Any, trusted: Sequence[str] | None = None) 
 
 def _pipeline(spider: Spider, kind: Any) -> _Step:
     """A class in the style of Scrapy's item pipelines: the spider stands where the response would."""
-    pipeline = kind() if isinstance(kind, type) else kind
+    pipeline = _built(kind) if isinstance(kind, type) else kind
     process = pipeline.process_item
     with_spider = (lambda item: process(item, spider)) if _takes_two(process) else process
     return _Step(f"{type(pipeline).__name__}.process_item", with_spider, takes_response=False, pipeline=pipeline)

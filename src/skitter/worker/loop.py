@@ -207,6 +207,7 @@ class Worker:
                 await self._turn()
                 await self._rest()
             await self._finish()
+            self._commit_queue.callback_failures.tell_repeated()
             return self._state
         except BaseException:
             await self._cancel_tasks()

@@ -32,7 +32,11 @@ from skitter.worker.trap_detector import TrapDetector
 
 
 class Failure:
-    """What an errback is given: the request that failed for good, and why."""
+    """What an errback is given: ``request`` failed for good.
+
+    ``error_class`` is its class (docs/reference/errors.md), ``message`` says more, and ``response`` is what the server
+    answered; None: it did not.
+    """
 
     def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:
         self.request = request

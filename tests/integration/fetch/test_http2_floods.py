@@ -15,7 +15,7 @@ from rig.hostile_servers import CERTIFICATE, HostileServer, start_all
 from rig.http2_attacks import HTTP2_ANSWERS, HTTP2_FLOODS, good, http2_context
 from rig.measured_fetches import measure
 
-TIMEOUT_SECONDS = 1.0
+TIMEOUT_SECONDS = 3.0
 ANSWERED: dict[str, set[str]] = {
     # Limits that a GET does not come near, and what nghttp2 leaves out.
     "no streams allowed": {"200"},

@@ -22,7 +22,7 @@ from rig.tls_attacks import PAGE, TLS_ATTACKS, OpenSsl, old_context, pages
 
 from certificates import Authority
 
-TIMEOUT_SECONDS = 1.5
+TIMEOUT_SECONDS = 4.0
 AT_TIMEOUT = {"tls", "timeout"}
 CUT_OFF = {"protocol", "truncated"}
 ENDINGS: dict[str, set[str]] = {

@@ -18,7 +18,9 @@ from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Counts, HostSeen, Job, JobSpec, Report, SinkSeen, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.worker import WorkerSeen
+from skitter.node.node import Node
 from skitter.settings import Settings
+from skitter.stop_request import StopRequest
 
 
 class Said(NamedTuple):
@@ -61,6 +63,7 @@ def summary(**changes: Any) -> app.Summary:
         "seconds": 2.0,
         "pages_per_second": 5.0,
         "seeds_done": True,
+        "outputs": ["out.jsonl"],
         "signal": 0,
         "blocked_by": "",
         "undelivered": 0,
@@ -80,27 +83,41 @@ def make_summary() -> Callable[..., app.Summary]:
 
 @pytest.fixture
 def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """``told`` holds what the app was called with; ``answer`` is the summary it gives, or the error it raises."""
+    """``told`` holds what the app was called with; ``answer`` is the summary it gives, or the error it raises.
+
+    A summary with a signal is given after this process has had that signal.
+    """
     fake = SimpleNamespace(told=[], answer=summary())
 
-    async def run_crawl(plan: app.CrawlPlan, **_: Any) -> app.Summary:
-        fake.told.append(plan)
+    async def answer(stop: StopRequest) -> app.Summary:
         if isinstance(fake.answer, BaseException):
             raise fake.answer
+        if fake.answer.signal:
+            stopped = asyncio.Event()
+            stop.aim(stopped.set, stopped.set)
+            os.kill(os.getpid(), fake.answer.signal)
+            await stopped.wait()
         return fake.answer
 
-    async def run_worker(**told: Any) -> app.Summary:
+    def crawl_node(config: app.CrawlConfig, **_: Any) -> Node[app.Summary]:
+        fake.told.append(config)
+        return Node(answer)
+
+    def worker_node(**told: Any) -> Node[app.Summary]:
         fake.told.append(told)
-        return fake.answer
+        return Node(answer)
 
-    async def run_drain(**told: Any) -> tuple[int, int]:
+    def drain_node(**told: Any) -> Node[tuple[int, int]]:
+        async def drained(stop: StopRequest) -> tuple[int, int]:
+            return 7, 1
+
         del told["on_event"]
         fake.told.append(told)
-        return 7, 1
+        return Node(drained)
 
-    monkeypatch.setattr(app, "run_crawl", run_crawl)
-    monkeypatch.setattr(app, "run_worker", run_worker)
-    monkeypatch.setattr(app, "run_drain", run_drain)
+    monkeypatch.setattr(app, "crawl_node", crawl_node)
+    monkeypatch.setattr(app, "worker_node", worker_node)
+    monkeypatch.setattr(app, "drain_node", drain_node)
     return fake
 
 

@@ -56,7 +56,8 @@ def stderr(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stream]:
 
 
 def names(stream: io.StringIO) -> list[str]:
-    return [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    """Of text lines: time, level, name."""
+    return [line.split()[2].removesuffix(":") for line in stream.getvalue().splitlines()]
 
 
 def every_level(log: Any) -> None:
@@ -76,10 +77,50 @@ def test_a_json_line_has_job_node_and_worker() -> None:
     assert line["time"].endswith("Z")
 
 
-def test_a_text_line_has_them_too() -> None:
+def test_a_text_line_of_a_file_has_them_too_and_one_of_a_pipe_is_short() -> None:
     line = text_line(LEFT, "shop")
     assert "info    worker.left: worker w1 left: the job is finished (job=shop node=" in line
     assert line.endswith(" worker=w1)")
+    assert text_line(LEFT).endswith("Z info    worker.left: worker w1 left: the job is finished")
+
+
+FAILED = events.CALLBACK_FAILED(
+    worker="w1",
+    url="http://a.example/1",
+    failure="KeyError in parse, books.py line 3",
+    traceback='Traceback (most recent call last):\n  File "books.py", line 3, in parse\n    x["x"]\nKeyError: \'x\'',
+)
+
+
+@pytest.mark.parametrize("form", [text_line, readable])
+def test_a_traceback_keeps_its_lines_in_text_and_none_of_them_passes_for_an_event(form: Any) -> None:
+    first, *more = form(FAILED).splitlines()
+    assert "http://a.example/1 failed in the spider's code" in first
+    assert more == [
+        "  | Traceback (most recent call last):",
+        '  |   File "books.py", line 3, in parse',
+        '  |     x["x"]',
+        "  | KeyError: 'x'",
+    ]
+    said = form(events.log_line("first\n2026-01-01T00:00:00.000Z error   worker.died: forged", "books", logging.ERROR))
+    assert [line[:4] for line in said.splitlines()[1:]] == ["  | "]
+
+
+def test_a_traceback_is_one_field_in_json() -> None:
+    line = json_line(FAILED, "shop")
+    assert len(line.splitlines()) == 1
+    fields = json.loads(line)
+    assert fields["traceback"].splitlines()[-1] == "KeyError: 'x'"
+    assert "Traceback" not in fields["message"]
+
+
+def test_workers_that_meet_the_same_failure_have_it_told_once(stderr: Any) -> None:
+    pipe = stderr()
+    with following(Logging(), Silent(), job="shop") as log:
+        for worker in ("w1", "w2"):
+            event = events.CALLBACK_FAILED(**(FAILED.fields | {"worker": worker}))
+            log.event(event)
+    assert pipe.getvalue().count("Traceback") == 1
 
 
 def test_a_terminal_gets_the_time_and_the_words() -> None:
@@ -122,7 +163,7 @@ def test_what_is_said_through_logging_names_its_logger() -> None:
 # ---- where they go
 
 
-def test_elsewhere_than_on_a_terminal_lines_are_json_from_info_on(stderr: Any) -> None:
+def test_elsewhere_than_on_a_terminal_lines_are_text_from_info_on(stderr: Any) -> None:
     pipe = stderr()
     with following(Logging(), Silent(), job="shop") as log:
         every_level(log)
@@ -147,19 +188,28 @@ def test_a_terminal_shows_a_few(stderr: Any, verbose: int, shown: int) -> None:
     assert not any(line.startswith("{") for line in display.lines)
 
 
-def test_a_terminal_shows_json_if_it_is_asked_to(stderr: Any) -> None:
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_json_has_to_be_asked_for_and_is_the_same_on_a_terminal(stderr: Any, is_terminal: bool) -> None:
+    stream = stderr(is_terminal=is_terminal)
+    with following(Logging(log_format="json"), Silent(), job="shop") as log:
+        every_level(log)
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == names_of_three()
+
+
+def test_a_log_file_in_json_leaves_the_terminal_in_words(stderr: Any, tmp_path: Path) -> None:
     stderr(is_terminal=True)
-    display = Shown()
-    with following(Logging(log_format="json"), display, job="shop") as log:
+    display, file = Shown(), tmp_path / "events.jsonl"
+    with following(Logging(log_format="json", log_file=str(file)), display, job="shop") as log:
         log.event(events.WORKER_GONE(worker="w", leases=3))
-    assert json.loads(display.lines[0])["leases"] == 3
+    assert display.lines[0].endswith("worker w is gone; 3 leases go back")
+    assert json.loads(file.read_text())["leases"] == 3
 
 
 def test_a_file_is_appended_to_and_leaves_the_pipe_alone(stderr: Any, tmp_path: Path) -> None:
     pipe = stderr()
     file = tmp_path / "events.log"
     for _ in range(2):
-        with following(Logging(log_file=str(file)), Silent(), job="shop") as log:
+        with following(Logging(log_file=str(file), log_format="json"), Silent(), job="shop") as log:
             every_level(log)
     assert [json.loads(line)["event"] for line in file.read_text().splitlines()] == names_of_three() * 2
     assert pipe.getvalue() == ""
@@ -217,11 +267,50 @@ def test_records_of_logging_are_lines_and_logging_is_as_before_afterwards(stderr
     before = list(root.handlers), root.level, events.logger.level
     with following(Logging(), Silent(), job="shop"):
         logging.getLogger("books").warning("the feed is %s", "old")
-        logging.getLogger("books").info("not this")
+        logging.getLogger("books").debug("not this")
         events.tell(events.FRONTIER_BACK(seconds=3.5))
         events.tell(events.LEASES_GRANTED(worker="w", leases=1, hosts=1))
-    assert names(pipe) == ["log", "frontier.back"]
+    assert names(pipe) == ["books", "frontier.back"]
     assert (list(root.handlers), root.level, events.logger.level) == before
+
+
+@pytest.mark.parametrize(("level", "said"), [("debug", ["debug", "info"]), ("info", ["info"]), ("warning", [])])
+def test_log_level_counts_for_loggers_of_the_users_code_and_not_for_libraries(
+    stderr: Any, level: Any, said: list[str]
+) -> None:
+    pipe = stderr()
+    with following(Logging(log_level=level), Silent(), job="shop"):
+        for name in ("skitter.spider.books", "own.module"):
+            logging.getLogger(name).debug("x")
+            logging.getLogger(name).info("x")
+        # As a library would: the record names the file that it was made in.
+        library = logging.makeLogRecord(
+            {"name": "httpx", "levelno": logging.INFO, "pathname": "/venv/lib/site-packages/httpx/_client.py"}
+        )
+        logging.getLogger("httpx").handle(library)
+    levels = [line.split()[1] for line in pipe.getvalue().splitlines()]
+    assert levels == said * 2
+
+
+def test_a_library_whose_level_was_set_is_heard(stderr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = stderr()
+    monkeypatch.setattr(logging.getLogger("httpx"), "level", logging.INFO)
+    with following(Logging(), Silent(), job="shop"):
+        for number in (logging.DEBUG, logging.INFO):
+            place = {"pathname": "/venv/lib/site-packages/httpx/_client.py", "msg": "GET"}
+            logging.getLogger("httpx.pool").handle(
+                logging.makeLogRecord({"name": "httpx.pool", "levelno": number, **place})
+            )
+    assert [line.split()[1:3] for line in pipe.getvalue().splitlines()] == [["info", "httpx.pool:"]]
+
+
+def test_a_terminal_shows_what_a_spider_says(stderr: Any) -> None:
+    stderr(is_terminal=True)
+    display = Shown()
+    with following(Logging(), display, job="shop") as log:
+        logging.getLogger("skitter.spider.books").info("page 3")
+        log.event(events.WORKER_JOINED(**dict.fromkeys(events.WORKER_JOINED.fields, "x")))
+    assert [line[9:] for line in display.lines] == ["INFO skitter.spider.books: page 3"]
 
 
 def test_an_event_of_another_version_is_not_lost() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
-from types import SimpleNamespace
 
 import pytest
 
+from skitter.app.views.status import status_view
 from skitter.cli.status import as_json, as_text
 
 SEED = "http://a.example/"
@@ -83,7 +83,9 @@ def test_status_has_every_key_that_was_promised(status) -> None:
 
 def test_status_in_words(skitter, job) -> None:
     out = skitter("status").out
-    assert out.startswith("job       books, run 1, built-in spider\nstate     running, ")
+    assert out.startswith(
+        "job       books, run 1, built-in spider\nstate     interrupted, nobody at work, begun 0:00:0"
+    )
     assert "dead        2  callback 1, http_4xx 1" in out
 
 
@@ -251,8 +253,7 @@ def test_why_of_no_url(skitter, job, words) -> None:
 
 
 def test_status_says_when_its_counts_are_not_from_one_instant(make_report) -> None:
-    place = SimpleNamespace(job="a.example", shown="redis+cluster://…")
     for exact in (True, False):
-        report = make_report(exact=exact)
-        assert as_json(report, place)["exact"] is exact
-        assert ("not from one instant" in "\n".join(as_text(report, place, 0.0))) is not exact
+        status = status_view(make_report(exact=exact), "redis+cluster://…")
+        assert as_json(status)["exact"] is exact
+        assert ("not from one instant" in "\n".join(as_text(status, 0.0))) is not exact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import sys
 from typing import Any
 
@@ -12,8 +13,10 @@ from rich.console import Console
 
 from skitter.cli.live_display import LiveDisplay, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
+from skitter.cli.run_output import JsonProgress, RunOutput
 from skitter.cli.throughput import ASCII_BLOCKS, Pace
 from skitter.model.job import Counts, SinkSeen, State
+from skitter.settings import Logging
 
 
 def paced(*pages: int, step: float = 0.5) -> Pace:
@@ -156,9 +159,24 @@ def test_a_plain_line_every_ten_seconds(make_report) -> None:
         lines.report(make_report())
     lines.event("worker 7 is gone\n\x1b[2J")
     written = stream.getvalue().splitlines()
-    assert len(written) == 4
+    assert len(written) == 5
     assert "running: 12,345 pages, 0.0 pages/s, 51,237 queued, 64 in flight, 12 failed" in written[0]
-    assert written[3] == "worker 7 is gone [2J"
+    assert written[3:] == ["worker 7 is gone", "[2J"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_where_the_log_is_json_on_stderr_progress_is_a_line_of_it(
+    make_report, capsys, monkeypatch, is_terminal
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    said = RunOutput(Logging(log_format="json"), job="j", quiet=False)
+    progress = said.progress(prints_items=False)
+    assert isinstance(progress, JsonProgress)
+    progress.show(make_report(), 12.34)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["pages"], line["pages_per_second"]) == ("job.progress", 12_345, 12.3)
+    # A log file in JSON leaves standard error to people.
+    assert not RunOutput(Logging(log_format="json", log_file="x.jsonl"), job="j", quiet=False).is_json
 
 
 class Terminal(io.StringIO):

@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from skitter.app.views.status import status_view
+from skitter.app.views.why import WhyView, seen_reasons
 from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
-from skitter.cli.why import seen_reasons
+from skitter.cli.why import in_words
 from skitter.model.job import HostSeen, Trace
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -22,7 +24,12 @@ def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSe
 
 
 def text(report: Any, **options: Any) -> str:
-    return "\n".join(as_text(report, PLACE, 130.0, **options))
+    return "\n".join(as_text(status_view(report, PLACE.frontier), 130.0, **options))
+
+
+def sentences(trace: Trace, report: Any) -> list[str]:
+    view = WhyView(url=trace.url, state=trace.state, reasons=seen_reasons(trace, report), trace=trace)
+    return in_words(view, PLACE)
 
 
 def lines_with(word: str, report: Any, **options: Any) -> list[str]:
@@ -97,7 +104,7 @@ def test_long_queues_have_a_table_unless_it_is_the_same_hosts(make_report) -> No
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_no_line_is_wider_than_the_terminal(make_report, width) -> None:
     report = make_report(workers=[worker(1, host_name="a-rather-long-name.of.a.machine.example")])
-    lines = as_text(report, PLACE, 130.0, width=width)
+    lines = as_text(status_view(report, PLACE.frontier), 130.0, width=width)
     assert max(map(len, lines)) <= width
     if width >= 80:
         assert any("in a row)" in line for line in lines), "the name of a host gives way, not its trouble"
@@ -110,7 +117,7 @@ def test_nothing_of_a_worker_moves_the_terminal(make_report) -> None:
 
 
 def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
-    told = as_json(make_report(workers=[worker(7), WorkerSeen("elsewhere:5:1", 3, 99.0)]), PLACE)
+    told = as_json(status_view(make_report(workers=[worker(7), WorkerSeen("elsewhere:5:1", 3, 99.0)]), PLACE.frontier))
     first, second = told["worker_list"]
     assert first == {
         "id": "crawl-7:7:1",
@@ -157,8 +164,8 @@ def test_a_host_that_waits_for_its_address_says_so(make_report) -> None:
         worker="",
         host=waits,
     )
-    reasons = seen_reasons(trace, make_report(), PLACE)
+    reasons = sentences(trace, make_report())
     assert "it waits for its address: 192.0.2.1 has as many in flight as per_ip allows" in reasons
     assert not [reason for reason in reasons if "fetched now" in reason]
     free = msgspec.structs.replace(trace, host=msgspec.structs.replace(waits, address_full=False))
-    assert [reason for reason in seen_reasons(free, make_report(), PLACE) if "fetched now" in reason]
+    assert [reason for reason in sentences(free, make_report()) if "fetched now" in reason]

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from skitter.cli import exit_codes
 from skitter.cli import summary as ending
 from skitter.cli.arguments import Parser
 from skitter.cli.crawl import configure
@@ -26,6 +27,11 @@ AGAIN = ["skitter", "crawl", "https://a.example/?a=1&b=2", "-o", "x.jsonl", "--f
         ({"state": "running", "signal": signal.SIGTERM}, "terminated: 10 pages"),
         ({"failed": 3, "errors": {"dns": 1, "timeout": 2, "tls": 0}}, "failed by class: timeout 2, dns 1"),
         ({"undelivered": 5}, "5 items not written yet"),
+        ({}, "  10 items in out.jsonl, "),
+        ({"outputs": ["out.jsonl", "out.csv"]}, "  10 items in out.jsonl and 1 more, "),
+        ({"outputs": ["-"]}, "  10 items, "),
+        ({"outputs": []}, "  10 items (not kept: no output was named), "),
+        ({"outputs": ["redis://me:hunter2@db/0"]}, "  10 items in redis://***@db/0, "),
     ],
 )
 def test_the_summary_in_words(make_summary, changes, words) -> None:
@@ -34,6 +40,16 @@ def test_the_summary_in_words(make_summary, changes, words) -> None:
 
 def test_a_clean_end_needs_no_next_step(make_summary) -> None:
     assert ending.next_steps(make_summary(), PLACE, AGAIN) == []
+
+
+def test_items_without_an_output_are_kept_by_another_crawl(make_summary) -> None:
+    (step,) = ending.next_steps(make_summary(outputs=[]), PLACE, AGAIN)
+    assert step.startswith("to keep the items, crawl again: skitter crawl ")
+    assert step.endswith(" -o items.jsonl")
+    # An unfinished run would only go on.
+    *_, step = ending.next_steps(make_summary(outputs=[], state="stopped", reason="command"), PLACE, AGAIN)
+    assert step.endswith(" -o items.jsonl --fresh")
+    assert ending.next_steps(make_summary(outputs=[], items=0), PLACE, AGAIN) == []
 
 
 def test_what_failed_can_be_looked_into(make_summary) -> None:
@@ -78,3 +94,21 @@ def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
 
 def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:
     assert ending.reason_hint(make_summary(seeds_done=False, excluded=1), PLACE).startswith("skitter why URL")
+
+
+@pytest.mark.parametrize(
+    ("reason", "line", "code"),
+    [
+        ("max_pages", "", 0),
+        ("command", "", 0),
+        ("start() failed:\nTraceback (most recent call last):\n  …\nOSError: away", "start() failed: OSError: away", 1),
+        ("start() lost its worker every time", "start() lost its worker every time", 1),
+        ("the words of another version", "the words of another version", 1),
+    ],
+)
+def test_a_seeding_that_failed_is_told_by_what_the_reason_is_and_not_by_how_it_begins(
+    make_summary, reason, line, code
+) -> None:
+    summary = make_summary(reason=reason)
+    assert ending.seeding_line(summary.seeding_problem) == line
+    assert exit_codes.of_summary(summary) == code

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli.job_ref import job_name_of
 from skitter.cli.what_to_crawl import find_target
 from skitter.errors import SpiderError, UsageError
+from skitter.model.job_name import job_name_of
 
 SPIDER = """
 from skitter import Spider

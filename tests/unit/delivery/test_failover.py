@@ -1,4 +1,4 @@
-"""Relief: a target that nobody serves is served by whoever works for the job, and no other is touched."""
+"""Sink failover: a target without an owner is served by whoever works for the job, and no other is touched."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import pytest
 
 from skitter.cluster.process_identity import worker_id
 from skitter.delivery import failover as module
-from skitter.delivery.failover import SinkFailover
+from skitter.delivery import sink_runner
+from skitter.delivery.failover import SinkFailover, sink_failover
+from skitter.errors import SinkError
+from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
-from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import Event
 from skitter.settings import Settings
+from skitter.sinks.targets import parse_target, sink_of
+from skitter.stop_request import StopRequest
 
 SINKS = """
 rows = []
@@ -30,21 +34,21 @@ class Bad:
 
 @pytest.fixture
 def sinks(tmp_path, monkeypatch):
-    (tmp_path / "relief_sinks.py").write_text(SINKS)
+    (tmp_path / "failover_sinks.py").write_text(SINKS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "relief_sinks", raising=False)
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(module, "ALONE_SECONDS", 0.01)
+    monkeypatch.delitem(sys.modules, "failover_sinks", raising=False)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(module, "UNOWNED_SECONDS", 0.01)
     import importlib
 
-    return importlib.import_module("relief_sinks")
+    return importlib.import_module("failover_sinks")
 
 
 async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) -> None:
     import msgspec
 
-    good, taken, bad = "python:relief_sinks:Good", "python:relief_sinks:Good#other", "python:relief_sinks:Bad"
+    good, taken, bad = "python:failover_sinks:Good", "python:failover_sinks:Good#other", "python:failover_sinks:Bad"
     told: list[Event] = []
     frontier = memory_frontier("j", MemoryStore())
     spec = JobSpec(name="j", spider="", settings=Settings().job_wide())
@@ -53,8 +57,8 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     (seed,) = (await frontier.lease("w", 1)).leases
     records = [msgspec.msgpack.encode({"n": n}) for n in range(3)]
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
-    relief = SinkFailover(frontier, "j", None, told.append, trusted=("relief_sinks",))
-    watching = asyncio.create_task(relief.watch())
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, trusted=("failover_sinks",))
+    watching = asyncio.create_task(failover.watch())
     for _ in range(10_000):
         lacking = {sink.target: sink.undelivered for sink in (await frontier.report()).sinks}
         if not lacking[good] and len(told) == 2:
@@ -63,10 +67,84 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     watching.cancel()
     await asyncio.wait([watching])
     owners = {sink.target: sink.owner for sink in (await frontier.report()).sinks}
-    await relief.finish(ShutdownSignals(told.append))
+    await failover.finish(StopRequest())
     assert owners == {good: worker_id(), taken: "somebody else", bad: "", "file.jsonl": "", "-": ""}
     assert sinks.rows == [0, 1, 2]
     assert sorted(event.kind.name for event in told) == ["sink.left", "sink.taken_over"]
     left = {sink.target: (sink.undelivered, sink.owner) for sink in (await frontier.report()).sinks}
     assert left[good] == (0, "")
     assert left["file.jsonl"] == (3, "")
+
+
+async def job_with_archive() -> tuple[Frontier, str]:
+    frontier = memory_frontier("j", MemoryStore())
+    archive = sink_of(parse_target("pages.warc", job="j")).target
+    await frontier.begin(JobSpec(name="j", spider="", settings=Settings().job_wide()), sinks=[archive])
+    return frontier, archive
+
+
+async def owner_becomes(frontier: Frontier, owner: str) -> None:
+    for _ in range(10_000):
+        if [sink.owner for sink in (await frontier.report()).sinks] == [owner]:
+            return
+        await asyncio.sleep(0.001)
+    pytest.fail(f"the owner is not {owner!r}")
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "ARCHIVE_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_the_archive_of_this_machine_is_served_at_once_and_completed_when_the_job_is_finished() -> None:
+    frontier, archive = await job_with_archive()
+    told: list[Event] = []
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, archives=True)
+    async with sink_failover(failover, StopRequest(), told.append):
+        await owner_becomes(frontier, worker_id())
+        (seed,) = (await frontier.lease("w", 1)).leases
+        await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE)])
+        assert (await frontier.job()).state == "finished"
+        await owner_becomes(frontier, "")
+    assert told == [], "nobody else served it before"
+    assert [(sink.target, sink.undelivered) for sink in (await frontier.report()).sinks] == [(archive, 0)]
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_a_node_whose_own_sinks_hold_the_archive_leaves_it_to_them(monkeypatch) -> None:
+    frontier, _ = await job_with_archive()
+    polled = asyncio.Event()
+    failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None)
+    check = failover._check
+
+    async def checked(report) -> None:
+        await check(report)
+        polled.set()
+
+    monkeypatch.setattr(failover, "_check", checked)
+    async with sink_failover(failover, StopRequest(), lambda _: None):
+        await polled.wait()
+        assert [sink.owner for sink in (await frontier.report()).sinks] == [""]
+
+
+@pytest.mark.usefixtures("in_folder")
+async def test_an_archive_that_cannot_be_written_stops_the_work_and_is_raised_at_its_end(monkeypatch) -> None:
+    frontier, _ = await job_with_archive()
+    told: list[Event] = []
+    stop, stopped = StopRequest(), asyncio.Event()
+    stop.aim(stopped.set, lambda: None)
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, archives=True)
+
+    async def fail(runner, stop) -> None:
+        raise SinkError("the disk is gone: pages.warc")
+
+    monkeypatch.setattr(sink_runner.SinkRunner, "run", fail)
+    with pytest.raises(SinkError, match="the disk is gone"):
+        async with sink_failover(failover, stop, told.append):
+            await asyncio.wait_for(stopped.wait(), 10)
+    assert [event.kind.name for event in told] == ["sink.failed"]
+    assert not stop.requested, "what comes after the work is not stopped"
+    assert [sink.owner for sink in (await frontier.report()).sinks] == [""]

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks, the second does not ask, the third does not wait."""
+"""Ctrl-C: the first stops, the second kills, the third raises KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+def ignoring(stop: Any = lambda: None, kill: Any = lambda: None) -> ShutdownSignals:
+    return ShutdownSignals(lambda _: None, stop=stop, kill=kill)
+
+
 def run(scenario: Any, new_loop: Any = asyncio.new_event_loop) -> Any:
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(scenario)
@@ -27,45 +31,31 @@ def run(scenario: Any, new_loop: Any = asyncio.new_event_loop) -> Any:
 
 @LOOPS
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_ctrl_c_forces(new_loop: Any, number: int) -> None:
+def test_the_first_signal_stops_and_the_second_ctrl_c_kills(new_loop: Any, number: int) -> None:
     async def scenario() -> None:
-        asked, forced, told = asyncio.Event(), asyncio.Event(), []
-        stop = ShutdownSignals(told.append)
-        with stop.listening():
-            stop.aim(asked.set, forced.set)
+        stopped, killed, told = asyncio.Event(), asyncio.Event(), []
+        signals = ShutdownSignals(told.append, stop=stopped.set, kill=killed.set)
+        with signals.listening():
             send(number)
-            await asyncio.wait_for(asked.wait(), 10)
-            assert (stop.signal, stop.forced, len(told)) == (number, False, 1)
+            await asyncio.wait_for(stopped.wait(), 10)
+            assert (signals.signal, killed.is_set(), len(told)) == (number, False, 1)
             send(signal.SIGINT)
-            await asyncio.wait_for(forced.wait(), 10)
-            assert (stop.signal, stop.forced, len(told)) == (number, True, 1)
+            await asyncio.wait_for(killed.wait(), 10)
+            assert (signals.signal, len(told)) == (number, 1)
 
     run(scenario(), new_loop)
 
 
 def test_a_second_sigterm_is_not_impatience() -> None:
     async def scenario() -> None:
-        stop = ShutdownSignals(lambda _: None)
-        with stop.listening():
+        calls: list[str] = []
+        signals = ignoring(stop=lambda: calls.append("stop"), kill=lambda: calls.append("kill"))
+        with signals.listening():
             for _ in range(4):
                 send(signal.SIGTERM)
                 await asyncio.sleep(0)
             await asyncio.sleep(0.01)
-        assert (stop.signal, stop.forced) == (signal.SIGTERM, False)
-
-    run(scenario())
-
-
-def test_a_signal_that_came_early_hits_what_is_aimed_at_later() -> None:
-    async def scenario() -> None:
-        asked, forced = asyncio.Event(), asyncio.Event()
-        stop = ShutdownSignals(lambda _: None)
-        with stop.listening():
-            send(signal.SIGINT)
-            await asyncio.sleep(0.01)
-            stop.aim(asked.set, forced.set)
-            assert asked.is_set()
-            assert not forced.is_set()
+        assert (signals.signal, calls) == (signal.SIGTERM, ["stop"])
 
     run(scenario())
 
@@ -73,7 +63,7 @@ def test_a_signal_that_came_early_hits_what_is_aimed_at_later() -> None:
 @LOOPS
 def test_the_third_ctrl_c_ends_also_a_loop_that_is_blocked(new_loop: Any) -> None:
     async def scenario() -> None:
-        with ShutdownSignals(lambda _: None).listening():
+        with ignoring().listening():
             for _ in range(2):
                 send(signal.SIGINT)
             time.sleep(0)  # noqa: ASYNC251  the loop is meant to stand still
@@ -88,7 +78,7 @@ def test_the_third_ctrl_c_ends_also_a_loop_that_is_blocked(new_loop: Any) -> Non
 def test_signals_mean_afterwards_what_they_meant_before() -> None:
     async def scenario() -> None:
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-        with ShutdownSignals(lambda _: None).listening():
+        with ignoring().listening():
             assert signal.getsignal(signal.SIGINT) is not before[0]
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
@@ -97,7 +87,7 @@ def test_signals_mean_afterwards_what_they_meant_before() -> None:
 
 async def test_outside_the_main_thread_there_is_nothing_to_listen_to() -> None:
     async def scenario() -> None:
-        with ShutdownSignals(lambda _: None).listening():
+        with ignoring().listening():
             pass
 
     await asyncio.to_thread(lambda: run(scenario()))

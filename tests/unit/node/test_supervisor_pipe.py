@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from skitter.app import worker_main as child_module
-from skitter.app.config import WorkerConfig
+from skitter.app.worker_config import WorkerConfig
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.worker.loop_status import new_status
@@ -79,7 +79,7 @@ def test_there_is_time_for_the_last_words(pipe: Pipe) -> None:
     speaker = SupervisorPipe(pipe.writing)
     for _ in range(100_000):
         speaker.say(log="x" * 100)
-    speaking = threading.Thread(target=lambda: speaker.say_at_last(end=False))
+    speaking = threading.Thread(target=lambda: speaker.say_last(end=False))
     speaking.start()
     heard: list[dict[str, Any]] = []
     while {"end": False} not in heard:
@@ -116,6 +116,15 @@ def test_log_lines_are_told(pipe: Pipe) -> None:
     assert pipe.lines() == [{"log": "the disk is full", "logger": "skitter.test", "level": 30}]
 
 
+def test_what_libraries_say_below_a_warning_is_not_told(pipe: Pipe) -> None:
+    handler = PipeLogHandler(SupervisorPipe(pipe.writing))
+    library = {"name": "httpx", "pathname": "/venv/lib/python3/site-packages/httpx/_client.py"}
+    for level in (logging.INFO, logging.WARNING):
+        handler.handle(logging.makeLogRecord(library | {"levelno": level, "msg": "GET"}))
+    handler.handle(logging.makeLogRecord({"name": "own", "pathname": "/home/me/own.py", "levelno": 20, "msg": "mine"}))
+    assert [(line["logger"], line["level"]) for line in pipe.lines()] == [("httpx", 30), ("own", 20)]
+
+
 def test_events_are_told_with_their_fields(pipe: Pipe) -> None:
     handler = PipeLogHandler(SupervisorPipe(pipe.writing))
     event = events.WORKER_LEFT(worker="w1", reason="the job is finished")
@@ -134,7 +143,7 @@ def test_a_long_field_loses_its_middle_too(pipe: Pipe) -> None:
 
 
 class Stand:
-    """Of a worker, what the heart needs."""
+    """Of a worker, what the heartbeat needs."""
 
     def __init__(self) -> None:
         self.stopped = 0
@@ -144,13 +153,13 @@ class Stand:
         self.stopped += 1
 
 
-async def test_the_heart_says_that_the_process_lives(pipe: Pipe) -> None:
+async def test_the_heartbeat_says_that_the_process_is_alive(pipe: Pipe) -> None:
     worker = Stand()
-    heart = child_module._Heart(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
-    heart.beat()
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat.beat()
     worker.committed = 4
-    heart.beat()
-    heart.beat()
+    heartbeat.beat()
+    heartbeat.beat()
     lines = pipe.lines()
     assert [line for line in lines if "beat" in line] == [{"beat": True}] * 3
     assert [line for line in lines if "committed" in line] == [{"committed": 4}]
@@ -164,16 +173,16 @@ async def test_a_worker_whose_supervisor_is_gone_stops_and_if_it_cannot_it_ends(
     now = 100.0
     monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(child_module.os, "_exit", ended.append)
-    heart = child_module._Heart(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
     pipe.close(pipe.reading)
-    heart.beat()
+    heartbeat.beat()
     await asyncio.sleep(0)
     assert worker.stopped == 1
     now += 14.0
-    heart.beat()
+    heartbeat.beat()
     assert ended == []
     now += 2.0
-    heart.beat()
+    heartbeat.beat()
     assert ended == [1]
 
 

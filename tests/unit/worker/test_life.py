@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from skitter.model.job import Command, State
 from skitter.model.request import Request
 from skitter.spiders.base import Spider
 from skitter.worker import loop as module
-from skitter.worker.commit_queue import TOLD_FAILURES
 
 BASE = "http://a.example"
 
@@ -336,7 +336,7 @@ async def test_a_worker_that_is_cancelled_leaves_no_task_behind(crawl: Any) -> N
     assert crawl.fetcher.in_flight == 0
 
 
-async def test_failing_callbacks_are_named_but_do_not_flood_the_log(
+async def test_the_first_failing_callback_of_a_kind_is_told_in_full_and_the_others_are_counted(
     crawl: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Follow):
@@ -347,8 +347,12 @@ async def test_failing_callbacks_are_named_but_do_not_flood_the_log(
 
     await crawl.begin(Broken())
     crawl.fetcher.answers |= {f"/{n}": 200 for n in range(50)}
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.INFO):
         assert await crawl.run() is State.FINISHED
-    assert f"{BASE}/0 failed in its callback: ValueError: no title" in caplog.text
-    assert len(caplog.records) == TOLD_FAILURES + 1
+    told = [record.getMessage() for record in caplog.records if "fail" in record.getMessage()]
+    assert len(told) == 2, told
+    assert told[0].startswith(f"{BASE}/0 failed in the spider's code")
+    assert told[0].endswith("ValueError: no title")
+    assert "Traceback (most recent call last)" in told[0]
+    assert re.fullmatch(r"ValueError in parse, test_life\.py line \d+: 50 pages failed in this way", told[1])
     assert {dead.error_class for dead in (await crawl.dead()).values()} == {"callback"}

@@ -1,0 +1,88 @@
+"""What a crawl starts from: URLs, sitemaps, or a spider. The same for the command line and for ``skitter.crawl``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from skitter.errors import UrlError, UsageError
+from skitter.model.job_name import job_name_of
+from skitter.model.url import absolute, host_key
+from skitter.spiders.base import Spider
+from skitter.spiders.loading import check_spider, make_spider
+from skitter.spiders.scrapy_settings import of_spider
+from skitter.spiders.sitemaps import ROBOTS
+
+
+class CrawlSource(NamedTuple):
+    """A checked source: everything about a job that URLs or a spider decide."""
+
+    spider: str | None
+    """A reference that a worker can load; empty: the built-in spider; None: only ``instance`` has it."""
+    seeds: list[str]
+    sitemaps: list[str]
+    name: str
+    """The default name of the job."""
+    settings: Mapping[str, Any] = {}
+    """The spider's own."""
+    sinks: Sequence[Any] = ()
+    """Where the spider would have its results, if nobody says otherwise."""
+    item_key: Any = ()
+    arguments: Mapping[str, str] = {}
+    instance: Spider | None = None
+    warnings: Sequence[str] = ()
+    """What of the spider has no effect."""
+
+
+def source_of_urls(urls: Sequence[str], sitemaps: Sequence[str]) -> CrawlSource:
+    """The built-in spider, from seeds and sitemaps. At least one of them must be given."""
+    seeds, listed = list(dict.fromkeys(map(seed_url, urls))), _sitemap_urls(sitemaps)
+    if not seeds and ROBOTS in listed:
+        raise _robots_of_which_host()
+    first = (seeds or listed)[0]
+    return CrawlSource("", seeds, listed, job_name_of(host_key(first).partition("//")[2]))
+
+
+def source_of_spider(
+    kind: type[Spider], reference: str | None, arguments: Mapping[str, str], sitemaps: Sequence[str]
+) -> CrawlSource:
+    """A spider class. It is constructed here rather than in each worker: a wrong argument is one clear error."""
+    listed = _sitemap_urls(sitemaps)
+    spider = make_spider(kind, arguments)
+    if listed and not isinstance(spider.sitemap_urls, str):
+        spider.sitemap_urls = [*spider.sitemap_urls, *listed]
+    check_spider(spider)
+    if ROBOTS in listed and not spider.start_urls:
+        raise _robots_of_which_host()
+    warnings: list[str] = []
+    (_, settings), sinks = of_spider(reference or "the spider", spider, warnings)
+    return CrawlSource(
+        spider=reference,
+        seeds=[],
+        sitemaps=listed,
+        name=job_name_of(spider.name or kind.__name__),
+        settings=settings,
+        sinks=sinks,
+        item_key=spider.item_key,
+        arguments=arguments,
+        instance=spider,
+        warnings=warnings,
+    )
+
+
+def seed_url(text: str) -> str:
+    """A URL that a person typed, as the job stores it."""
+    try:
+        return absolute(text)
+    except UrlError as error:
+        raise UsageError(str(error), hint=error.hint or "a URL reads https://example.com/path") from error
+
+
+def _sitemap_urls(sitemaps: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(word if word == ROBOTS else seed_url(word) for word in sitemaps))
+
+
+def _robots_of_which_host() -> UsageError:
+    return UsageError(
+        'the sitemap "robots": of which host?', hint="give a seed too, or the sitemap https://example.com/robots.txt"
+    )

@@ -1,0 +1,58 @@
+"""Commands about the items of a job, by the URL of its frontier: drain, export, preview."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skitter.app.crawl import opened
+from skitter.delivery.drain import drain
+from skitter.delivery.export import export, file_items, outbox_items
+from skitter.delivery.job_sinks import OnEvent
+from skitter.delivery.preview import ItemPreview
+from skitter.delivery.preview import preview_job as preview
+from skitter.node.dead_workers import recover_dead_workers
+from skitter.node.node import Node
+from skitter.sinks.targets import Target
+from skitter.stop_request import StopRequest
+
+Written = tuple[int, int]
+"""How many items were written, and how many rejected."""
+
+
+def drain_node(
+    *,
+    frontier: str,
+    job: str,
+    outputs: Sequence[Target],
+    on_event: OnEvent,
+    rest: bool = False,
+    stay: bool = False,
+) -> Node[Written]:
+    """A node that only delivers: see ``delivery.drain``."""
+
+    async def work(stop: StopRequest) -> Written:
+        async with opened(frontier, job, create=False) as store:
+            await recover_dead_workers(store, lambda _: None)
+            return await drain(store, job, outputs, stop=stop, on_event=on_event, rest=rest, stay=stay)
+
+    return Node(work)
+
+
+def export_node(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> Node[Written]:
+    """A node that writes all that a file, or the outbox of a (frontier, job), holds now."""
+
+    async def work(stop: StopRequest) -> Written:
+        if isinstance(source, str):
+            return await export(lambda: file_items(source), outputs, stop=stop, on_event=on_event)
+        frontier, job = source
+        async with opened(frontier, job, create=False) as store:
+            most = (await store.report()).undelivered
+            return await export(lambda: outbox_items(store, most), outputs, stop=stop, on_event=on_event)
+
+    return Node(work)
+
+
+async def preview_job(frontier: str, job: str, *, sample: int, most: int) -> ItemPreview:
+    """Some items of a job: see ``delivery.preview``."""
+    async with opened(frontier, job, create=False) as store:
+        return await preview(store, sample=sample, most=most)

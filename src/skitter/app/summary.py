@@ -1,0 +1,98 @@
+"""The summary of a crawl: how it ended, as a value."""
+
+from __future__ import annotations
+
+import msgspec
+
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Begun, Report, seeding_problem
+from skitter.model.request import Fingerprinter
+from skitter.model.url import host_key
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """How a crawl ended. Counts are the run's; seconds and rate are this node's."""
+
+    job: str
+    state: str
+    run: int
+    pages: int
+    items: int
+    redirected: int
+    failed: int
+    excluded: int
+    duplicates: int
+    bytes: int
+    seconds: float
+    pages_per_second: float
+    seeds_done: bool
+    """At least one seed led to a page."""
+    no_seed_because: str = ""
+    """Why none did, as far as one failure or exclusion tells: its class and message."""
+    outputs: list[str] = []
+    """Targets of the job; empty: its items are not kept."""
+    signal: int
+    """SIGINT or SIGTERM if that ended it, else 0. Set by whoever handles signals: a node does not."""
+    blocked_by: str
+    undelivered: int
+    rejected: int
+    """Items that could not be stored or written; they are in the rejects files."""
+    dropped: dict[str, int]
+    """Items that item functions have dropped, by reason."""
+    errors: dict[str, int]
+    reason: str
+    begun: str
+    """new, resumed, rerun or joined."""
+
+    @property
+    def seeding_problem(self) -> str:
+        """What kept the spider's ``start()`` from giving all seeds; empty: nothing did."""
+        return seeding_problem(self.reason)
+
+
+async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:
+    """The summary of a node that ran for ``seconds`` and found ``done_before`` pages done at its start."""
+    counts, tally = report.counts, report.tally
+    rate = max(0, counts.done - done_before) / seconds if seconds else 0.0
+    return Summary(
+        job=report.job.spec.name,
+        state=report.job.state,
+        run=report.job.run,
+        pages=counts.done,
+        items=report.items,
+        rejected=report.rejected,
+        dropped=report.dropped,
+        redirected=counts.redirected,
+        failed=counts.dead,
+        excluded=counts.excluded,
+        duplicates=tally.get("duplicates", 0),
+        bytes=tally.get("bytes", 0),
+        seconds=round(seconds, 3),
+        pages_per_second=round(rate, 1),
+        seeds_done=counts.done > 0,
+        no_seed_because=await _why_no_seed(frontier, report),
+        outputs=[sink.target for sink in report.sinks],
+        signal=0,
+        blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
+        undelivered=report.undelivered,
+        errors=report.errors,
+        reason=report.job.reason,
+        begun=begun,
+    )
+
+
+async def _why_no_seed(frontier: Frontier, report: Report) -> str:
+    """Why the first failed request failed, or else the first seed; empty if a page was done."""
+    if report.counts.done:
+        return ""
+    for dead in await frontier.dead("", 1):
+        return f"{dead.error_class}: {_last_line(dead.error)}"
+    for seed in report.job.spec.seeds[:1]:
+        trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
+        if trace is not None and trace.error_class:
+            return f"{trace.error_class}: {_last_line(trace.error)}"
+    return ""
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2]

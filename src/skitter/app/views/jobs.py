@@ -1,0 +1,92 @@
+"""The jobs of frontiers, and how they stand: what ``skitter jobs --json`` shows, one value each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from skitter.app.frontiers import list_jobs, open_frontier
+from skitter.cluster.process_identity import live_workers
+from skitter.errors import FormatError, FrontierError, JobError
+from skitter.model.job import Report
+from skitter.model.secrets import shown_frontier
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job. Of one that cannot be read, or that has only a name, the figures are not set."""
+
+    job: str
+    frontier: str
+    """Its URL, without a password."""
+    state: str
+    """A ``State``; ``unknown``: listed before it began, or dropped half-way; ``unreadable``: see ``problem``."""
+    problem: str | UnsetType = UNSET
+    hint: str | UnsetType = UNSET
+    run: int | UnsetType = UNSET
+    unfinished: int | UnsetType = UNSET
+    done: int | UnsetType = UNSET
+    dead: int | UnsetType = UNSET
+    seen: int | UnsetType = UNSET
+    workers: int | UnsetType = UNSET
+    """How many are alive."""
+    started_at: float | UnsetType = UNSET
+    ended_at: float | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Why it was stopped."""
+
+
+async def jobs_of_frontiers(urls: Iterable[str]) -> list[JobView]:
+    """The jobs of several frontiers. One that cannot be read does not hide the others."""
+    found: list[JobView] = []
+    for url in urls:
+        try:
+            found += await jobs_of_frontier(url)
+        except FrontierError as error:
+            # Of a file whose jobs cannot be read: its name is that of the job whose file it is.
+            found.append(_unreadable(url, PurePath(url).stem, error))
+    return found
+
+
+async def jobs_of_frontier(url: str) -> list[JobView]:
+    """The jobs of one frontier; FrontierError when it cannot be read at all."""
+    return [await _job_view(url, name) for name in await list_jobs(url)]
+
+
+async def _job_view(url: str, job: str) -> JobView:
+    try:
+        frontier = open_frontier(url, job, create=False)
+        try:
+            return job_view(await frontier.report(0), url)
+        finally:
+            await frontier.close()
+    except JobError:
+        # ``skitter drop`` removes what there is of it.
+        return JobView(job=job, frontier=shown_frontier(url), state="unknown")
+    except FormatError as error:
+        return _unreadable(url, job, error)
+
+
+def job_view(report: Report, url: str) -> JobView:
+    """A job, of its report and the URL of its frontier."""
+    counts = report.counts
+    return JobView(
+        job=report.job.spec.name,
+        frontier=shown_frontier(url),
+        state=report.job.state,
+        run=report.job.run,
+        unfinished=counts.unfinished,
+        done=counts.done,
+        dead=counts.dead,
+        seen=counts.seen,
+        workers=len(live_workers(report)),
+        started_at=report.job.started_at,
+        ended_at=report.job.ended_at,
+        reason=report.job.reason or UNSET,
+    )
+
+
+def _unreadable(url: str, job: str, error: FrontierError) -> JobView:
+    return JobView(job=job, frontier=shown_frontier(url), state="unreadable", problem=str(error), hint=error.hint)

@@ -1,0 +1,116 @@
+"""What ``crawl`` and ``worker`` say on standard error besides events: in text, or all of it in JSON.
+
+With ``--log-format json`` and no log file, standard error is for a program: the job, warnings, progress, summary, hints
+and errors are event lines there like any other.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from skitter.cli import output
+from skitter.cli.event_log import is_json_on_stderr, json_line
+from skitter.cli.progress import Progress, Silent, TimedReports, choose_progress
+from skitter.observe import events
+
+if TYPE_CHECKING:
+    from skitter.model.job import Report
+    from skitter.settings import Logging
+
+
+class RunOutput:
+    """Notes, warnings, errors and the summary of one command."""
+
+    def __init__(self, settings: Logging, *, job: str, quiet: bool) -> None:
+        self._job = job
+        self._quiet = quiet
+        self.is_json = is_json_on_stderr(settings)
+
+    def note(self, text: str) -> None:
+        """For whoever follows the crawl."""
+        if self._quiet:
+            return
+        if self.is_json:
+            self._write(events.COMMAND_NOTE(text=text))
+        else:
+            output.note(text)
+
+    def warn(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self.is_json:
+            self._write(events.COMMAND_WARNING(text=text))
+        else:
+            output.warn(text)
+
+    def error(self, message: str, hint: str, exit_code: int) -> None:
+        """Also when it is quiet."""
+        if self.is_json:
+            self._write(events.COMMAND_FAILED(error=message, hint=hint, exit_code=exit_code))
+        else:
+            output.error(message, hint)
+
+    def summary(self, lines: Sequence[str], fields: dict[str, Any]) -> None:
+        if self._quiet:
+            return
+        if self.is_json:
+            text = "; ".join(line.strip() for line in lines)
+            self._write(events.JOB_SUMMARY(text=text, summary=fields))
+        else:
+            for line in lines:
+                output.note(line)
+
+    def progress(self, *, prints_items: bool) -> Progress:
+        """How far the crawl is: lines of JSON, lines of text, or the live display."""
+        if self.is_json:
+            return Silent() if self._quiet else JsonProgress(self._write)
+        return choose_progress(quiet=self._quiet, prints_items=prints_items)
+
+    @contextmanager
+    def errors_in_form(self, arguments: Sequence[str]) -> Iterator[None]:
+        """An error that ends the command is told in JSON here; in text, the command line tells it."""
+        try:
+            yield
+        except Exception as error:
+            if not self.is_json:
+                raise
+            from skitter.cli import described
+
+            message, hint, code = described(error, arguments)
+            self.error(message, hint, code)
+            raise SystemExit(code) from error
+
+    def _write(self, event: events.Event) -> None:
+        # Nobody reads it any more: no reason to end a crawl.
+        with suppress(OSError):
+            print(json_line(event, self._job), file=sys.stderr, flush=True)
+
+
+class JsonProgress(TimedReports):
+    """An event every ten seconds."""
+
+    def __init__(self, write: Any) -> None:
+        super().__init__()
+        self._write = write
+
+    def show(self, report: Report, pages_per_second: float) -> None:
+        counts = report.counts
+        self._write(
+            events.JOB_PROGRESS(
+                state=report.job.state,
+                seconds=round(time.time() - report.job.started_at, 1),
+                pages=counts.done,
+                pages_per_second=round(pages_per_second, 1),
+                queued=counts.queued + counts.delayed,
+                in_flight=counts.leased,
+                failed=counts.dead,
+                excluded=counts.excluded,
+                items=report.items,
+                bytes=report.tally.get("bytes", 0),
+                blocked_by=[sink.target for sink in report.sinks if sink.blocking],
+            )
+        )

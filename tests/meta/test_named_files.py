@@ -1,0 +1,56 @@
+"""Files that the documentation names exist, and the page on the architecture has every package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "skitter"
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+PATHS = sorted(set(re.findall(r"`([\w/.]+(?:\.py|\.lua|/))`", TEXT)))
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+NAMED = sorted(set(re.findall(r"((?:`\w+`(?:, | and )?)+) in ((?:`[\w/.]+\.(?:py|lua)`(?:, )?)+)", TEXT)))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_named_file_exists(path: str) -> None:
+    assert (SOURCE / path).exists()
+
+
+@pytest.mark.parametrize(("names", "paths"), NAMED)
+def test_a_name_that_is_said_to_be_in_a_file_is_there(names: str, paths: str) -> None:
+    sources = "".join((SOURCE / path).read_text(encoding="utf-8") for path in re.findall(r"`([^`]+)`", paths))
+    for name in re.findall(r"`(\w+)`", names):
+        assert re.search(rf"\b(?:def|class|function) {name}\b", sources), name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_has_a_row(package: str) -> None:
+    assert re.search(rf"^\| .*`{package}/`", TEXT, re.MULTILINE)
+
+
+def test_at_least_thirty_rules_are_located() -> None:
+    rules = TEXT.partition("## Where each rule is")[2]
+    assert len(re.findall(r"^\| [^*|-].*`[\w/.]+\.(?:py|lua)`", rules, re.MULTILINE)) >= 30
+
+
+def _files_named_in(page: Path) -> list[str]:
+    """Paths of ours: with a folder of this project, or a test by its name alone."""
+    folders = "|".join(["src", "tests", "bench", "scripts", *PACKAGES])
+    pattern = rf"`((?:(?:{folders})/[\w./-]+|test_\w+)\.(?:py|lua))`"
+    return re.findall(pattern, page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_no_file_that_is_gone(page: Path) -> None:
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    gone = [
+        name
+        for name in _files_named_in(page)
+        if name not in tests and not (ROOT / name).exists() and not (SOURCE / name).exists()
+    ]
+    assert gone == []

@@ -1,0 +1,49 @@
+"""From reports to events: each change is told once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from skitter.app.reports import ReportDiff
+from skitter.model.job import Counts, Job, JobSpec, Report, SinkSeen, State
+from skitter.observe.events import Event, Level
+
+
+def report(state: State = State.RUNNING, *, blocking: bool = False, **fields: Any) -> Report:
+    spec = JobSpec(name="j", spider="")
+    job = Job(spec=spec, state=state, run=1, secret=b"", seeding=False, started_at=0.0, **fields)
+    sink = SinkSeen(target="out.jsonl", undelivered=7, owner="", blocking=blocking)
+    return Report(job=job, counts=Counts(), tally={}, errors={}, undelivered=7, sinks=[sink], workers=[], hosts=[])
+
+
+def told(*reports: Report) -> list[Event]:
+    events: list[Event] = []
+    watching = ReportDiff(events.append)
+    for one in reports:
+        watching.update(one)
+    return events
+
+
+def test_the_first_report_is_no_change() -> None:
+    assert told(report(State.PAUSED)) == []
+
+
+def test_a_change_of_state_is_told_once() -> None:
+    (event,) = told(report(), report(State.DRAINING, reason="command"), report(State.DRAINING, reason="command"))
+    assert event.kind.name == "job.state"
+    assert event.fields == {"state": "draining", "before": "running", "reason": "command"}
+    assert event.level is Level.NOTICE
+
+
+def test_the_end_is_for_the_log_because_the_summary_tells_it_at_the_terminal() -> None:
+    (event,) = told(report(), report(State.FINISHED))
+    assert event.level is Level.INFO
+    assert event.text == "the job is finished"
+
+
+def test_a_sink_that_blocks_and_goes_on_is_told_once_each() -> None:
+    events = told(report(), *[report(blocking=True)] * 3, *[report()] * 3, report(blocking=True))
+    assert [event.kind.name for event in events] == ["sink.blocking", "sink.caught_up", "sink.blocking"]
+    assert msgspec.to_builtins(events[0].fields) == {"target": "out.jsonl", "undelivered": 7, "owner": ""}
