@@ -136,12 +136,20 @@ class JobReader(Protocol):
         """The state and the run of the job. Cheap enough to be polled."""
         ...
 
+    async def sinks(self) -> list[SinkSeen]:
+        """The targets that the job keeps items for, and how far each is. Cheap enough to be polled.
+
+        Where a job is in shards, they are not read at one instant: what is committed or delivered during the call may
+        count as not delivered yet, and nothing that a target lacks is left out.
+        """
+        ...
+
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
         """Everything that ``status`` shows, from one instant: so many notable hosts, and so many long queues.
 
-        A client that asks again is not sent the job's specification again.
-        The one call that promise 7 leaves out: a store may have to look through all that is queued to find the
-        longest queues (0.1 s for a million), while others go on.
+        A client that asks again is not sent the job's specification again. The one call that promise 7 leaves out: a
+        store may have to look through all that is queued to find the longest queues (0.1 s for a million), while others
+        go on.
         """
         ...
 
@@ -225,14 +233,6 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
         ...
 
     async def counts(self) -> Counts: ...
-
-    async def sinks(self) -> list[SinkSeen]:
-        """The targets that the job keeps items for, and how far each is. Cheap enough to be polled.
-
-        Where a job is in shards, they are not read at one instant: what is committed or delivered during the call may
-        count as not delivered yet, and nothing that a target lacks is left out.
-        """
-        ...
 
     async def workers(self) -> list[WorkerSeen]:
         """The workers that were heard from, by id. Cheap enough to be polled."""
