@@ -4,7 +4,8 @@ control_plane.py [--seeds 20000] [--seconds 10] [--json FILE]
 
 A private Redis, the synthetic web and one ``skitter crawl`` with two workers, as in life. The job has many seeds on the
 command line, of which its record keeps a copy. Commands and the bytes that the server sends are counted by the server
-(INFO) while the crawl runs, and while it is paused.
+(INFO) while the crawl runs, and while it is paused. Calls are scripts and MGET: what scripts call themselves cannot be
+told from other commands of a client, such as the GET that reads the state.
 """
 
 from __future__ import annotations
