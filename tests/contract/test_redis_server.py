@@ -78,6 +78,30 @@ class TestScripts:
             assert await client.names("w2") == ["a/1"]
 
 
+class TestPolling:
+    @pytest.mark.parametrize("shards", [1, 3])
+    async def test_what_is_polled_does_not_grow_with_the_seeds(self, server: RedisServer, shards: int) -> None:
+        """One answer of each call for a job of 20,000 seeds, whose specification has more than 600 KB."""
+
+        async def sent() -> int:
+            stats = dict(line.split(":") for line in (await server.command("INFO", "stats")).decode().split()[2:])
+            return int(stats["total_net_output_bytes"])
+
+        frontier = redis_frontier(f"{server.address}?shards={shards}", "job")
+        client = Client(frontier, "job", set())
+        try:
+            await client.begin(client.spec([f"http://host-{number}.example/" for number in range(20_000)]))
+            await frontier.open_sink("out", "me")
+            assert len((await frontier.report()).job.spec.seeds) == 20_000
+            for call in (frontier.state, frontier.sinks, frontier.workers, frontier.counts, frontier.report):
+                before = await sent()
+                await call()
+                # INFO itself is sent as well, about 10 KB.
+                assert await sent() - before < 50_000, call
+        finally:
+            await frontier.close()
+
+
 class TestMemory:
     async def test_what_was_seen_stays_packed_while_it_grows(self, server: RedisServer) -> None:
         async with opened(server) as client:

@@ -326,16 +326,16 @@ async def test_a_report_of_a_job_that_never_stands_still_says_so(place: Place, m
     client, busy = place.client(), place.frontier()
     await client.seeded("a/1")
     assert (await client.frontier.report()).exact
-    report_answer, added = Shard.report_answer, 0
+    report_and_changes, added = Shard.report_and_changes, 0
 
-    async def while_others_work(shard: Shard) -> Any:
+    async def while_others_work(shard: Shard, hosts: int, queues: int) -> Any:
         nonlocal added
-        answer = await report_answer(shard)
+        answer = await report_and_changes(shard, hosts, queues)
         added += 1
         await busy.add(await client.entries([f"{host}/new-{added}" for host in hosts_apart()]))
         return answer
 
-    monkeypatch.setattr(Shard, "report_answer", while_others_work)
+    monkeypatch.setattr(Shard, "report_and_changes", while_others_work)
     assert not (await client.frontier.report()).exact
 
 

@@ -84,7 +84,7 @@ class _CrawlRun:
                 )
                 begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
-                self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.job()).run))
+                self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
                 await delivery.open()
                 if not sinks and not joins:
                     # A crawl that joins leaves the outputs to those that are at work.
@@ -148,6 +148,6 @@ class _CrawlRun:
         )
         async with sink_failover(failover, self._stop, self._on_event):
             await work_and_deliver(working, delivery, self._stop, self._on_event)
-        report = await frontier.report()
         if not self._stop.forced:
-            await finish_delivery(delivery, self._stop, complete=report.job.state is State.FINISHED)
+            finished = (await frontier.state()).state is State.FINISHED
+            await finish_delivery(delivery, self._stop, complete=finished)

@@ -52,7 +52,7 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(config.settings.run))
     fetcher = make_fetcher(settings)
-    archive = await open_archive(frontier, settings.fetch)
+    archive = await open_archive(frontier, job.spec.name, settings.fetch)
     made = spider or make_spider(job, config.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)

@@ -103,13 +103,13 @@ async def leave(worker: Worker, source: WorkSource) -> None:
     events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 
 
-async def _archive(frontier: WorkerStore, fetch: Fetch) -> Archive | None:
-    if not any(ARCHIVES in sink.target for sink in (await frontier.report(0)).sinks):
+async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | None:
+    if not any(ARCHIVES in sink.target for sink in await frontier.sinks()):
         return None
     # Most jobs have none, and a worker without one starts without all that sinks are made of.
     from skitter.delivery.archive import open_archive
 
-    return await open_archive(frontier, fetch)
+    return await open_archive(frontier, job, fetch)
 
 
 async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus) -> bool:
@@ -123,7 +123,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         settings = job_settings(job, config.run)
         fetcher = make_fetcher(settings)
         spider = make_spider(job, config.spider, settings.run.trusted)
-        archive = await _archive(frontier, settings.fetch)
+        archive = await _archive(frontier, config.job, settings.fetch)
         worker = make_worker(
             frontier,
             fetcher,

@@ -6,31 +6,30 @@ and completed when the job is finished: a job whose archive is not complete on e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skitter.cluster.process_identity import worker_id
 from skitter.errors import UsageError
 from skitter.frontier.contract import WorkerStore
-from skitter.model.job import Report, State
+from skitter.model.job import SinkSeen
 from skitter.settings import Fetch
 from skitter.sinks.contract import Archive, PageSink, Sink
 from skitter.sinks.file_targets import archive_of, file_name, here
 from skitter.sinks.targets import parse_target, sink_of
 
 
-def archives_here(report: Report) -> list[str]:
+def archives_here(sinks: Iterable[SinkSeen]) -> list[str]:
     """The archives of a job by the names that they have on this machine, also those that only others have yet."""
-    written = [archive[0] for seen in report.sinks if (archive := archive_of(seen.target))]
+    written = [archive[0] for seen in sinks if (archive := archive_of(seen.target))]
     return list(dict.fromkeys(file_name(text, {})[0] for text in written))
 
 
-def unserved_archives(report: Report) -> list[str]:
+def unserved_archives(sinks: Sequence[SinkSeen], *, finished: bool) -> list[str]:
     """This machine's archives that still lack something, or may, and that no process delivers to."""
-    seen = {sink.target: sink for sink in report.sinks}
-    finished = report.job.state is State.FINISHED
+    seen = {sink.target: sink for sink in sinks}
     return [
         name
-        for name in archives_here(report)
+        for name in archives_here(sinks)
         if (not finished or (name in seen and seen[name].undelivered)) and not (name in seen and seen[name].owner)
     ]
 
@@ -52,15 +51,15 @@ def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
     return listed
 
 
-async def open_archive(frontier: WorkerStore, fetch: Fetch) -> Archive | None:
+async def open_archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | None:
     """Where this process writes pages ahead; None: the job has no archive."""
-    report = await frontier.report()
-    for target in archives_here(report):
-        if target not in [seen.target for seen in report.sinks]:
+    sinks = await frontier.sinks()
+    for target in archives_here(sinks):
+        if target not in [seen.target for seen in sinks]:
             # The job keeps what this machine commits from now on, whenever somebody here comes to deliver it.
             await frontier.open_sink(target, worker_id())
             await frontier.close_sink(target, worker_id())
-        sink = sink_of(parse_target(target, job=report.job.spec.name))
+        sink = sink_of(parse_target(target, job=job))
         assert isinstance(sink, PageSink), target
         from skitter.fetch.header_lines import DEFAULT_HEADERS
         from skitter.sinks.page_spool import WrittenAhead

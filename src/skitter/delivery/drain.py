@@ -32,7 +32,7 @@ async def drain(
     ``rest``: what was written before is lost, and the targets begin anew with what is left. ``stay``: until the job is
     over.
     """
-    kept = [sink.target for sink in (await frontier.report()).sinks]
+    kept = [sink.target for sink in await frontier.sinks()]
     sinks = [sink_of(as_kept(target, kept)) for target in outputs]
     for sink in sinks:
         if sink.target not in kept:
@@ -47,8 +47,8 @@ async def drain(
         await delivery.open(anew=rest)
         if stay:
             await _deliver_until_the_end(frontier, delivery, stop)
-        report = await frontier.report()
-        await finish_delivery(delivery, stop, complete=report.job.state is State.FINISHED)
+        finished = (await frontier.state()).state is State.FINISHED
+        await finish_delivery(delivery, stop, complete=finished)
     finally:
         await delivery.close()
     return delivery.delivered, delivery.rejected
@@ -61,7 +61,7 @@ async def _deliver_until_the_end(frontier: Frontier, delivery: Delivery, stop: S
     try:
         # ``failed``: finish() will say how.
         while not over.is_set() and not delivery.failed.is_set() and not delivering.done():
-            if (await frontier.job()).state in (State.FINISHED, State.STOPPED):
+            if (await frontier.state()).state in (State.FINISHED, State.STOPPED):
                 break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):

@@ -20,7 +20,7 @@ from skitter.delivery.job_sinks import OnEvent, make_delivery
 from skitter.delivery.runner import Delivery
 from skitter.errors import FrontierError, JobError, SinkError, SkitterError
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Report, SinkSeen, State
+from skitter.model.job import SinkSeen, State
 from skitter.observe import events
 from skitter.sinks.targets import Target, parse_target, sink_of
 from skitter.stop_request import StopRequest
@@ -95,35 +95,36 @@ class SinkFailover:
         while True:
             # If the store is in trouble, the workers will say so.
             with contextlib.suppress(FrontierError, JobError):
-                await self._check(await self._frontier.report(0))
+                await self._check()
             await asyncio.sleep(ARCHIVE_POLL_SECONDS if self._archives else POLL_SECONDS)
 
-    async def _check(self, report: Report) -> None:
-        finished = report.job.state is State.FINISHED
+    async def _check(self) -> None:
+        # In this order: a job that is finished gets no more items, so that its sinks lack no more than is seen.
+        finished = await self._is_finished()
+        sinks = await self._frontier.sinks()
         for name, active in list(self._active.items()):
             if active.is_archive and (finished or active.delivery.failed.is_set()):
                 del self._active[name]
                 await active.finish(complete=finished)
-        for name in unserved_archives(report) if self._archives else ():
+        for name in unserved_archives(sinks, finished=finished) if self._archives else ():
             if name not in self._given_up and name not in self._active:
                 await self._start(name, is_archive=True)
-        for sink in report.sinks:
+        for sink in sinks:
             if self._is_left(sink):
                 await self._start(sink.target)
 
     async def finish(self, stop: StopRequest) -> None:
         """The work is over: write the rest of what is delivered here, and of what no process delivers, and let go."""
-        report = await self._frontier.report(0)
-        for sink in report.sinks:
+        for sink in await self._frontier.sinks():
             if sink.undelivered and not sink.owner and sink.target not in self._active and self._is_shared(sink):
                 await self._start(sink.target)
-        report = await self._frontier.report(0)
+        finished = await self._is_finished()
         # Archives first: their errors are raised.
         for name, active in sorted(self._active.items(), key=lambda named: not named[1].is_archive):
             del self._active[name]
             stop.aim(active.delivery.hurry, active.delivery.hurry)
             try:
-                await active.finish(complete=report.job.state is State.FINISHED)
+                await active.finish(complete=finished)
             except SinkError:
                 # It was said when the sink failed; what it lacks stays in the outbox.
                 if active.is_archive:
@@ -134,6 +135,9 @@ class SinkFailover:
         while self._active:
             _, active = self._active.popitem()
             await active.close()
+
+    async def _is_finished(self) -> bool:
+        return (await self._frontier.state()).state is State.FINISHED
 
     def _is_shared(self, sink: SinkSeen) -> bool:
         """Whether it could be served from here. What waits for a bucket is a file of the node that began it."""

@@ -45,16 +45,18 @@ async def choose_sinks(
     ``trusted``: code outside the project folder that targets of an earlier command may name.
     """
     try:
-        report = await frontier.report()
+        # In this order: a job that is finished gets no more items.
+        state = (await frontier.state()).state
+        seen_sinks = await frontier.sinks()
     except JobError:
         return only_one_archive(sink_of(target) for target in named)
-    goes_on = not fresh and (report.job.state is not State.FINISHED or report.undelivered > 0)
-    kept = [seen.target for seen in report.sinks] if goes_on else []
+    goes_on = not fresh and (state is not State.FINISHED or any(seen.undelivered for seen in seen_sinks))
+    kept = [seen.target for seen in seen_sinks] if goes_on else []
     # By the name that the frontier has, which for a file may be made of the target's pattern.
     sinks = {sink.target: sink for sink in (sink_of(as_kept(target, kept)) for target in named)}
-    for archive in archives_here(report) if goes_on else ():
+    for archive in archives_here(seen_sinks) if goes_on else ():
         sinks.setdefault(archive, sink_of(parse_target(archive, job=job)))
-    for seen in report.sinks:
+    for seen in seen_sinks:
         if is_elsewhere(seen.target):
             continue
         if seen.owner:

@@ -58,8 +58,10 @@ from skitter.model.job import (
     Item,
     Job,
     JobSpec,
+    JobState,
     Report,
     SinkProgress,
+    SinkSeen,
     Trace,
 )
 from skitter.model.lease import Grant, Lease
@@ -124,14 +126,30 @@ class JobReader(Protocol):
     """What a process reads of its job before it works for it."""
 
     async def job(self) -> Job:
-        """The job; JobError when there is none of this name."""
+        """The job; JobError when there is none of this name.
+
+        Its specification may hold a hundred thousand seeds: whoever polls asks for ``state``.
+        """
+        ...
+
+    async def state(self) -> JobState:
+        """The state and the run of the job. Cheap enough to be polled."""
+        ...
+
+    async def sinks(self) -> list[SinkSeen]:
+        """The targets that the job keeps items for, and how far each is. Cheap enough to be polled.
+
+        Where a job is in shards, they are not read at one instant: what is committed or delivered during the call may
+        count as not delivered yet, and nothing that a target lacks is left out.
+        """
         ...
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
         """Everything that ``status`` shows, from one instant: so many notable hosts, and so many long queues.
 
-        The one call that promise 7 leaves out: a store may have to look through all that is queued to find the
-        longest queues (0.1 s for a million), while others go on.
+        A client that asks again is not sent the job's specification again. The one call that promise 7 leaves out: a
+        store may have to look through all that is queued to find the longest queues (0.1 s for a million), while others
+        go on.
         """
         ...
 
@@ -216,7 +234,9 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
 
     async def counts(self) -> Counts: ...
 
-    async def workers(self) -> list[WorkerSeen]: ...
+    async def workers(self) -> list[WorkerSeen]:
+        """The workers that were heard from, by id. Cheap enough to be polled."""
+        ...
 
     async def command(self, command: Command) -> Job:
         """Pause, resume or stop; the job as it is after. Telling it twice changes nothing."""

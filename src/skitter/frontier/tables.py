@@ -15,7 +15,7 @@ import msgspec
 
 from skitter.errors import JobError
 from skitter.model.host import Host
-from skitter.model.job import Counts, Item, Job, JobSpec, SinkProgress, State
+from skitter.model.job import Counts, Item, Job, JobSpec, JobState, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
@@ -146,6 +146,11 @@ def public_job(row: JobRow) -> Job:
         ended_at=row.ended_at,
         reason=row.reason,
     )
+
+
+def state_of(row: JobRow) -> JobState:
+    """What is polled of a job's record."""
+    return JobState(state=row.state, run=row.run, reason=row.reason)
 
 
 def counts_of(row: JobRow) -> Counts:

@@ -12,7 +12,7 @@ from skitter.frontier.damaged_values import settings_of
 from skitter.frontier.rules import grants, job, report
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
-from skitter.frontier.tables import JobRow, Row, Tables, counts_of, no_such_job, public_job
+from skitter.frontier.tables import JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
 from skitter.model.job import (
     Begun,
     Command,
@@ -21,8 +21,10 @@ from skitter.model.job import (
     Item,
     Job,
     JobSpec,
+    JobState,
     Report,
     SinkProgress,
+    SinkSeen,
     Trace,
 )
 from skitter.model.lease import Grant, Lease
@@ -73,6 +75,9 @@ class TransactionalFrontier:
 
     async def job(self) -> Job:
         return await self._store.run(lambda tables: public_job(self._found(tables.load_job())), write=False)
+
+    async def state(self) -> JobState:
+        return await self._store.run(lambda tables: state_of(self._found(tables.load_job())), write=False)
 
     async def command(self, command: Command) -> Job:
         def act(transaction: Transaction) -> Job:
@@ -182,6 +187,9 @@ class TransactionalFrontier:
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
         return await self._run(lambda transaction: report.report(transaction, hosts, queues), write=False)
+
+    async def sinks(self) -> list[SinkSeen]:
+        return await self._run(report.sinks, write=False)
 
     async def workers(self) -> list[WorkerSeen]:
         return await self._run(report.workers, write=False)

@@ -114,6 +114,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return seeding_problem(self.reason)
 
 
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is polled of a job: small, however many seeds the job has."""
+
+    state: State
+    run: int
+    reason: str = ""
+    """Why it stopped, as in ``Job``."""
+
+
 class Begun(enum.StrEnum):
     """How ``begin`` found the job."""
 

@@ -31,7 +31,7 @@ async def recover_dead_workers(frontier: Frontier, on_event: OnEvent, *, silent_
         if worker.silent_seconds >= silent_seconds and is_dead(worker.id):
             back = await frontier.release_worker(worker.id)
             on_event(events.WORKER_GONE(worker=worker.id, leases=back))
-    for sink in (await frontier.report(0)).sinks:
+    for sink in await frontier.sinks():
         if sink.owner and is_dead(sink.owner):
             await frontier.close_sink(sink.target, sink.owner)
 

@@ -120,8 +120,8 @@ async def test_a_node_whose_own_sinks_hold_the_archive_leaves_it_to_them(monkeyp
     failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None)
     check = failover._check
 
-    async def checked(report) -> None:
-        await check(report)
+    async def checked() -> None:
+        await check()
         polled.set()
 
     monkeypatch.setattr(failover, "_check", checked)

@@ -131,14 +131,22 @@ def run_of(record: bytes) -> int:
     return _outline(record).run
 
 
-def job_row(record: bytes, spec: bytes) -> JobRow:
+def read_spec(packed: bytes) -> JobSpec:
+    """The specification of a job."""
+    try:
+        return _decode_spec(packed)
+    except msgspec.DecodeError as error:
+        raise _unreadable("the record of the job") from error
+
+
+def job_row(record: bytes, spec: JobSpec) -> JobRow:
     """The record and the specification of a job as a JobRow."""
     try:
-        job, decoded_spec = decode_record(record), _decode_spec(spec)
+        job = decode_record(record)
     except msgspec.DecodeError as error:
         raise _unreadable("the record of the job") from error
     return JobRow(
-        spec=decoded_spec,
+        spec=spec,
         secret=bytes.fromhex(job.secret),
         state=State(job.state),
         run=job.run,

@@ -86,7 +86,7 @@ async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
 
 def _check_job(record: bytes, spec: bytes) -> None:
     codec.shards_of(record)
-    check_job(public_job(codec.job_row(record, spec)))
+    check_job(public_job(codec.job_row(record, codec.read_spec(spec))))
     msgspec.msgpack.decode(record, type=codec.ScriptsRecord)
 
 

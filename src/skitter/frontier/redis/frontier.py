@@ -15,7 +15,8 @@ from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
 from skitter.frontier.redis import codec, report
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
-from skitter.frontier.tables import JobRow, no_such_job, public_job
+from skitter.frontier.redis.report import OutboxSeen
+from skitter.frontier.tables import no_such_job, public_job
 from skitter.model.job import (
     Begun,
     Command,
@@ -24,8 +25,11 @@ from skitter.model.job import (
     Item,
     Job,
     JobSpec,
+    JobState,
     Report,
     SinkProgress,
+    SinkSeen,
+    State,
     Trace,
 )
 from skitter.model.lease import Grant, Lease
@@ -70,6 +74,10 @@ class RedisFrontier:
         self._calls = 0
         self._given_by: dict[str, bytes] = {}
         """By target: the run id of the server whose items it got last."""
+        self._spec: JobSpec | None = None
+        self._spec_token: bytes = b""
+        """The token of the ``begin`` that wrote the specification. A version could be given twice by a server that has
+        lost its newest writes."""
 
     # ---- the job
 
@@ -88,7 +96,7 @@ class RedisFrontier:
         while True:
             found = await self._row()
             version = codec.decode_record(found[0]).spec_version if found else 0
-            same = found is None or codec.job_row(*found).spec.same_work(spec)
+            same = found is None or codec.read_spec(found[1]).same_work(spec)
             secret = secrets.token_hex(16)
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
             word, over = await self._call("begin", *head, shards, items, *sinks)
@@ -114,11 +122,18 @@ class RedisFrontier:
         return max(1, min(BUCKET_MEAN, int(root**2 / 2)))
 
     async def job(self) -> Job:
-        return public_job(await self._job_row())
+        found = await self._row()
+        if found is None:
+            raise self._absent()
+        return public_job(codec.job_row(found[0], codec.read_spec(found[1])))
+
+    async def state(self) -> JobState:
+        record = await self.record()
+        return JobState(state=State(record.state), run=record.run, reason=record.reason)
 
     async def command(self, command: Command) -> Job:
         record, spec = await self._run("command", command)
-        return public_job(codec.job_row(record, spec))
+        return public_job(codec.job_row(record, codec.read_spec(spec)))
 
     # ---- work
 
@@ -229,13 +244,36 @@ class RedisFrontier:
     # ---- reading
 
     async def counts(self) -> Counts:
-        return report.counts(await self._job_row())
+        return report.counts(await self.record())
 
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
-        return report.report(await self._run("report"), hosts, queues)
+        answer = await self.report_answer(hosts, queues)
+        return report.report(answer, self.spec, hosts, queues)
+
+    async def report_answer(self, hosts: int, queues: int) -> Sequence[Any]:
+        """The answer that ``report`` decodes; ``spec`` is then that of the job. It is sent to this client once."""
+        answer: Sequence[Any] = await self._run("report", *flags([hosts > 0, queues > 0]), self._spec_token)
+        token, spec = answer[1]
+        if spec is not None:
+            self._spec, self._spec_token = codec.read_spec(spec), token
+        return answer
+
+    @property
+    def spec(self) -> JobSpec:
+        """The specification that came with the last report, or before it."""
+        assert self._spec is not None, "the first report brings it"
+        return self._spec
+
+    async def sinks(self) -> list[SinkSeen]:
+        return report.sinks_seen(await self.outbox())
+
+    async def outbox(self) -> OutboxSeen:
+        """The targets and their positions, as they are stored here."""
+        return report.outbox(await self._run("sinks"))
 
     async def workers(self) -> list[WorkerSeen]:
-        return (await self.report(0)).workers
+        time, workers = await self._run("workers")
+        return report.workers_seen(workers, float(time))
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
         level, searched = 1, 0
@@ -265,8 +303,12 @@ class RedisFrontier:
     async def _run(self, name: str, *arguments: Any) -> Any:
         answer = await self._call(name, *arguments)
         if answer is None:
-            raise no_such_job(self._name)
+            raise self._absent()
         return answer
+
+    def _absent(self) -> Exception:
+        """The error of a call that has found no record."""
+        return no_such_job(self._name)
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         return await self._server.run(name, self._key, self._time(), *arguments)
@@ -278,11 +320,19 @@ class RedisFrontier:
         codec.check_format(record, self._name)
         return record, spec
 
-    async def _job_row(self) -> JobRow:
-        found = await self._row()
+    async def record(self) -> codec.JobRecord:
+        """The record of the job, without its specification."""
+        found = await self._record()
         if found is None:
-            raise no_such_job(self._name)
-        return codec.job_row(*found)
+            raise self._absent()
+        return found
+
+    async def _record(self) -> codec.JobRecord | None:
+        record = await self._server.command("GET", self._key)
+        if record is None:
+            return None
+        codec.check_format(record, self._name)
+        return codec.decode_record(record)
 
 
 def _booleans(text: bytes) -> list[bool]:

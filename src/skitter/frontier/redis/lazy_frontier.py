@@ -118,6 +118,7 @@ class LazyFrontier:
                     self._opened = self._make_frontier(error.shards)
 
     job = _of_opened(Frontier.job)
+    state = _of_opened(Frontier.state)
     command = _of_opened(Frontier.command)
     add = _of_opened(Frontier.add)
     lease = _of_opened(Frontier.lease)
@@ -137,6 +138,7 @@ class LazyFrontier:
     close_sink = _of_opened(Frontier.close_sink)
     counts = _of_opened(Frontier.counts)
     report = _of_opened(Frontier.report)
+    sinks = _of_opened(Frontier.sinks)
     workers = _of_opened(Frontier.workers)
     trace = _of_opened(Frontier.trace)
     dead = _of_opened(Frontier.dead)

@@ -10,7 +10,7 @@ import msgspec
 from skitter.frontier.damaged_values import checked_time
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import STATE_NAMES, JobRow, RequestState, pages_per_second, public_job
-from skitter.model.job import Counts, Dead, HostSeen, Report, SinkSeen, Trace
+from skitter.model.job import Counts, Dead, HostSeen, JobSpec, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -22,7 +22,7 @@ QUEUED_OR_ENDED = "queued-or-ended"
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
-def counts(job: JobRow) -> Counts:
+def counts(job: JobRow | codec.JobRecord) -> Counts:
     return Counts(
         queued=job.queued,
         delayed=job.delayed,
@@ -34,11 +34,10 @@ def counts(job: JobRow) -> Counts:
     )
 
 
-def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
-    record, spec, time, tally, errors, sinks, workers, _, _, deadline = answer
+def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> Report:
+    record, _, time, tally, errors, _, workers, _, _, deadline = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
-    bound = codec.decode_record(record).settings["max_outbox_items"]
-    seen = [sink_seen(target, codec.decode_sink(sink), job.position, bound, now) for target, sink in _tuples(sinks, 2)]
+    seen = sinks_seen(outbox_of_report(answer))
     return Report(
         job=public_job(job),
         counts=counts(job),
@@ -46,20 +45,21 @@ def report(answer: Sequence[Any], notable: int, queues: int) -> Report:
         errors={name.decode(): int(amount) for name, amount in _tuples(errors, 2)},
         undelivered=max((sink.undelivered for sink in seen), default=0),
         sinks=seen,
-        workers=sorted(
-            (
-                WorkerSeen(
-                    name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None
-                )
-                for name, at, leased, card in _tuples(workers, 4)
-            ),
-            key=lambda worker: worker.id,
-        ),
+        workers=workers_seen(workers, now),
         hosts=top(slow_hosts(answer), notable),
         crowded=top(crowded_hosts(answer), queues),
         pages_per_second=pages_per_second(job, now),
         overdue_seconds=max(0.0, now - float(deadline)),
     )
+
+
+def workers_seen(flat: Sequence[Any], now: float) -> list[WorkerSeen]:
+    """The workers by id, from what list_workers answers (1_job.lua)."""
+    workers = (
+        WorkerSeen(name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None)
+        for name, at, leased, card in _tuples(flat, 4)
+    )
+    return sorted(workers, key=lambda worker: worker.id)
 
 
 Scored = list[tuple[float, HostSeen]]
@@ -83,10 +83,41 @@ def top(hosts: Scored, limit: int) -> list[HostSeen]:
     return [host for _, host in sorted(hosts, key=lambda pair: (-pair[0], pair[1].key))[:limit]]
 
 
-def delivered(answer: Sequence[Any], target: bytes) -> int:
-    """The position of a target at the shard that reports; that of the newest item if it does not know the target."""
-    found = {name: codec.decode_sink(sink).position for name, sink in _tuples(answer[5], 2)}
-    return found.get(target, codec.decode_record(answer[0]).position)
+class OutboxSeen(msgspec.Struct, frozen=True):
+    """The outbox of a job, or of one of its shards."""
+
+    now: float
+    position: int
+    """Of the newest item."""
+    bound: int
+    """Items that a target may lack before nothing is leased any more."""
+    targets: dict[bytes, codec.SinkRecord]
+
+    def delivered(self, target: bytes) -> int:
+        """The position of a target; that of the newest item if it is not known here."""
+        found = self.targets.get(target)
+        return self.position if found is None else found.position
+
+
+def outbox(answer: Sequence[Any]) -> OutboxSeen:
+    """The outbox, from what sinks.lua answers."""
+    time, position, bound, targets = answer
+    return OutboxSeen(checked_time(float(time)), position, bound, _targets(targets))
+
+
+def outbox_of_report(answer: Sequence[Any]) -> OutboxSeen:
+    """The outbox, from what report.lua answers."""
+    record = codec.decode_record(answer[0])
+    bound = record.settings["max_outbox_items"]
+    return OutboxSeen(checked_time(float(answer[2])), record.position, bound, _targets(answer[5]))
+
+
+def _targets(flat: Sequence[Any]) -> dict[bytes, codec.SinkRecord]:
+    return {name: codec.decode_sink(sink) for name, sink in _tuples(flat, 2)}
+
+
+def sinks_seen(outbox: OutboxSeen) -> list[SinkSeen]:
+    return [sink_seen(name, sink, outbox.position, outbox.bound, outbox.now) for name, sink in outbox.targets.items()]
 
 
 def sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, now: float) -> SinkSeen:

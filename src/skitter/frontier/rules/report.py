@@ -30,25 +30,14 @@ def is_dead(row: Row) -> bool:
 
 
 def report(transaction: Transaction, notable: int, queues: int) -> Report:
-    job, bound = transaction.record, transaction.settings.limits.max_outbox_items
-    sinks = [
-        SinkSeen(
-            target=sink.target,
-            undelivered=job.position - sink.progress.position,
-            owner=sink.owner if sink.owned_until > transaction.now else "",
-            blocking=job.position - sink.progress.position >= bound,
-            rejected=sink.progress.rejected,
-            trouble=sink.progress.trouble if sink.owned_until > transaction.now else "",
-        )
-        for sink in transaction.tables.sinks()
-    ]
+    job, seen = transaction.record, sinks(transaction)
     return Report(
         job=public_job(job),
         counts=counts_of(job),
         tally=dict(job.tally),
         errors=dict(job.errors),
-        undelivered=max((sink.undelivered for sink in sinks), default=0),
-        sinks=sinks,
+        undelivered=max((sink.undelivered for sink in seen), default=0),
+        sinks=seen,
         workers=workers(transaction),
         hosts=_hosts_seen(transaction, sorted(job.notable, key=lambda key: (-job.notable[key], key))[:notable]),
         crowded=_hosts_seen(transaction, transaction.tables.longest_queues(queues) if queues else []),
@@ -60,6 +49,21 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
 def _hosts_seen(transaction: Transaction, keys: Sequence[str]) -> list[HostSeen]:
     found = transaction.tables.hosts(keys)
     return [_host_seen(transaction, found[key]) for key in keys if key in found]
+
+
+def sinks(transaction: Transaction) -> list[SinkSeen]:
+    position, bound = transaction.record.position, transaction.settings.limits.max_outbox_items
+    return [
+        SinkSeen(
+            target=sink.target,
+            undelivered=position - sink.progress.position,
+            owner=sink.owner if sink.owned_until > transaction.now else "",
+            blocking=position - sink.progress.position >= bound,
+            rejected=sink.progress.rejected,
+            trouble=sink.progress.trouble if sink.owned_until > transaction.now else "",
+        )
+        for sink in transaction.tables.sinks()
+    ]
 
 
 def workers(transaction: Transaction) -> list[WorkerSeen]:

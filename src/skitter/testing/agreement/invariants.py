@@ -33,6 +33,10 @@ class Agreeing(Pair):
 
     async def report_of(self, frontier: Frontier, _: int) -> Any:
         report = await frontier.report(100)
+        state = await frontier.state()
+        assert (state.state, state.run, state.reason) == (report.job.state, report.job.run, report.job.reason)
+        assert await frontier.sinks() == report.sinks
+        assert await frontier.workers() == report.workers
         if not self.same_pace:
             report = msgspec.structs.replace(report, pages_per_second=0.0)
         return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))

@@ -88,6 +88,7 @@ class FrontierContract(
     reading.Tracing,
     reading.Reviving,
     reading.Reporting,
+    reading.Polling,
     workers.Workers,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

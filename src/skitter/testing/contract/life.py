@@ -18,7 +18,9 @@ class Beginning:
 
     async def test_a_job_that_was_never_begun_does_not_exist(self, store: ContractStore) -> None:
         client = store.client("nobody")
-        for call in (client.frontier.job, client.frontier.counts, client.frontier.report, client.frontier.reap):
+        frontier = client.frontier
+        reads = (frontier.job, frontier.state, frontier.counts, frontier.report, frontier.sinks, frontier.workers)
+        for call in (*reads, frontier.reap):
             with pytest.raises(JobError, match="nobody"):
                 await call()
         with pytest.raises(JobError):

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from skitter.model.job import State
+from skitter.model.job import Command, JobState, SinkProgress, State
 from skitter.model.outcome import Ending
 from skitter.testing.contract.client import name_of
 from skitter.testing.contract.store import ContractStore
@@ -245,3 +245,75 @@ class Reporting:
         latencies = [host.latency_seconds for host in hosts]
         assert len(latencies) == 3
         assert latencies == sorted(latencies, reverse=True)
+
+
+class Polling:
+    """The state, the sinks and the workers can be asked for alone, and are those of the report."""
+
+    async def test_the_state_follows_every_change_of_the_job(self, store: ContractStore) -> None:
+        client, other = store.client(), store.client()
+        await client.seeded("a/1", "a/2", max_pages=1)
+        for command, state, reason in (
+            (Command.PAUSE, State.PAUSED, ""),
+            (Command.RESUME, State.RUNNING, ""),
+            (Command.STOP, State.STOPPED, "command"),
+            (Command.RESUME, State.RUNNING, ""),
+        ):
+            await other.frontier.command(command)
+            assert await client.frontier.state() == JobState(state=state, run=1, reason=reason)
+        await other.end(await other.one())
+        assert await client.frontier.state() == JobState(state=State.STOPPED, run=1, reason="max_pages")
+        await other.begin(fresh=True)
+        assert await client.frontier.state() == JobState(state=State.RUNNING, run=2)
+
+    async def test_sinks_are_those_of_the_report(self, store: ContractStore) -> None:
+        client, other = store.client(), store.client()
+        await client.begin(sinks=["unopened"], max_outbox_items=4)
+        assert [(sink.target, sink.undelivered, sink.owner) for sink in await other.frontier.sinks()] == [
+            ("unopened", 0, "")
+        ]
+        await client.frontier.open_sink("out", "me")
+        await client.add("a/1", "b/1", "c/1")
+        for number, lease in enumerate(await client.lease()):
+            await client.end(lease, items=[b"%d" % number, b"more"])
+        assert len(await client.items(limit=3)) == 3
+        await client.frontier.items_done("out", "me", SinkProgress(3, b"m", rejected=1, trouble="away"))
+        sinks = {sink.target: sink for sink in await other.frontier.sinks()}
+        lacking = sinks["unopened"].undelivered
+        assert (sinks["unopened"].blocking, sinks["out"].blocking) == (True, lacking - 3 >= 4)
+        assert (sinks["out"].undelivered, sinks["out"].owner) == (lacking - 3, "me")
+        assert (sinks["out"].rejected, sinks["out"].trouble) == (1, "away")
+        assert sinks == {sink.target: sink for sink in (await other.frontier.report(0)).sinks}
+        await store.elapse(31)
+        assert [sink.owner for sink in await other.frontier.sinks()] == ["", ""]
+        await client.begin(fresh=True)
+        assert await other.frontier.sinks() == []
+
+    async def test_workers_are_those_of_the_report(self, store: ContractStore) -> None:
+        client, other = store.client(), store.client()
+        await client.seeded("a/1", "b/1", "c/1", "d/1")
+        await client.lease("w", 3)
+        await client.lease("v", 1)
+        workers = await other.frontier.workers()
+        assert [(worker.id, worker.leased) for worker in workers] == [("seeder", 0), ("v", 1), ("w", 3)]
+        seen = (await other.frontier.report(0)).workers
+        assert [(worker.id, worker.leased, worker.card) for worker in seen] == [
+            (worker.id, worker.leased, worker.card) for worker in workers
+        ]
+
+    async def test_every_report_has_the_newest_specification(self, store: ContractStore) -> None:
+        """Though a client that asks again is not sent it again."""
+        client, other = store.client(), store.client()
+        first = client.spec(["http://a.example/"])
+        await client.begin(first)
+        for _ in range(2):
+            assert (await other.frontier.report()).job == await client.frontier.job()
+        resumed = client.spec(["http://a.example/"], per_host=3)
+        await client.begin(resumed)
+        for _ in range(2):
+            assert (await other.frontier.report()).job.spec == resumed
+        rerun = client.spec(["http://b.example/"])
+        await client.begin(rerun, fresh=True)
+        for _ in range(2):
+            assert (await other.frontier.report()).job.spec == rerun
+        assert (await other.frontier.report()).job == await client.frontier.job()

@@ -190,6 +190,21 @@ local function fetch(key, fields)
   return found
 end
 
+-- The workers that were heard from: id, heard at, number of leases, card, ...
+local function list_workers()
+  local workers, listed = call('ZRANGE', BASE .. 'workers', 0, -1, 'WITHSCORES'), {}
+  local names = {}
+  for place = 1, #workers, 2 do names[#names + 1] = workers[place] end
+  local cards = fetch(BASE .. 'cards', names)
+  for place, worker in ipairs(names) do
+    listed[#listed + 1] = worker
+    listed[#listed + 1] = workers[2 * place]
+    listed[#listed + 1] = call('SCARD', RUN .. 'held:' .. worker)
+    listed[#listed + 1] = cards[place]
+  end
+  return listed
+end
+
 local tallies = {}
 
 local function bump(name, amount)

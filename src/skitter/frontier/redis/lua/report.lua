@@ -1,29 +1,25 @@
 -- report: everything that status shows, from one instant.
 --
---   job, spec, hosts, workers, cards, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:holds, RUN:deadlines, RUN:notable
+--   job, begun, spec, hosts, workers, cards, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:holds, RUN:deadlines, RUN:notable
 --   (read)
 --
--- ARGV: time, number of hosts.
--- Answers job, spec, now, tally, errors, sinks, workers {id, heard at, leased, card, ...}, slow hosts {key, score, told,
+-- ARGV: time, whether slow hosts are wanted, whether long queues are, token of the spec that the client has.
+-- Answers job, {token of the spec, spec unless the client has it}, now, tally, errors, sinks, workers {id, heard at, leased, card, ...}, slow hosts {key, score, told,
 -- ...}, hosts with long queues {key, length, told, ...}, deadline of the lease that is most overdue (now: none is).
 
 if not load_job() then return false end
-local workers, told = call('ZRANGE', BASE .. 'workers', 0, -1), {}
-local cards = fetch(BASE .. 'cards', workers)
-for place, worker in ipairs(workers) do
-  told[#told + 1] = worker
-  told[#told + 1] = call('ZSCORE', BASE .. 'workers', worker)
-  told[#told + 1] = call('SCARD', RUN .. 'held:' .. worker)
-  told[#told + 1] = cards[place]
-end
+-- The spec may hold a hundred thousand seeds. Each begin writes it, and has a token of its own.
+local begun = call('GET', BASE .. 'begun')
+local token = begun and unpacked(begun)[1] or ''
+local spec = (token == '' or token ~= ARGV[4]) and call('GET', BASE .. 'spec')
 local hosts_told = {}
-for _, key in ipairs(call('ZRANGE', RUN .. 'notable', 0, -1)) do
+for _, key in ipairs(ARGV[2] == '1' and call('ZRANGE', RUN .. 'notable', 0, -1) or {}) do
   hosts_told[#hosts_told + 1] = key
   hosts_told[#hosts_told + 1] = call('ZSCORE', RUN .. 'notable', key)
   hosts_told[#hosts_told + 1] = tell_host(key)
 end
 local crowded_told = {}
-for key, length in pairs(J.crowded) do
+for key, length in pairs(ARGV[3] == '1' and J.crowded or {}) do
   crowded_told[#crowded_told + 1] = key
   crowded_told[#crowded_told + 1] = length
   crowded_told[#crowded_told + 1] = tell_host(key)
@@ -36,7 +32,6 @@ for _, worker in ipairs(call('ZRANGEBYSCORE', RUN .. 'deadlines', '-inf', now, '
   end
 end
 return {
-  call('GET', KEYS[1]), call('GET', BASE .. 'spec'), text(now), call('HGETALL', RUN .. 'tally'),
-  call('HGETALL', RUN .. 'errors'), call('HGETALL', RUN .. 'sinks'), told, hosts_told, crowded_told,
-  text(first),
+  call('GET', KEYS[1]), {token, spec}, text(now), call('HGETALL', RUN .. 'tally'), call('HGETALL', RUN .. 'errors'),
+  call('HGETALL', RUN .. 'sinks'), list_workers(), hosts_told, crowded_told, text(first),
 }

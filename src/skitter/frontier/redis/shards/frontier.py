@@ -22,8 +22,10 @@ from skitter.model.job import (
     Item,
     Job,
     JobSpec,
+    JobState,
     Report,
     SinkProgress,
+    SinkSeen,
     Trace,
 )
 from skitter.model.lease import Grant, Lease
@@ -61,6 +63,9 @@ class ShardedFrontier:
 
     async def job(self) -> Job:
         return await self._shard_set.lead.job()
+
+    async def state(self) -> JobState:
+        return await self._shard_set.lead.state()
 
     async def command(self, command: Command) -> Job:
         await self._shard_set.lead.command(command)
@@ -218,8 +223,11 @@ class ShardedFrontier:
     async def report(self, hosts: int = 5, queues: int = 0) -> Report:
         return await self._report.report(hosts, queues)
 
+    async def sinks(self) -> list[SinkSeen]:
+        return await self._report.sinks()
+
     async def workers(self) -> list[WorkerSeen]:
-        return (await self.report(0)).workers
+        return await self._report.workers()
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
         return await self._report.trace(request_id, host_key)

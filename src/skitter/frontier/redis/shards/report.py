@@ -34,10 +34,18 @@ class MergedReport:
                 break
         return _sum_counts(records)
 
+    async def workers(self) -> list[WorkerSeen]:
+        return _workers(await self._shard_set.call_each(Shard.workers))
+
+    async def sinks(self) -> list[SinkSeen]:
+        # In this order: what is delivered or committed meanwhile can only make a target seem to lack more.
+        targets = await self._shard_set.lead.ask("targets")
+        return _sinks(targets, await self._shard_set.call_each(Shard.outbox))
+
     async def report(self, hosts: int, queues: int) -> Report:
         passes = 0
         while True:
-            answers = await self._shard_set.call_each(Shard.report_answer)
+            answers = await self._shard_set.call_each(lambda shard: shard.report_and_changes(hosts, queues))
             targets = await self._shard_set.lead.ask("targets")
             exact = [status.changes for status in await self._shard_set.refresh_all()] == [
                 changes for _, changes in answers
@@ -46,10 +54,10 @@ class MergedReport:
             if exact or passes == PASSES:
                 break
         # What the job is, only the lead has.
-        spec = answers[0][0][1]
-        reports = [shard_report.report([answer[0], spec, *answer[2:]], 0, 0) for answer, _ in answers]
+        spec = self._shard_set.lead.spec
+        reports = [shard_report.report(answer, spec, 0, 0) for answer, _ in answers]
         job = reports[0].job
-        sinks = _sinks([answer for answer, _ in answers], targets)
+        sinks = _sinks(targets, [shard_report.outbox_of_report(answer) for answer, _ in answers])
         return msgspec.structs.replace(
             reports[0],
             counts=_sum_counts([report.counts for report in reports]),
@@ -57,7 +65,7 @@ class MergedReport:
             errors=dict(_sum(report.errors for report in reports)),
             undelivered=max((sink.undelivered for sink in sinks), default=0),
             sinks=sinks,
-            workers=_workers(reports),
+            workers=_workers(report.workers for report in reports),
             hosts=shard_report.top([host for answer, _ in answers for host in shard_report.slow_hosts(answer)], hosts),
             crowded=shard_report.top(
                 [host for answer, _ in answers for host in shard_report.crowded_hosts(answer)], queues
@@ -98,10 +106,10 @@ def _sum(counters: Iterable[dict[str, int]]) -> Counter[str]:
     return total
 
 
-def _workers(reports: Sequence[Report]) -> list[WorkerSeen]:
+def _workers(of_shards: Iterable[Iterable[WorkerSeen]]) -> list[WorkerSeen]:
     """The workers: one has been silent for as long as in the shard that heard from it last."""
     seen: dict[str, WorkerSeen] = {}
-    for worker in (worker for report in reports for worker in report.workers):
+    for worker in (worker for workers in of_shards for worker in workers):
         other = seen.get(worker.id)
         if other is not None:
             silent = min(worker.silent_seconds, other.silent_seconds)
@@ -111,15 +119,14 @@ def _workers(reports: Sequence[Report]) -> list[WorkerSeen]:
     return [seen[name] for name in sorted(seen)]
 
 
-def _sinks(answers: Sequence[Sequence[Any]], targets: Sequence[Any]) -> list[SinkSeen]:
+def _sinks(targets: Sequence[Any], outboxes: Sequence[shard_report.OutboxSeen]) -> list[SinkSeen]:
     """The targets. The record at the lead has their positions; before a target's first item, only each shard has."""
-    records = [codec.decode_record(answer[0]) for answer in answers]
-    bound = records[0].settings["max_outbox_items"]
-    total, now = sum(record.position for record in records), float(targets[0])
+    bound = outboxes[0].bound
+    total, now = sum(outbox.position for outbox in outboxes), float(targets[0])
     seen = []
     for name, positions, owner, owned_until, rejected, trouble in targets[1]:
         if positions is None:
-            position = sum(shard_report.delivered(answer, name) for answer in answers)
+            position = sum(outbox.delivered(name) for outbox in outboxes)
         else:
             position = sum(positions)
         record = codec.SinkRecord(position, False, owner.decode(), float(owned_until), rejected, trouble.decode())

@@ -14,7 +14,6 @@ from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
-from skitter.frontier.tables import no_such_job
 from skitter.model.lease import Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
@@ -136,13 +135,8 @@ class Shard(RedisFrontier):
         (self.alone.add if alone else self.alone.discard)(worker)
         (self._seeders.add if seeds else self._seeders.discard)(worker)
 
-    async def _run(self, name: str, *arguments: Any) -> Any:
-        answer = await self._call(name, *arguments)
-        if answer is None:
-            if self.number != LEAD:
-                raise ShardAbsentError
-            raise no_such_job(self._name)
-        return answer
+    def _absent(self) -> Exception:
+        return super()._absent() if self.number == LEAD else ShardAbsentError()
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         answer = await super()._call(name, *arguments)
@@ -160,22 +154,14 @@ class Shard(RedisFrontier):
         """Refuse a server that would lose parts of the job."""
         await self._server.check()
 
-    async def record(self) -> codec.JobRecord:
-        found = await self._row()
-        if found is None:
-            if self.number != LEAD:
-                raise ShardAbsentError
-            raise no_such_job(self._name)
-        return codec.decode_record(found[0])
-
     async def count_items(self) -> int:
         """The number of all items that the shard ever had."""
-        found = await self._row()
-        return codec.decode_record(found[0]).position if found else 0
+        found = await self._record()
+        return found.position if found else 0
 
-    async def report_answer(self) -> tuple[Sequence[Any], int]:
+    async def report_and_changes(self, hosts: int, queues: int) -> tuple[Sequence[Any], int]:
         """The answer that ``report`` decodes, and the number of changes so far."""
-        answer: Sequence[Any] = await self._run("report")
+        answer = await self.report_answer(hosts, queues)
         return answer, self.status.changes
 
     async def count_dead(self, error_class: str) -> int:
