@@ -237,8 +237,8 @@ async def test_what_is_granted_to_a_worker_that_stops_goes_back_at_once(crawl: A
         def __getattr__(self, name: str) -> Any:
             return getattr(crawl.frontier, name)
 
-        async def lease(self, *arguments: Any) -> Any:
-            grant = await crawl.frontier.lease(*arguments)
+        async def lease(self, *arguments: Any, **call: Any) -> Any:
+            grant = await crawl.frontier.lease(*arguments, **call)
             worker.stop()
             return grant
 
