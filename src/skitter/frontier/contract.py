@@ -39,11 +39,13 @@ Rules that all backends share:
   return how many were left to the second call, which may be too few; the other methods are the same when told twice.
 - A worker may send a ``lease`` or ``commit`` again as well, through this frontier object or another one, with the token
   of the first time and ``Call.again``. It acts once, as above. What was new, struck or recovered is told by the first
-  answer only; permits are told by both. A store remembers, for each worker, the last call that granted or ended something,
-  until the worker is forgotten or a new run begins. So a worker has one call with a token under way at a time, and
-  a token that is older than the one remembered is a new call: its outcomes are refused, and ``want`` grants more.
-- No frontier object keeps what a worker knows: the token and the permits' mark come with each call (``model.lease.Call``),
-  so calls of many workers may be passed on through one object, and those of one worker through several.
+  answer only; permits are told by both. A store remembers, for each worker, the last call that granted or ended
+  something, until the worker is forgotten or a new run begins. So a worker has one call with a token under way at a
+  time, and a token that is older than the one remembered is a new call: its outcomes are refused, and more is granted.
+  (Where a job is in shards, each shard remembers the last call that it had a part in.)
+- No frontier object keeps what a worker knows: the token and the permits' mark come with each call
+  (``model.lease.Call``), so calls of many workers may be passed on through one object, and those of one worker through
+  several.
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store

@@ -233,9 +233,7 @@ def _recall(transaction: Transaction, worker: str, call: Call) -> Answer | None:
     return answer if answer is not None and answer.token == call.token else None
 
 
-def _remember(
-    transaction: Transaction, worker: str, call: Call, accepted: list[bool], grant: Grant | None
-) -> None:
+def _remember(transaction: Transaction, worker: str, call: Call, accepted: list[bool], grant: Grant | None) -> None:
     """For when the call comes again. One that neither ended nor granted anything may well be made twice."""
     granted = len(grant.leases) if grant is not None else 0
     if call.token and (granted or accepted):

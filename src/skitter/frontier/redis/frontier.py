@@ -246,7 +246,7 @@ class RedisFrontier:
 
     @contextlib.asynccontextmanager
     async def _token_of(self, call: Call) -> AsyncIterator[str]:
-        """The token of one call, the same however often this client sends it. One that has none gets one, and its turn."""
+        """The token of a call, the same however often it is sent. A call that has none gets one, and waits its turn."""
         if call.token:
             yield call.token
             return

@@ -254,9 +254,7 @@ class _Chooser:
             leased_at=lease.leased_at,
             deadline=deadline,
             # The window that was granted was not shorter than this one.
-            start_seconds=FIRST_START_SECONDS
-            if host and politeness.delay_of(host, self._politeness) > 0
-            else None,
+            start_seconds=FIRST_START_SECONDS if host and politeness.delay_of(host, self._politeness) > 0 else None,
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
         )

@@ -7,11 +7,11 @@ import msgspec
 from skitter.model.job import State
 from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
-from skitter.testing.contract.client import names_of
+from skitter.testing.contract.client import name_of, names_of
 from skitter.testing.contract.store import ContractStore
 
 NAMES = ["a/1", "a/2", "b/1", "c/1", "d/1"]
-FIRST, SECOND = Call(token="first"), Call(token="second")
+FIRST, SECOND = (Call(token=token) for token in ("first", "second"))
 
 
 def again(call: Call) -> Call:
@@ -21,7 +21,7 @@ def again(call: Call) -> Call:
 
 def told(leases: list[Lease]) -> list[tuple[str, int, bytes, int, bool]]:
     """What must be the same in both answers; a start window may be shorter."""
-    return sorted((name, r.epoch, r.payload, r.attempts, r.trusted) for name, r in zip(names_of(leases), leases))  # noqa: B905
+    return sorted((name_of(r), r.epoch, r.payload, r.attempts, r.trusted) for r in leases)
 
 
 class Resent:
@@ -117,7 +117,7 @@ class Resent:
 
     async def test_an_older_token_is_a_new_call(self, store: ContractStore) -> None:
         client = store.client()
-        await client.seeded(*NAMES)
+        await client.seeded("a/1", "a/2", "a/3")
         first = await client.frontier.lease("w", 1, FIRST)
         second = await client.frontier.lease("w", 1, SECOND)
         third = await client.frontier.lease("w", 1, again(FIRST))
