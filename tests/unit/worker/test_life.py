@@ -131,9 +131,9 @@ async def test_an_idle_worker_does_not_spin(crawl: Any) -> None:
     asked = []
     lease = crawl.frontier.lease
 
-    async def counting(*arguments: Any) -> Any:
+    async def counting(*arguments: Any, **call: Any) -> Any:
         asked.append(True)
-        return await lease(*arguments)
+        return await lease(*arguments, **call)
 
     crawl.frontier.lease = counting
     running = crawl.start(crawl.worker())
