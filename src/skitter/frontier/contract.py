@@ -37,6 +37,15 @@ Rules that all backends share:
   the answer was lost on its way: it still acts once, and ``begin``, ``lease`` and ``commit`` answer what they
   answered before (without leases that have ended since). ``add``, ``revive``, ``reap`` and ``release_worker`` then
   return how many were left to the second call, which may be too few; the other methods are the same when told twice.
+- A worker may send a ``lease`` or ``commit`` again as well, through this frontier object or another one, with the token
+  of the first time and ``Call.again``. It acts once, as above. What was new, struck or recovered is told by the first
+  answer only; permits are told by both. A store remembers, for each worker, the last call that granted or ended
+  something, until the worker is forgotten or a new run begins. So a worker has one call with a token under way at a
+  time, and a token that is older than the one remembered is a new call: its outcomes are refused, and more is granted.
+  (Where a job is in shards, each shard remembers the last call that it had a part in.)
+- No frontier object keeps what a worker knows: the token and the permits' mark come with each call
+  (``model.lease.Call``), so calls of many workers may be passed on through one object, and those of one worker through
+  several.
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
@@ -64,7 +73,7 @@ from skitter.model.job import (
     SinkSeen,
     Trace,
 )
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -90,7 +99,7 @@ FORGET_SECONDS = 3600.0
 class WorkSource(Protocol):
     """All that a worker needs. Work may also reach it over a bus or from another scheduler."""
 
-    async def lease(self, worker: str, limit: int) -> Grant:
+    async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
         """Requests that may start now (promises 4 and 5), at most ``limit``. Reaps and buries first."""
         ...
 
@@ -98,7 +107,7 @@ class WorkSource(Protocol):
         """Push the deadlines; False for each that was already lost. Also says that the worker lives."""
         ...
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         """Make the outcomes true (promise 2); with ``want``, answer with new leases as ``lease`` would."""
         ...
 

@@ -83,6 +83,16 @@ class LeaseRow(msgspec.Struct):
     """The IP address that it is counted under, if it is."""
 
 
+class Answer(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a worker's call, as far as it is needed when the call is sent again."""
+
+    token: str
+    first_epoch: int
+    """Of the leases that were granted. Their epochs follow each other."""
+    granted: int
+    accepted: list[bool]
+
+
 class JobRow(msgspec.Struct):
     """The job's own record: state, counters and sequences. Loaded and saved once per transaction."""
 
@@ -118,6 +128,9 @@ class JobRow(msgspec.Struct):
     """What was done then."""
     parked: int = 0
     """Hosts in phase PARKED."""
+    answers: dict[str, Answer] = {}
+    """The last answer to each worker that granted or ended something. Here, because this record is read and written by
+    every transaction anyway: in a table of their own, answers would cost each batch a page of the log."""
 
 
 class SinkRow(msgspec.Struct):

@@ -12,7 +12,7 @@ from skitter.frontier.damaged_values import settings_of
 from skitter.frontier.rules import grants, job, report
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
-from skitter.frontier.tables import JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
+from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
 from skitter.model.job import (
     Begun,
     Command,
@@ -27,7 +27,7 @@ from skitter.model.job import (
     SinkSeen,
     Trace,
 )
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -61,7 +61,6 @@ class TransactionalFrontier:
     def __init__(self, store: Store, job_name: str) -> None:
         self._store = store
         self._name = job_name
-        self._permits_known = (0, 0)
         self._exists = False
         """The job was there."""
         self._settings: tuple[dict[str, object], Settings] = ({}, Settings())
@@ -97,18 +96,15 @@ class TransactionalFrontier:
 
         return await self._run(add, brief=True)
 
-    async def lease(self, worker: str, limit: int) -> Grant:
-        grant, known = await self._run(lambda transaction: self._lease(transaction, worker, limit), brief=True)
-        self._permits_known = known
-        return grant
+    async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
+        def lease(transaction: Transaction) -> Grant:
+            if (earlier := _recall(transaction, worker, call)) is not None:
+                return grants.lease_again(transaction, worker, earlier, call)
+            grant = grants.lease(transaction, worker, limit, call)
+            _remember(transaction, worker, call, [], grant)
+            return grant
 
-    def _lease(self, transaction: Transaction, worker: str, limit: int) -> tuple[Grant, tuple[int, int]]:
-        """The grant, and what this client will know of the permits if the transaction succeeds: (run, number)."""
-        run, known = self._permits_known
-        if run != transaction.record.run:
-            known = 0
-        grant = grants.lease(transaction, worker, limit, known)
-        return grant, (grant.run, known + len(grant.permitted))
+        return await self._run(lease, brief=True)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._run(lambda transaction: transaction.leases.renew(worker, leases))
@@ -116,16 +112,18 @@ class TransactionalFrontier:
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
         await self._run(lambda transaction: transaction.leases.tell(worker, card))
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        def commit(transaction: Transaction) -> tuple[Committed, tuple[int, int]]:
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
+        def commit(transaction: Transaction) -> Committed:
+            if (earlier := _recall(transaction, worker, call)) is not None:
+                # What was new or struck was told with the answer that got lost.
+                grant = grants.lease_again(transaction, worker, earlier, call) if want else None
+                return Committed(earlier.accepted, grant)
             committed = CommitRules(transaction).commit(outcomes)
-            if not want:
-                return committed, self._permits_known
-            grant, known = self._lease(transaction, worker, want)
-            return msgspec.structs.replace(committed, grant=grant), known
+            grant = grants.lease(transaction, worker, want, call) if want else None
+            _remember(transaction, worker, call, committed.accepted, grant)
+            return msgspec.structs.replace(committed, grant=grant)
 
-        committed, self._permits_known = await self._run(commit, brief=True)
-        return committed
+        return await self._run(commit, brief=True)
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         await self._run(lambda transaction: transaction.leases.release(leases, late=late, touched=touched), brief=True)
@@ -235,6 +233,21 @@ class TransactionalFrontier:
                 hint="the same crawl command begins anew",
             )
         raise no_such_job(self._name)
+
+
+def _recall(transaction: Transaction, worker: str, call: Call) -> Answer | None:
+    """What was answered before; None when it was some other call's answer."""
+    answer = transaction.record.answers.get(worker) if call.token else None
+    return answer if answer is not None and answer.token == call.token else None
+
+
+def _remember(transaction: Transaction, worker: str, call: Call, accepted: list[bool], grant: Grant | None) -> None:
+    """For when the call comes again. One that neither ended nor granted anything may well be made twice."""
+    granted = len(grant.leases) if grant is not None else 0
+    if call.token and (granted or accepted):
+        # The newest epochs are those of this call, and none is left out.
+        first = transaction.record.next_epoch - granted
+        transaction.record.answers[worker] = Answer(call.token, first, granted, accepted)
 
 
 def _dead_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row]:

@@ -57,6 +57,22 @@ def gate_id(host_key: str) -> int:
     return int.from_bytes(hashlib.blake2b(host_key.encode(), digest_size=8).digest(), "big", signed=True)
 
 
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that a worker sends along with ``lease`` and ``commit``, so that no frontier has to keep it."""
+
+    token: str = ""
+    """Unique among the calls of the worker, and the same each time a call is sent. Empty: the call is sent once."""
+    run: int = 0
+    permits: int = 0
+    """The permits that the worker knows: the first so many of ``run``."""
+    again: bool = False
+    """It was sent before, with the same token, and may have been heard."""
+
+
+ONCE = Call()
+"""A call that its caller never sends again, of a caller that knows no permits."""
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker gets when it asks for work. No leases means: nothing to do now, not: finished."""
 
@@ -73,7 +89,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     recovered: list[tuple[str, int]] = []
     """Whose leases had expired and were returned to the queue on the way, and how many of each, by worker."""
     permitted: list[str] = []
-    """Host keys that joined the scope since this client's last grant."""
+    """Host keys that joined the scope, without those that the call said are known."""
+    permits: int = 0
+    """How many of ``run`` the worker knows with these: what its next call says."""
     store: str = ""
     """Which life of the store answered. In another one (a restart, a failover) the newest commits may be missing:
     what was remembered of them is worth nothing."""

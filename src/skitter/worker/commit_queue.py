@@ -5,13 +5,15 @@ A lease that was lost in the meantime is dropped here, whatever became of it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Grant, Lease, Work
-from skitter.model.outcome import Outcome
+from skitter.model.outcome import Committed, Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
+from skitter.worker.call_state import CallState
 from skitter.worker.callback_failures import CallbackFailures
 from skitter.worker.commit_events import tell_commit
 from skitter.worker.known_urls import KnownUrls
@@ -41,6 +43,9 @@ class CommitQueue:
         self._archive = archive
         self.callback_failures = CallbackFailures(worker_id)
         self._store: str | None = None
+        self._calls = CallState()
+        self._turn = asyncio.Lock()
+        """Held by lease and commit: a frontier remembers the last call of a worker, and no more."""
 
     @property
     def waiting(self) -> int:
@@ -68,12 +73,26 @@ class CommitQueue:
         batch, self.outcomes = self.outcomes, []
         return [pair for pair in batch if pair[0].lease.epoch in self.held]
 
+    async def lease(self, want: int) -> Grant:
+        """Ask for work."""
+        async with self._turn:
+            grant = await self._source.lease(self._worker_id, want, call=self._calls.next())
+            self._calls.learn(grant)
+            return grant
+
+    async def _commit(self, outcomes: list[Outcome], want: int = 0) -> Committed:
+        async with self._turn:
+            answer = await self._source.commit(self._worker_id, outcomes, want, call=self._calls.next())
+            if answer.grant is not None:
+                self._calls.learn(answer.grant)
+            return answer
+
     async def commit(self, batch: list[Ended], want: int) -> Grant | None:
         """Make the outcomes true; new leases, if some are wanted."""
         if self._archive is not None:
             # First the pages, then what refers to them: whoever dies in between leaves pages that nobody refers to.
             await self._archive.sync(self.held)
-        answer = await self._source.commit(self._worker_id, [outcome for outcome, _ in batch], want)
+        answer = await self._commit([outcome for outcome, _ in batch], want)
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
             self.held.pop(outcome.lease.epoch, None)
             if not accepted:
@@ -90,7 +109,7 @@ class CommitQueue:
 
     async def commit_part(self, part: Outcome, urls: list[str]) -> bool:
         """A part of a large page, ahead of the rest; False: its lease is lost."""
-        answer = await self._source.commit(self._worker_id, [part])
+        answer = await self._commit([part])
         if answer.accepted[0]:
             self._known.learn(urls)
             tell_commit(self._worker_id, [part], answer)

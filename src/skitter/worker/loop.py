@@ -231,7 +231,7 @@ class Worker:
         if batch:
             grant = await self._commit_queue.commit(batch, want)
         elif want and asked_at >= self._ask_at:
-            grant = await self._source.lease(self.id, want)
+            grant = await self._commit_queue.lease(want)
         if grant is not None:
             pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause

@@ -33,9 +33,9 @@ class Watched:
         self.added += entries
         return await self._frontier.add(entries[self.loses :])
 
-    async def commit(self, worker: str, outcomes: Sequence[Any], want: int = 0) -> Committed:
+    async def commit(self, worker: str, outcomes: Sequence[Any], want: int = 0, **call: Any) -> Committed:
         self.links += [len(outcome.links) for outcome in outcomes]
-        answer = await self._frontier.commit(worker, outcomes, want)
+        answer = await self._frontier.commit(worker, outcomes, want, **call)
         return Committed([False] * len(outcomes), answer.grant) if self.refuses else answer
 
 

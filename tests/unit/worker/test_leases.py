@@ -49,8 +49,8 @@ async def test_a_lease_that_cannot_start_in_time_is_released_and_widens_the_wind
     await seeded(crawl, "/1", delay_seconds=5)
     windows: list[float] = []
 
-    async def lease(*arguments: Any) -> Any:
-        grant = await crawl.frontier.lease(*arguments)
+    async def lease(*arguments: Any, **call: Any) -> Any:
+        grant = await crawl.frontier.lease(*arguments, **call)
         if grant.leases:
             windows.append(grant.leases[0].start_seconds)
             if len(windows) < 3:
@@ -86,8 +86,8 @@ async def test_a_lease_that_has_run_out_before_it_is_started_is_not_started(craw
     await seeded(crawl, "/1", lease_seconds=0.1)
     leases: list[Any] = []
 
-    async def lease(*arguments: Any) -> Any:
-        grant = await crawl.frontier.lease(*arguments)
+    async def lease(*arguments: Any, **call: Any) -> Any:
+        grant = await crawl.frontier.lease(*arguments, **call)
         leases.extend(grant.leases)
         if len(leases) == 1:
             await asyncio.sleep(0.11)
@@ -102,8 +102,8 @@ async def test_a_lease_that_has_run_out_before_it_is_started_is_not_started(craw
 async def test_without_a_delay_there_is_no_hurry(crawl: Any) -> None:
     await seeded(crawl, "/1")
 
-    async def lease(*arguments: Any) -> Any:
-        grant = await crawl.frontier.lease(*arguments)
+    async def lease(*arguments: Any, **call: Any) -> Any:
+        grant = await crawl.frontier.lease(*arguments, **call)
         await asyncio.sleep(0.06)
         return grant
 
@@ -240,8 +240,8 @@ async def test_a_lease_that_is_lost_before_its_first_step_frees_its_slot(crawl: 
 async def test_what_is_being_handed_in_is_not_taken_for_lost(crawl: Any) -> None:
     await seeded(crawl, "/1")
 
-    async def commit(worker_id: str, outcomes: Any, want: int = 0) -> Any:
-        answer = await crawl.frontier.commit(worker_id, outcomes, want)
+    async def commit(worker_id: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
+        answer = await crawl.frontier.commit(worker_id, outcomes, want, **call)
         # The renewal asks between the commit and its answer.
         leases = list(worker.held.values())
         kept = await crawl.frontier.renew(worker_id, leases)
@@ -269,13 +269,13 @@ async def test_links_of_a_refused_commit_are_not_known(crawl: Any) -> None:
     refused: list[bool] = []
     sent: list[int] = []
 
-    async def commit(worker_id: str, outcomes: Any, want: int = 0) -> Any:
+    async def commit(worker_id: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
         if not refused:
             # Too late: in the meantime it was leased again, and not committed there.
             crawl.clock.advance(31)
             await crawl.frontier.reap()
         sent.append(sum(len(outcome.links) for outcome in outcomes))
-        answer = await crawl.frontier.commit(worker_id, outcomes, want)
+        answer = await crawl.frontier.commit(worker_id, outcomes, want, **call)
         refused.append(not answer.accepted[0])
         return answer
 
@@ -291,9 +291,9 @@ async def test_a_link_that_is_known_is_not_sent_again(crawl: Any) -> None:
     crawl.fetcher.answers |= {path: (200, {}, b"<a href=/3>x</a><a href=/1>y</a>") for path in ("/1", "/2", "/3")}
     sent: list[Entry] = []
 
-    async def commit(worker_id: str, outcomes: Any, want: int = 0) -> Any:
+    async def commit(worker_id: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
         sent.extend(link for outcome in outcomes for link in outcome.links)
-        return await crawl.frontier.commit(worker_id, outcomes, want)
+        return await crawl.frontier.commit(worker_id, outcomes, want, **call)
 
     await crawl.run(crawl.worker(source=Through(crawl, commit=commit)))
     assert len(sent) == 2
@@ -341,11 +341,11 @@ async def test_a_large_page_that_is_lost_in_the_middle_takes_effect_once(
     crawl.spider = Large()
     parts: list[bool] = []
 
-    async def commit(worker_id: str, outcomes: Any, want: int = 0) -> Any:
+    async def commit(worker_id: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
         if outcomes and outcomes[0].more and len(parts) == 2:
             crawl.clock.advance(31)
             await crawl.frontier.reap()
-        answer = await crawl.frontier.commit(worker_id, outcomes, want)
+        answer = await crawl.frontier.commit(worker_id, outcomes, want, **call)
         parts.extend(answer.accepted if outcomes and outcomes[0].more else [])
         return answer
 
@@ -367,8 +367,8 @@ async def test_a_store_that_fails_ends_the_worker_with_its_error(crawl: Any, met
     async def fail(*arguments: Any, **options: Any) -> Any:
         raise FrontierError("the disk is full")
 
-    async def slow_lease(*arguments: Any) -> Any:
-        grant = await crawl.frontier.lease(*arguments)
+    async def slow_lease(*arguments: Any, **call: Any) -> Any:
+        grant = await crawl.frontier.lease(*arguments, **call)
         await asyncio.sleep(0.06)
         return grant
 
@@ -389,7 +389,7 @@ async def test_a_store_that_fails_on_the_way_out_is_told(crawl: Any) -> None:
     await seeded(crawl, "/1")
     held = crawl.fetcher.answers["/1"] = Held()
 
-    async def commit(*arguments: Any) -> Any:
+    async def commit(*arguments: Any, **call: Any) -> Any:
         raise FrontierError("the disk is full")
 
     worker = crawl.worker(source=Through(crawl, commit=commit))

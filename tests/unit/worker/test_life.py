@@ -131,9 +131,9 @@ async def test_an_idle_worker_does_not_spin(crawl: Any) -> None:
     asked = []
     lease = crawl.frontier.lease
 
-    async def counting(*arguments: Any) -> Any:
+    async def counting(*arguments: Any, **call: Any) -> Any:
         asked.append(True)
-        return await lease(*arguments)
+        return await lease(*arguments, **call)
 
     crawl.frontier.lease = counting
     running = crawl.start(crawl.worker())
@@ -237,8 +237,8 @@ async def test_what_is_granted_to_a_worker_that_stops_goes_back_at_once(crawl: A
         def __getattr__(self, name: str) -> Any:
             return getattr(crawl.frontier, name)
 
-        async def lease(self, *arguments: Any) -> Any:
-            grant = await crawl.frontier.lease(*arguments)
+        async def lease(self, *arguments: Any, **call: Any) -> Any:
+            grant = await crawl.frontier.lease(*arguments, **call)
             worker.stop()
             return grant
 

@@ -111,11 +111,11 @@ async def test_a_page_is_durable_before_its_commit_refers_to_it(crawl: Any) -> N
         def __getattr__(self, name: str) -> Any:
             return getattr(crawl.frontier, name)
 
-        async def commit(self, worker: str, outcomes: Any, want: int = 0) -> Any:
+        async def commit(self, worker: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
             for outcome in outcomes:
                 for record in filter(is_archived, outcome.items):
                     assert archived(record).offset <= archive.durable
-            return await crawl.frontier.commit(worker, outcomes, want)
+            return await crawl.frontier.commit(worker, outcomes, want, **call)
 
     await crawl.begin(Pages())
     crawl.fetcher.answers |= {

@@ -166,7 +166,7 @@ async def test_many_seeds_come_in_parts_and_all_arrive(crawl: Any, monkeypatch: 
     parts = []
     commit = crawl.frontier.commit
 
-    async def counting(worker: str, outcomes: Any, want: int = 0) -> Any:
+    async def counting(worker: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
         parts.extend(len(outcome.links) for outcome in outcomes if outcome.lease.work is Work.SEED)
         return await commit(worker, outcomes, want)
 
@@ -218,13 +218,13 @@ class Flaky:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._frontier, name)
 
-    async def commit(self, worker: str, outcomes: Any, want: int = 0) -> Any:
+    async def commit(self, worker: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
         if any(outcome.lease.work is Work.SEED for outcome in outcomes):
             self._left -= 1
             if self._left == 0:
                 self.failed.set()
                 raise FrontierError("the disk is full")
-        return await self._frontier.commit(worker, outcomes, want)
+        return await self._frontier.commit(worker, outcomes, want, **call)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -258,11 +258,11 @@ async def test_a_part_under_way_at_the_end_of_start_is_waited_for(crawl: Any, mo
     sending, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Flaky):
-        async def commit(self, worker: str, outcomes: Any, want: int = 0) -> Any:
+        async def commit(self, worker: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
             if outcomes and outcomes[0].more:
                 sending.set()
                 await go_on.wait()
-            return await self._frontier.commit(worker, outcomes, want)
+            return await self._frontier.commit(worker, outcomes, want, **call)
 
     async def start(self: Any) -> Any:
         yield Request(f"{BASE}/1")

@@ -14,7 +14,7 @@ from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
 from skitter.model.job import Item, JobSpec, State
-from skitter.model.lease import SEED_ID, Grant, Lease, Work, gate_id
+from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets
@@ -260,8 +260,8 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
         arguments += (lease_key(lease), lease.epoch)
 
 
-def read_grant(answer: Sequence[Any], store: str) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers = answer
+def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers, _ = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
@@ -295,6 +295,7 @@ def read_grant(answer: Sequence[Any], store: str) -> Grant:
         blocked_by=blocked_by.decode(),
         recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],
+        permits=(call.permits if call.run == run else 0) + len(permitted),
         store=store,
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,7 +33,7 @@ from skitter.model.job import (
     State,
     Trace,
 )
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -66,10 +67,8 @@ class RedisFrontier:
         self._prefix = prefix or prefix_of(job_name)
         self._key = self._prefix + "job"
         self._clock = clock
-        self._permits_known = (0, 0)
-        self._store = ""
         self._turn = asyncio.Lock()
-        """Held by lease and commit: the store remembers the last answer to a worker, and no more."""
+        """Held by calls without a token: the store remembers the last answer to a worker, and no more."""
         self._client = secrets.token_hex(8)
         self._calls = 0
         self._given_by: dict[str, bytes] = {}
@@ -143,9 +142,10 @@ class RedisFrontier:
         new: int = await self._run("add", *arguments)
         return new
 
-    async def lease(self, worker: str, limit: int) -> Grant:
-        async with self._turn:
-            return self._granted(await self._run("lease", worker, limit, *self._permits_known, self._token()))
+    async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
+        async with self._token_of(call) as token:
+            answer = await self._run("lease", worker, limit, call.run, call.permits, token)
+        return codec.read_grant(answer, self._server.life, call)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         arguments: list[Any] = [worker]
@@ -156,13 +156,13 @@ class RedisFrontier:
         packed = b"" if card is None else msgspec.msgpack.encode(card)
         await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), packed)
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        async with self._turn:
-            arguments: list[Any] = [worker, want, *self._permits_known, self._token()]
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
+        async with self._token_of(call) as token:
+            arguments: list[Any] = [worker, want, call.run, call.permits, token]
             codec.pack_outcomes(arguments, outcomes)
             accepted, answer, new, troubles = await self._run("commit", *arguments)
-            grant = None if answer is None else self._granted(answer)
-            return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles))
+        grant = None if answer is None else codec.read_grant(answer, self._server.life, call)
+        return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles))
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -198,16 +198,6 @@ class RedisFrontier:
             return {}
         found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
-
-    def _granted(self, answer: Sequence[Any]) -> Grant:
-        grant = codec.read_grant(answer, self._server.life)
-        run, known = self._permits_known
-        self._permits_known = (grant.run, (known if run == grant.run else 0) + len(grant.permitted))
-        if grant.store != self._store:
-            # A server that lost its newest writes has fewer permits than this client knows: count from the start.
-            self._permits_known = (0, 0) if self._store else self._permits_known
-            self._store = grant.store
-        return grant
 
     # ---- the outbox
 
@@ -292,10 +282,15 @@ class RedisFrontier:
 
     # ---- calls
 
-    def _token(self) -> str:
-        """The token of one call, the same however often it is sent."""
-        self._calls += 1
-        return f"{self._client}{self._calls}"
+    @contextlib.asynccontextmanager
+    async def _token_of(self, call: Call) -> AsyncIterator[str]:
+        """The token of a call, the same however often it is sent. A call that has none gets one, and waits its turn."""
+        if call.token:
+            yield call.token
+            return
+        async with self._turn:
+            self._calls += 1
+            yield f"{self._client}{self._calls}"
 
     def _time(self) -> str:
         return "" if self._clock is None else repr(self._clock())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from itertools import islice
 
 import msgspec
@@ -11,14 +12,14 @@ import msgspec
 from skitter.frontier.contract import BATCH, POLL_SECONDS, SUSPECTS_TRIED
 from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.rules.transaction import Transaction
-from skitter.frontier.tables import LeaseRow, RequestState, Row, Tables
-from skitter.model.host import Host, Phase
+from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row, Tables
+from skitter.model.host import FIRST_START_SECONDS, Host, Phase
 from skitter.model.job import State
-from skitter.model.lease import SEED_ID, Grant, Lease, Work, gate_id
+from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.policy import lost_leases, politeness
 
 
-def lease(transaction: Transaction, worker: str, limit: int, permits_known: int) -> Grant:
+def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Grant:
     """Requests that may start now (promises 4 and 5), after what is due on behalf of others: reaping and waking."""
     tables, record, leases = transaction.tables, transaction.record, transaction.leases
     tables.heard_from(worker, transaction.now)
@@ -39,15 +40,36 @@ def lease(transaction: Transaction, worker: str, limit: int, permits_known: int)
         else:
             granted = chooser.grant(transaction.job.pages_left(limit))
     leases.flush()
+    return _grant(transaction, chooser, granted, call, blocked_by, sorted(recovered.items()))
+
+
+def lease_again(transaction: Transaction, worker: str, earlier: Answer, call: Call) -> Grant:
+    """The leases of an earlier answer, without those that have ended meanwhile."""
+    chooser = _Chooser(transaction, worker)
+    return _grant(transaction, chooser, chooser.held_since(earlier.first_epoch, earlier.granted), call)
+
+
+def _grant(
+    transaction: Transaction,
+    chooser: _Chooser,
+    leases: list[Lease],
+    call: Call,
+    blocked_by: str = "",
+    recovered: Sequence[tuple[str, int]] = (),
+) -> Grant:
+    record = transaction.record
+    known = call.permits if call.run == record.run else 0
+    permitted = transaction.tables.permitted(known)
     return Grant(
-        leases=granted,
+        leases=leases,
         state=record.state,
         run=record.run,
         ask_again_seconds=chooser.ask_again_seconds(),
-        workers=tables.number_of_workers(),
+        workers=transaction.tables.number_of_workers(),
         blocked_by=blocked_by,
-        recovered=sorted(recovered.items()),
-        permitted=tables.permitted(permits_known),
+        recovered=list(recovered),
+        permitted=permitted,
+        permits=known + len(permitted),
     )
 
 
@@ -205,6 +227,34 @@ class _Chooser:
             deadline=deadline,
             start_seconds=choice.start_seconds,
             # An earlier run may have read a file that this one was told to ignore.
+            robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
+            trusted=host.trusted if host else False,
+        )
+
+    def held_since(self, first_epoch: int, granted: int) -> list[Lease]:
+        """Those of ``granted`` leases, from ``first_epoch`` on, that the worker still holds."""
+        epochs = range(first_epoch, first_epoch + granted)
+        held = [lease for lease in self._tables.leases_of(self._worker) if lease.epoch in epochs]
+        self._hosts.load(lease.host_key for lease in held if lease.host_key)
+        # A lease may come without the payload of its request.
+        rows = self._tables.rows_at([lease.row.seq for lease in held if lease.row is not None])
+        deadline = min((lease.deadline for lease in held), default=0.0)
+        return [self._held(lease, deadline, rows) for lease in held]
+
+    def _held(self, lease: LeaseRow, deadline: float, rows: dict[int, Row]) -> Lease:
+        host = self._hosts.loaded[lease.host_key] if lease.host_key else None
+        row = lease.row
+        return Lease(
+            work=lease.work,
+            id=lease.id,
+            epoch=lease.epoch,
+            host_key=lease.host_key,
+            payload=rows[row.seq].payload if row else b"",
+            attempts=row.attempts if row else 0,
+            leased_at=lease.leased_at,
+            deadline=deadline,
+            # The window that was granted was not shorter than this one.
+            start_seconds=FIRST_START_SECONDS if host and politeness.delay_of(host, self._politeness) > 0 else None,
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
         )

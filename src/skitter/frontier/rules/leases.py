@@ -152,7 +152,7 @@ class LeaseRules:
         """All leases of a worker that was seen to die go back, each with a loss; how many."""
         lost = self._tables.leases_of(worker)
         self._lose(lost)
-        self._tables.forget_worker(worker)
+        self._forget_worker(worker)
         return len(lost)
 
     def _lose(self, leases: Sequence[LeaseRow]) -> None:
@@ -189,11 +189,15 @@ class LeaseRules:
     def tell(self, worker: str, card: WorkerCard | None) -> None:
         """Store what a worker says of itself, or that it leaves; and forget whoever has been silent for long."""
         if card is None:
-            self._tables.forget_worker(worker)
+            self._forget_worker(worker)
         else:
             self._tables.heard_from(worker, self._now)
             self._tables.save_card(worker, card)
         for other, heard_at, _ in self._tables.workers():
             # While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
             if heard_at <= self._now - FORGET_SECONDS and not self._tables.load_of(other)[0]:
-                self._tables.forget_worker(other)
+                self._forget_worker(other)
+
+    def _forget_worker(self, worker: str) -> None:
+        self._tables.forget_worker(worker)
+        self._record.answers.pop(worker, None)

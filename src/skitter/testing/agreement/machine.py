@@ -15,11 +15,11 @@ from skitter.errors import JobError
 from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
-from skitter.model.lease import Lease, Work
+from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import host_budgets
-from skitter.testing.agreement.grants import ready_hosts
+from skitter.testing.agreement.grants import by_host, ready_hosts
 from skitter.testing.agreement.invariants import Agreeing
 from skitter.testing.agreement.pair import Key
 from skitter.testing.agreement.steps import (
@@ -142,6 +142,23 @@ class FrontiersAgree(Agreeing):
 
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
     def leases(self, worker: str, limit: int) -> None:
+        self.lease(worker, limit, ONCE)
+
+    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
+    def leases_and_asks_again(self, worker: str, limit: int) -> None:
+        """The answer was lost on its way."""
+        self.calls += 1
+        call = Call(token=f"call {self.calls}")
+        grants = self.lease(worker, limit, call)
+        if grants[0].leases:
+            again = self.each(
+                lambda frontier, _: frontier.lease(worker, limit, msgspec.structs.replace(call, again=True))
+            )
+            assert by_host(again[0]) == by_host(again[1])
+            for grant, same in zip(grants, again, strict=True):
+                assert {lease.epoch for lease in grant.leases} == {lease.epoch for lease in same.leases}
+
+    def lease(self, worker: str, limit: int, call: Call) -> tuple[Grant, Grant]:
         limit = limit if self.same_choice else 100
         # Leasing reaps too, but then it would not be known before who is ready.
         self.reap()
@@ -151,9 +168,10 @@ class FrontiersAgree(Agreeing):
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         rooms = self.rooms()
-        grants = self.each(lambda frontier, _: frontier.lease(worker, limit))
+        grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
         self.take(grants, limit, ready, rooms)
         self.ask_everywhere(worker)
+        return grants
 
     def ask_everywhere(self, worker: str) -> None:
         """Who has enough has not asked everywhere, and elsewhere what is delayed does not know yet that it is due."""

@@ -74,6 +74,7 @@ class Pair(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.last_epoch = 0
+        self.calls = 0
         self.has_other_budget = False
         self.run = 1
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})

@@ -23,7 +23,7 @@ import pytest
 
 _ROOMS = (
     "client store adding order politeness retries gate backoff giving_up budgets fencing losses seeding life outbox"
-    " reading workers"
+    " reading resent workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
@@ -42,6 +42,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     outbox,
     politeness,
     reading,
+    resent,
     retries,
     seeding,
     workers,
@@ -89,6 +90,8 @@ class FrontierContract(
     reading.Reviving,
     reading.Reporting,
     reading.Polling,
+    resent.Resent,
+    resent.PassedOn,
     workers.Workers,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

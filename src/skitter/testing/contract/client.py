@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from skitter.model.job import Begun, Command, Counts, Item, JobSpec, State, Trac
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Committed, Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.worker.call_state import CallState
 
 EVERYTHING = 1000
 
@@ -26,6 +28,7 @@ class Client:
         self._job = job
         self._seen = seen
         self._fingerprinter: Fingerprinter | None = None
+        self._calls: defaultdict[str, CallState] = defaultdict(CallState)
 
     # ---- the job
 
@@ -109,7 +112,8 @@ class Client:
     # ---- leases
 
     async def grant(self, worker: str = "w", limit: int = EVERYTHING) -> Grant:
-        grant = await self.frontier.lease(worker, limit)
+        grant = await self.frontier.lease(worker, limit, self._calls[worker].next())
+        self._calls[worker].learn(grant)
         assert len(grant.leases) <= limit
         await self.check()
         return grant
@@ -150,7 +154,9 @@ class Client:
         return Outcome(lease=lease, ending=ending, links=await self.entries(links), **fields)
 
     async def commit(self, *outcomes: Outcome, worker: str = "w", want: int = 0) -> Committed:
-        committed = await self.frontier.commit(worker, outcomes, want)
+        committed = await self.frontier.commit(worker, outcomes, want, self._calls[worker].next())
+        if committed.grant is not None:
+            self._calls[worker].learn(committed.grant)
         for outcome, accepted in zip(outcomes, committed.accepted, strict=True):
             if accepted:
                 self.remember(outcome.links)

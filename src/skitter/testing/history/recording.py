@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skitter.frontier.contract import WorkSource
-from skitter.model.lease import Grant, Lease, Work
+from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Committed, Outcome
 from skitter.testing.history.events import Recorder, What
 
@@ -30,10 +30,10 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
 
-    async def lease(self, worker: str, limit: int) -> Grant:
+    async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
         since = time.monotonic()
         self._recorder.add(What.ASKED)
-        grant = await self._source.lease(worker, limit)
+        grant = await self._source.lease(worker, limit, call)
         self._granted(grant, since)
         return grant
 
@@ -45,11 +45,11 @@ class Recorded:
                 self._tell(What.LOST, lease, since)
         return kept
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         since = time.monotonic()
         if want:
             self._recorder.add(What.ASKED)
-        answer = await self._source.commit(worker, outcomes, want)
+        answer = await self._source.commit(worker, outcomes, want, call)
         for outcome, accepted in zip(outcomes, answer.accepted, strict=True):
             what = What.REFUSED if not accepted else What.PART if outcome.more else What.ACCEPTED
             self._tell(what, outcome.lease, since, ending=outcome.ending.value, items=len(outcome.items))

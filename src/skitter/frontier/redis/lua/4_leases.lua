@@ -447,12 +447,13 @@ local function ask_again()
   return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
 end
 
--- What a worker that asks for work is told. `known`: permits that this client was told of in run `run`.
-local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered)
+-- What a worker that asks for work is told. `known`: permits that it was told of in run `run`. `again`: 1 if it was told
+-- of these leases before.
+local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered, again)
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
-    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'),
+    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), again,
   }
 end
 
@@ -477,24 +478,34 @@ local function lease(worker, limit, run, known, others)
   end
   save_hosts()
   save_leases(worker)
-  return tell_grant(blocked_by, now, now + S.lease_seconds, run, known, recovered)
+  return tell_grant(blocked_by, now, now + S.lease_seconds, run, known, recovered, 0)
 end
 
 -- ---- calls that are sent again
 --
--- A client whose connection breaks cannot know whether its call was heard, and sends it again, with the same token. The
--- first one may have acted: then the second must not, or leases would be granted that nobody knows of, and a commit
--- refused that was accepted.
+-- A client whose connection breaks cannot know whether its call was heard, and sends it again, with the same token; so
+-- does a worker whose frontier has gone. The first one may have acted: then the second must not, or leases would be
+-- granted that nobody knows of, and a commit refused that was accepted.
+--
+-- One call of a worker to a job in shards may come to a shard several times: as a commit, and then for leases. Its token
+-- is then NUMBER/TOKEN, with another number each time, and what is remembered is the answer to all of them together.
 
 -- first epoch that was granted, number of them, which outcomes were accepted, token
 local ANSWER_FORM = '<I6I4I4c0'
 
--- What was answered before; nothing when it was some other call's answer.
-local function recall(worker, token)
+local function token_of_call(token)
+  return J.shards and string.match(token, '^%d+/(.*)$') or token
+end
+
+-- What was answered before; nothing when it was some other call's answer. `whole`: whatever the number before the token.
+local function recall(worker, token, whole)
   local stored = call('HGET', RUN .. 'answers', worker)
   if not stored then return end
   local first, count, accepted, rest = struct.unpack(ANSWER_FORM, stored)
-  if string.sub(stored, rest) == token then return {first = first, count = count, accepted = accepted} end
+  local known = string.sub(stored, rest)
+  if known == token or (whole and token_of_call(known) == token_of_call(token)) then
+    return {first = first, count = count, accepted = accepted}
+  end
 end
 
 -- A call that neither ended nor granted anything may well be made twice.
@@ -502,7 +513,14 @@ local function remember(worker, token, accepted)
   local count = #leases / LEASE_FIELDS
   if count + #accepted == 0 then return end
   -- The newest epochs are those of this call, and none is left out.
-  local record = struct.pack(ANSWER_FORM, J.next_epoch - count * stride(), count, #accepted, accepted) .. token
+  local first = J.next_epoch - count * stride()
+  local earlier = J.shards and recall(worker, token, true)
+  if earlier then
+    -- Others may have been granted something in between, but not this worker: it makes one call at a time.
+    first, count = earlier.first, (J.next_epoch - earlier.first) / stride()
+    if accepted == '' then accepted = earlier.accepted end
+  end
+  local record = struct.pack(ANSWER_FORM, first, count, #accepted, accepted) .. token
   call('HSET', RUN .. 'answers', worker, record)
 end
 
@@ -527,5 +545,5 @@ local function lease_again(worker, earlier, run, known)
     local window = host_key ~= '' and delay_of(hosts[host_key]) > 0 and FIRST_START_SECONDS
     tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window)
   end
-  return tell_grant('', leased_at, deadline, run, known, {})
+  return tell_grant('', leased_at, deadline, run, known, {}, 1)
 end

@@ -17,7 +17,7 @@ asked = ARGV[2]
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
-local earlier = recall(worker, token)
+local earlier = recall(worker, token, true)
 if earlier then
   local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
   close()

@@ -4,13 +4,13 @@
 --
 -- ARGV: time, worker, limit, run and number of the permits that the client knows, token of the call; for a shard also
 -- the version of the job that the client knows, leases that the worker holds in other shards, whether it seeds there,
--- and the highest priority that they have or nothing. Answers a grant.
+-- the highest priority that they have or nothing, and whether the worker sends the call again. Answers a grant.
 
 if not load_job() then return false end
 local worker, limit, token, answer = ARGV[2], tonumber(ARGV[3]), ARGV[6], nil
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
 asked = worker
-local earlier = recall(worker, token)
+local earlier = recall(worker, token, ARGV[11] == '1')
 if earlier then
   answer = lease_again(worker, earlier, permits_run, permits_known)
 else

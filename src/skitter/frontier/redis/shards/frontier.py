@@ -7,9 +7,11 @@ import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+import msgspec
+
 from skitter.concurrency import gather_or_cancel
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
-from skitter.frontier.redis.shards.leasing import ShardedLeasing
+from skitter.frontier.redis.shards.leasing import ShardedLeasing, numbered
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
@@ -28,7 +30,7 @@ from skitter.model.job import (
     SinkSeen,
     Trace,
 )
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -80,8 +82,8 @@ class ShardedFrontier:
         await self._shard_set.settle(self._shard_set.shards)
         return new
 
-    async def lease(self, worker: str, limit: int) -> Grant:
-        return await self._leasing.lease(worker, limit)
+    async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
+        return await self._leasing.lease(worker, limit, call)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         """Whether each lease was renewed. Those of a shard that does not answer in time count as renewed: its call goes
@@ -119,18 +121,18 @@ class ShardedFrontier:
         if silent:
             await self._shard_set.call_each(lambda shard: shard.silent_workers(silent, forget=True))
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         own, new = await self._cross_shard_links.add_links_of(outcomes)
         accepted = [False] * len(outcomes)
         troubles: list[HostTrouble] = []
         homes: dict[Shard, list[int]] = defaultdict(list)
-        for index, outcome in enumerate(own):
-            if outcome is not None:
-                homes[self._cross_shard_links.home_of(outcome.lease)].append(index)
+        for index, outcome in enumerate(outcomes):
+            homes[self._cross_shard_links.home_of(outcome.lease)].append(index)
 
         async def ack(shard: Shard) -> Committed:
-            mine = [outcome for index in homes[shard] if (outcome := own[index]) is not None]
-            return await shard.commit(worker, mine)
+            # All of them, so that a call that is sent again finds each at its place in the answer of the first time.
+            mine = [own[index] or _never_granted(outcomes[index]) for index in homes[shard]]
+            return await shard.commit(worker, mine, call=numbered(call, 0))
 
         new_links = 0
         for indexes, answer in zip(homes.values(), await self._shard_set.call_each(ack, homes), strict=True):
@@ -141,7 +143,7 @@ class ShardedFrontier:
         new_links += sum(new[index] for index, is_accepted in enumerate(accepted) if is_accepted)
         grant = None
         if want:
-            grant = await self.lease(worker, want)
+            grant = await self.lease(worker, want, call)
         else:
             await self._shard_set.settle(homes)
         return Committed(accepted, grant, new_links, _in_order(troubles, outcomes))
@@ -240,6 +242,11 @@ class ShardedFrontier:
             renewing.cancel()
         for shard in self._shard_set.shards:
             await shard.close()
+
+
+def _never_granted(outcome: Outcome) -> Outcome:
+    """An outcome that every shard refuses, in the place of one whose lease was lost before its links were added."""
+    return Outcome(lease=msgspec.structs.replace(outcome.lease, epoch=0), ending=outcome.ending)
 
 
 def _in_order(troubles: Iterable[HostTrouble], outcomes: Sequence[Outcome]) -> list[HostTrouble]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import math
 import time
 from collections import Counter
+
+import msgspec
 
 from skitter.concurrency import gather_or_cancel
 from skitter.frontier.contract import POLL_SECONDS
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.job import State
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 
 
 class ShardedLeasing:
@@ -32,17 +35,19 @@ class ShardedLeasing:
         self._visited: set[Shard] = set()
         self._recovered: Counter[str] = Counter()
         self._workers = 0
-        self._permits_known = (0, 0)
-        self._lives: dict[int, str] = {}
-        self._life = 0
+        self._call = ONCE
+        self._visits = 0
 
-    async def lease(self, worker: str, limit: int) -> Grant:
+    async def lease(self, worker: str, limit: int, call: Call) -> Grant:
         async with self._one_at_a_time:
             await self._shard_set.refresh_unknown()
             await self._shard_set.sync_with_lead()
             self._visited.clear()
             self._recovered.clear()
             self._workers = 0
+            self._call, self._visits = call, 0
+            if call.again and (recalled := await self._recall(worker)) is not None:
+                return await self._told(recalled, full=False)
             full = self._outbox_is_full()
             if full:
                 # The sinks may have caught up since.
@@ -51,17 +56,31 @@ class ShardedLeasing:
             leases = [] if full else await self._grant(worker, limit)
             await self._visit_rest(worker, everyone=len(leases) < limit or not limit)
             await self._shard_set.settle(self._shard_set.shards)
-            return Grant(
-                leases=leases,
-                state=self._shard_set.state,
-                run=self._shard_set.run,
-                ask_again_seconds=min([POLL_SECONDS, *(shard.status.due_seconds for shard in self._shard_set.shards)]),
-                workers=self._workers,
-                blocked_by="sink" if full and self._shard_set.state is State.RUNNING else "",
-                recovered=sorted(self._recovered.items()),
-                permitted=await self._permitted(),
-                store=self._store(),
-            )
+            return await self._told(leases, full=full)
+
+    async def _told(self, leases: list[Lease], *, full: bool) -> Grant:
+        shard_set = self._shard_set
+        run = shard_set.run
+        permitted, permits = await self._permitted(run)
+        return Grant(
+            leases=leases,
+            state=shard_set.state,
+            run=run,
+            ask_again_seconds=min([POLL_SECONDS, *(shard.status.due_seconds for shard in shard_set.shards)]),
+            workers=self._workers,
+            blocked_by="sink" if full and shard_set.state is State.RUNNING else "",
+            recovered=sorted(self._recovered.items()),
+            permitted=permitted,
+            permits=permits,
+            store=self._store(),
+        )
+
+    async def _recall(self, worker: str) -> list[Lease] | None:
+        """What this call was granted when it was sent before, by whichever shards; None: nothing that they know of."""
+        answers = await gather_or_cancel(self._visit_once(shard, worker, 0) for shard in self._shard_set.shards)
+        if not any(was_recalled for _, was_recalled in answers):
+            return None
+        return [lease for grant, was_recalled in answers if was_recalled for lease in grant.leases]
 
     # ---- granting
 
@@ -72,7 +91,7 @@ class ShardedLeasing:
         if lead.status.seeding and not lead.is_seeded_by(worker):
             # Before anything else: whoever had the seeding may have lost it meanwhile.
             await self._visit(lead, worker, 0)
-        leases: list[Lease] = []
+        leases: dict[int, Lease] = {}  # by epoch: a visit whose answer was lost tells of those before it too
         waiting, asked, raised = set(self._shard_set.shards), set[Shard](), set[Shard]()
         while waiting and len(leases) < limit:
             shard = min(waiting, key=lambda shard: self._order_of(shard, again=shard in asked))
@@ -83,7 +102,7 @@ class ShardedLeasing:
             granted = await self._visit(shard, worker, want, floor)
             if shard.status.goes_first and not granted and await self._is_free_after_all(shard, worker):
                 granted = await self._visit(shard, worker, want, floor)
-            leases += granted
+            leases.update((lease.epoch, lease) for lease in granted)
             if granted:
                 self._next = shard.number + 1
             if shard.status.goes_first or worker in shard.alone:
@@ -95,7 +114,7 @@ class ShardedLeasing:
             top = shard.status.top_priority
             if floor is None or top is None or top >= floor:
                 waiting.discard(shard)
-        return leases
+        return list(leases.values())
 
     def _order_of(self, shard: Shard, *, again: bool) -> tuple[int, float, int]:
         """The sort key of a shard: the least is asked next. What may go before all others is asked for once: it may not
@@ -108,6 +127,13 @@ class ShardedLeasing:
         return kind, -top, (shard.number - self._next) % len(self._shard_set.shards)
 
     async def _visit(self, shard: Shard, worker: str, limit: int, floor: float | None = None) -> list[Lease]:
+        grant, _ = await self._visit_once(shard, worker, limit, floor)
+        return grant.leases
+
+    async def _visit_once(
+        self, shard: Shard, worker: str, limit: int, floor: float | None = None
+    ) -> tuple[Grant, bool]:
+        """Ask a shard; its grant, and whether it answers as it did when the call was sent before."""
         shard_set = self._shard_set
         self._visited.add(shard)
         others = [other for other in shard_set.shards if other is not shard]
@@ -115,20 +141,22 @@ class ShardedLeasing:
         elsewhere = sum(other.held_by.get(worker, 1) for other in others)
         seeds = any(other.is_seeded_by(worker) for other in others)
         while True:
+            self._visits += 1
             visit = functools.partial(
                 Shard.visit,
                 worker=worker,
                 limit=limit,
+                call=numbered(self._call, self._visits),
                 version=(version := shard_set.version),
                 elsewhere=elsewhere,
                 seeds=seeds,
                 floor=floor,
             )
-            grant = await shard_set.call(shard, visit)
+            grant, was_recalled = await shard_set.call(shard, visit)
             self._recovered.update(dict(grant.recovered))
             self._workers = max(self._workers, grant.workers)
             if shard.status.version >= version:
-                return grant.leases
+                return grant, was_recalled
             await shard_set.sync_with_lead()
 
     async def _is_alone(self, worker: str) -> bool:
@@ -158,28 +186,26 @@ class ShardedLeasing:
         left = [shard for shard in self._shard_set.shards if shard not in self._visited]
         await gather_or_cancel(self._visit(shard, worker, 0) for shard in left if everyone or shard.visited_at < since)
 
-    async def _permitted(self) -> list[str]:
-        """Host keys that were permitted since this client last asked."""
-        run, known = self._permits_known
-        newest = max(
-            shard.status.permits for shard in self._shard_set.shards if shard.status.run == self._shard_set.run
-        )
-        if run == self._shard_set.run and newest <= known:
-            return []
-        answer = await self._shard_set.lead.ask("permits", run, known)
-        keys = [key.decode() for key in answer[1]]
-        self._permits_known = (answer[0], (known if run == answer[0] else 0) + len(keys))
-        return keys
+    async def _permitted(self, run: int) -> tuple[list[str], int]:
+        """Host keys that were permitted since the worker was last told, and how many it knows with them."""
+        call = self._call
+        newest = max(shard.status.permits for shard in self._shard_set.shards if shard.status.run == run)
+        if call.run == run and newest <= call.permits:
+            return [], call.permits
+        told_run, keys = await self._shard_set.lead.ask("permits", call.run, call.permits)
+        known = call.permits if call.run == told_run else 0
+        # Of a run that has just begun: they are told again with its number.
+        return [key.decode() for key in keys], known + len(keys) if told_run == run else 0
 
     def _store(self) -> str:
         """A name for the present lives of the servers: another one when any of them was restarted."""
-        for shard in self._shard_set.shards:
-            if self._lives.setdefault(shard.number, shard.life) != shard.life:
-                self._lives[shard.number] = shard.life
-                self._life += 1
-                # It may have lost its newest permits: count from the start.
-                self._permits_known = (0, 0)
-        return f"life {self._life}"
+        lives = "/".join(shard.life for shard in self._shard_set.shards)
+        return hashlib.blake2b(lives.encode(), digest_size=8).hexdigest()
+
+
+def numbered(call: Call, number: int) -> Call:
+    """A worker's call as a shard gets it: one call may come to it several times (4_leases.lua)."""
+    return msgspec.structs.replace(call, token=f"{number}/{call.token}") if call.token else call
 
 
 class PageLimit:

@@ -14,7 +14,7 @@ from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
-from skitter.model.lease import Grant, Lease
+from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard
@@ -173,19 +173,22 @@ class Shard(RedisFrontier):
     # ---- work
 
     async def visit(
-        self, worker: str, limit: int, *, version: int, elsewhere: int, seeds: bool, floor: float | None
-    ) -> Grant:
-        """Lease, for a worker that also holds leases of other shards. A limit of 0 reaps and wakes requests only."""
-        others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}")
-        async with self._turn:
-            answer = await self._run("lease", worker, limit, *_NO_PERMITS, self._token(), *others)
-        self._note_worker(worker)
-        grant = codec.read_grant(answer, "")
-        self.visited_at = time.monotonic()
-        return grant
+        self, worker: str, limit: int, call: Call, *, version: int, elsewhere: int, seeds: bool, floor: float | None
+    ) -> tuple[Grant, bool]:
+        """Lease, for a worker that also holds leases of other shards. A limit of 0 reaps and wakes requests only.
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0) -> Committed:
-        committed = await super().commit(worker, outcomes, want)
+        Answers the grant, and whether it is that of an earlier visit in the same call.
+        """
+        others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}", *flags([call.again]))
+        async with self._token_of(call) as token:
+            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, *others)
+        self._note_worker(worker)
+        grant = codec.read_grant(answer, "", call)
+        self.visited_at = time.monotonic()
+        return grant, answer[-1] == 1
+
+    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
+        committed = await super().commit(worker, outcomes, want, call)
         self._note_worker(worker)
         return committed
 
