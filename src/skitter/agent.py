@@ -30,7 +30,7 @@ def product_token(user_agent: str) -> str:
     return name
 
 
-def sent_as(user_agent: str, contact: str) -> str:
+def user_agent_header(user_agent: str, contact: str) -> str:
     """The header: the name, and how to reach whoever runs the crawl, as is usual: ``skitter/0.1 (+https://…)``."""
     if not contact or contact in user_agent:
         return user_agent

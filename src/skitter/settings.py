@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, sent_as
+from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, user_agent_header
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -65,7 +65,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agent(self) -> str:
         """The user agent as it is sent, and as robots.txt is asked about it."""
-        return sent_as(self.user_agent, self.contact)
+        return user_agent_header(self.user_agent, self.contact)
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):

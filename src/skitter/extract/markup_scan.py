@@ -96,7 +96,7 @@ def harmless_length(body: bytes) -> int:
     return len(body)
 
 
-class _Room:
+class _OpenElements:
     """What was opened since the last wall. Nothing inside closes what is open outside of it."""
 
     __slots__ = ("active", "alike", "cell", "deep", "names", "stack", "wall")
@@ -115,7 +115,7 @@ class _Room:
 
 class _Outline:
     def __init__(self) -> None:
-        self._rooms = [_Room(b"", 0)]
+        self._rooms = [_OpenElements(b"", 0)]
         self._depth = self._copies = self._active = self._merged = 0
         self._run = 0
         """Formatting that lies in the innermost element."""
@@ -201,7 +201,7 @@ class _Outline:
         self._drawings += name in (b"svg", b"math")
         self._selects |= name == b"select"
         if name in _WALLS:
-            self._rooms.append(_Room(name, deep))
+            self._rooms.append(_OpenElements(name, deep))
         else:
             room = self._rooms[-1]
             room.stack.append((name, deep))
@@ -224,7 +224,7 @@ class _Outline:
                 if popped == name:
                     break
 
-    def _leave(self, room: _Room) -> None:
+    def _leave(self, room: _OpenElements) -> None:
         self._rooms.pop()
         self._depth -= room.deep + sum(deep for _, deep in room.stack)
         self._run = room.deep - 1
@@ -245,7 +245,7 @@ class _Outline:
             self._active += 1
             self._over |= self._active > MAX_ACTIVE
 
-    def _unformat(self, room: _Room, name: bytes) -> None:
+    def _unformat(self, room: _OpenElements, name: bytes) -> None:
         if opened := room.active.get(name):
             written, depth = opened.pop()
             room.alike[written] -= 1

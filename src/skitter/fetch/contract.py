@@ -47,7 +47,7 @@ class Fetcher(Protocol):
     async def fetch(self, request: FetchRequest) -> Page:
         """The server's answer, whatever its status.
 
-        Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, slow,
+        Raises FetchError when there is none: its ``error_class`` is dns, connect, proxy, tls, timeout, slow,
         truncated, protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was

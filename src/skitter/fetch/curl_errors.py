@@ -9,7 +9,7 @@ from __future__ import annotations
 import pycurl
 
 _BAD_CONTENT_ENCODING = 61
-_KINDS = {
+_ERROR_CLASSES = {
     5: "dns",  # proxy's name
     6: "dns",
     7: "connect",
@@ -45,7 +45,7 @@ _UNTOLD = {
 }
 
 
-def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
+def error_class_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
     """The class of a failed transfer; its handle tells how far a timed-out one had come."""
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return _phase(message, curl, url)
@@ -53,10 +53,10 @@ def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
         return "too_large"
     if code == _BAD_CONTENT_ENCODING and "limit of" in message:
         return "too_large"  # more encodings on top of each other than libcurl undoes
-    return _KINDS.get(code, "protocol")
+    return _ERROR_CLASSES.get(code, "protocol")
 
 
-def told(code: int, message: str) -> str:
+def describe_error(code: int, message: str) -> str:
     """What libcurl says of a failure; of some it says nothing."""
     return message or _UNTOLD.get(code) or f"libcurl's error {code}"
 

@@ -23,7 +23,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.dns_lookups import Lookup, Lookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
-from skitter.fetch.malloc import settle_memory
+from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
@@ -94,7 +94,7 @@ class CurlFetcher:
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
-        settle_memory()
+        tune_malloc()
         self._settings = settings
         self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()
@@ -158,7 +158,7 @@ class CurlFetcher:
             try:
                 page = transfer.finish(code, message)
             except FetchError as error:
-                if error.kind == "proxy":
+                if error.error_class == "proxy":
                     self._complain(error)
                 raise
             self._slow_transfers.answered(transfer, page.seconds)

@@ -12,7 +12,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 @functools.cache
-def settle_memory() -> None:
+def tune_malloc() -> None:
     """From here on, what a page has freed stays with the process, and what a large body has freed does not.
 
     Every page takes as much as the last one gave back. glibc returns what lies at the end of its heap, 128 KB and more,

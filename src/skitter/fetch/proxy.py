@@ -100,7 +100,7 @@ def objection(guard: Guard, url: str) -> str | None:
     return guard.objection("8.8.8.8", number)
 
 
-def is_proxys_fault(curl: pycurl.Curl, code: int, url: str) -> bool:
+def failed_at_proxy(curl: pycurl.Curl, code: int, url: str) -> bool:
     """Whether a failed transfer failed at the proxy. What a proxy says of a server is the server's fault."""
     if code == 5:  # its name
         return True

@@ -17,11 +17,11 @@ from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.curl_errors import kind_of, one_line, told
+from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import Lookup
 from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.fetch.network_guard import Guard
-from skitter.fetch.proxy import Proxy, is_proxys_fault
+from skitter.fetch.proxy import Proxy, failed_at_proxy
 from skitter.fetch.stuck_call_watchdog import Call
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
@@ -34,7 +34,7 @@ NOT_CONNECTED = -(10**9)
 """Steps that are not counted: a proxy's answer to CONNECT is read byte by byte."""
 
 
-class _Handed(socket.socket):
+class _SocketForCurl(socket.socket):
     """A socket for pycurl, which duplicates the descriptor and drops the object: no leak to warn about."""
 
     def __del__(self) -> None:
@@ -267,9 +267,13 @@ class Transfer:
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
-        if self._proxy is not None and is_proxys_fault(self.curl, code, url):
-            return FetchError("proxy", one_line(f"the proxy {self._proxy.url} failed ({told(code, message)}): {url}"))
-        return FetchError(kind_of(code, message, self.curl, url), one_line(f"{told(code, message)}: {url}"))
+        if self._proxy is not None and failed_at_proxy(self.curl, code, url):
+            return FetchError(
+                "proxy", one_line(f"the proxy {self._proxy.url} failed ({describe_error(code, message)}): {url}")
+            )
+        return FetchError(
+            error_class_of(code, message, self.curl, url), one_line(f"{describe_error(code, message)}: {url}")
+        )
 
     def refusal(self) -> FetchError:
         """Why the body is not read further."""
@@ -340,7 +344,7 @@ class Transfer:
         if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
-            opened = _Handed(address.family, address.socktype, address.protocol)
+            opened = _SocketForCurl(address.family, address.socktype, address.protocol)
         except OSError as error:
             self._problem = ("connect", f"no socket ({error}): {self._request.url}")
             return int(pycurl.SOCKET_BAD)

@@ -84,13 +84,13 @@ class _Fields(dict[str, Any]):
         return "?"
 
 
-def tell(event: Event) -> None:
+def emit(event: Event) -> None:
     """For rooms that nobody has given an ``on_event``, and for scripts: whoever has set up ``logging`` hears it."""
     origin = logging.getLogger(event.fields["logger"]) if event.kind is LOG else logger
     origin.log(event.level, "%s", event.text, extra={"event": event})
 
 
-def is_heard(kind: Kind) -> bool:
+def is_logged(kind: Kind) -> bool:
     """Whether telling it leads anywhere: for events that cost something to make."""
     return logger.isEnabledFor(kind.level)
 

@@ -9,11 +9,11 @@ RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)}
 """The server may well answer next time."""
 BLOCK_STATUSES = frozenset({429, 503})
 """The server asks for less: the whole host backs off, and the request spends no attempt."""
-NETWORK_KINDS = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})
+RETRY_ERROR_CLASSES = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})
 """Kinds of FetchError to try again; too_large, guard and redirect are final."""
-WAITING_KINDS = frozenset({"proxy", "slow"})
+BACKOFF_ERROR_CLASSES = frozenset({"proxy", "slow"})
 """A proxy's fault, or a host that keeps us waiting while too many others do: the host waits as it does after a 503."""
-UNREACHABLE_KINDS = frozenset({"dns", "connect", "tls"})
+UNREACHABLE_ERROR_CLASSES = frozenset({"dns", "connect", "tls"})
 """The host as a whole cannot be reached; the page is not to blame."""
 DEAD_CLASSES = (
     *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large"),

@@ -89,7 +89,7 @@ async def test_silent_zones_share_few_places(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(map(len, taken)) == PLACES_OF_SILENT_ZONES
     with pytest.raises(FetchError, match=r"the name servers of zone3\.test do not answer") as caught:
         await begin(lookups, "b.zone3.test")
-    assert caught.value.kind == "dns"
+    assert caught.value.error_class == "dns"
 
 
 async def test_an_unanswered_lookup_keeps_its_place_until_the_resolver_has_given_up(
