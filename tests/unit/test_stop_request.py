@@ -12,8 +12,8 @@ def calls() -> list[str]:
     return []
 
 
-def aim(request: StopRequest, calls: list[str], name: str) -> None:
-    request.aim(lambda: calls.append(f"stop {name}"), lambda: calls.append(f"kill {name}"))
+def set_handlers(request: StopRequest, calls: list[str], name: str) -> None:
+    request.set_handlers(lambda: calls.append(f"stop {name}"), lambda: calls.append(f"kill {name}"))
 
 
 def test_stopping_twice_stops_once_and_a_kill_is_passed_on(calls) -> None:
