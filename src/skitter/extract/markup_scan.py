@@ -1,7 +1,7 @@
 """Scan of a whole page's markup for ``extract.pathological_markup``: elements that stay open, and their names.
 
-It is slower than the parser and builds nothing, so it is asked only about pages that look wrong. It errs on the side
-of what a parser would have to carry: an end tag counts only where a browser would let it close something.
+It is slower than the parser, so it runs only on pages that look pathological. It overestimates open elements: an end
+tag counts only where a browser would let it close something.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _raw_end(name: bytes) -> Pattern[bytes]:
 
 
 def harmless_length(body: bytes) -> int:
-    """How much of a page can be parsed in reasonable time and memory: all of it, or up to where the harm begins."""
+    """Return the length of the part of a page that can be parsed in reasonable time and memory."""
     outline = _Outline()
     tags = position = 0
     search = _token().search
@@ -97,7 +97,7 @@ def harmless_length(body: bytes) -> int:
 
 
 class _OpenElements:
-    """What was opened since the last wall. Nothing inside closes what is open outside of it."""
+    """Open elements since the last scope boundary; no end tag inside closes an element outside of it."""
 
     __slots__ = ("active", "alike", "cell", "deep", "names", "stack", "wall")
 

@@ -1,4 +1,4 @@
-"""From libcurl's error codes to the classes that retry policy and people know.
+"""Mapping of libcurl's error codes to error classes.
 
 Every code has a class: those not named here are ``protocol``, the class of servers that answer, but not
 in HTTP. The numbers are libcurl's stable interface (libcurl-errors(3)); pycurl lacks names for some.
@@ -46,7 +46,7 @@ _UNTOLD = {
 
 
 def error_class_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
-    """The class of a failed transfer; its handle tells how far a timed-out one had come."""
+    """Return the error class of a failed transfer; its handle shows how far a timed-out one had come."""
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return _phase(message, curl, url)
     if code == pycurl.E_RECV_ERROR and message.startswith(("Too large response headers", "Too many response headers")):
@@ -57,12 +57,12 @@ def error_class_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
 
 
 def describe_error(code: int, message: str) -> str:
-    """What libcurl says of a failure; of some it says nothing."""
+    """Return libcurl's message for a failure, or its code where there is no message."""
     return message or _UNTOLD.get(code) or f"libcurl's error {code}"
 
 
 def one_line(text: str) -> str:
-    """A message fit for a table cell and a log line."""
+    """Return a message as one line."""
     return " ".join(text.split())
 
 

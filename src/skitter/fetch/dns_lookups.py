@@ -1,4 +1,4 @@
-"""Name lookups under way: how many a zone may have, so that silent name servers hold up names of their own zone only.
+"""Limits of concurrent DNS lookups per zone, so that silent name servers delay only their own zone.
 
 libcurl looks names up in 20 threads, two for each name (IPv4 and IPv6). A thread is busy until the system's resolver
 gives up, long after the fetch has timed out: ten names whose name servers say nothing held up every other lookup of a
@@ -33,7 +33,7 @@ MAX_KNOWN = 10_000
 
 
 class Zone:
-    """What is known of the name servers of a domain."""
+    """State of the name servers of a domain."""
 
     __slots__ = ("answers", "lookups", "name", "silent", "waiting")
 
@@ -47,7 +47,7 @@ class Zone:
 
 
 class Lookup:
-    """The place of one fetch, from the start of its transfer to the first socket that it opens."""
+    """Lookup slot of one fetch, from the start of its transfer to its first socket."""
 
     __slots__ = ("_lookups", "began", "is_over", "origin", "place", "zone")
 
@@ -68,7 +68,7 @@ class Lookup:
 
 
 class Lookups:
-    """The lookups of one engine."""
+    """Concurrent lookups of one engine."""
 
     def __init__(self) -> None:
         self.known: dict[str, float] = {}

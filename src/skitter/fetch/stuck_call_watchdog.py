@@ -1,4 +1,4 @@
-"""A thread that ends the connection of a server that does not let libcurl return.
+"""Watchdog thread that closes the connection of a server that keeps libcurl from returning.
 
 OpenSSL reads on, within one call, as long as a server sends what is TLS's own: new keys, tickets, requests for another
 handshake. A server that is quick enough holds the event loop for ever, and no timeout is looked at. The interpreter's

@@ -95,8 +95,7 @@ def came_late(host: Host) -> None:
 def answered(host: Host, leased_at: float, latency_seconds: float | None, *, succeeded: bool = True) -> None:
     """Record a normal answer: the host is not down, and the pause of its next block is halved.
 
-    Also of a host that was given up: what has not been buried by now stays queued. It was to die because the host is
-    down, and that is no longer true.
+    A host that was given up is restored as well: requests that are not dead yet stay queued.
 
     What had been leased before the block says nothing about the time after it: as eight blocks of one moment double a
     pause once, eight answers to requests from before do not take it back. ``succeeded``: a page came. An error or a
@@ -173,8 +172,8 @@ def new_chance(host: Host) -> None:
 def _strike(host: Host, now: float, leased_at: float, pause_seconds: float) -> bool:
     """Block the host, if this request was leased after the last strike; return whether it was.
 
-    Eight requests in flight to a host that went away are one piece of news, not eight: otherwise
-    one bad moment would double the pause eight times.
+    Eight requests in flight to a host that goes down are one strike: otherwise one bad moment would double the pause
+    eight times.
     """
     if leased_at <= host.struck_at:
         return False
