@@ -50,7 +50,7 @@ class SlowTransfers:
             self.silent.pop(transfer.authority(), None)
 
     def is_silent(self, transfer: Transfer) -> bool:
-        """Whether it stands aside, and its host has answered to no other one meanwhile."""
+        """Return whether a transfer is slow and its host has answered no other one meanwhile."""
         return transfer.aside and transfer.authority() in self.silent
 
     def look(self, running: Collection[Transfer], most: int) -> tuple[int, list[Transfer]]:
