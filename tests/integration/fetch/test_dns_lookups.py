@@ -132,7 +132,7 @@ async def test_those_that_wait_can_be_ended_and_cancelled() -> None:
     lookups.drop_waiting(1, FetchError("slow", "too many"))
     lookups.close(FetchError("protocol", "closed"))
     endings = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [getattr(ending, "kind", "cancelled") for ending in endings] == ["cancelled", "protocol", "slow"]
+    assert [getattr(ending, "error_class", "cancelled") for ending in endings] == ["cancelled", "protocol", "slow"]
     assert lookups.waiting == 0
 
 
