@@ -1,6 +1,6 @@
-"""skitter, a web crawler that loses nothing, repeats nothing and is polite as a whole.
+"""Public names of skitter, a distributed web crawler.
 
-The public names, and nothing else. Each is imported when it is first asked for, so that ``import
+Each name is imported when it is first used, so that ``import
 skitter`` (and with it ``skitter --help``) costs next to nothing.
 """
 

@@ -1,8 +1,8 @@
-"""``skitter`` and ``python -m skitter``: what a signal means is settled before anything else is imported.
+"""Entry point of ``skitter`` and ``python -m skitter``; sets signal handlers before anything else is imported.
 
-Until a command has something to finish, SIGINT and SIGTERM end the process at once, with an exit code and without a
-word: an exception, wherever it came up, would be reported by the module that was being imported. What a command has
-begun is safe against that, as it is against SIGKILL. ``node.shutdown_signals`` and ``cli.bench`` set their own.
+Until a command has work to finish, SIGINT and SIGTERM end the process at once, with an exit code and no message: a
+KeyboardInterrupt could be raised inside any import and be reported from there. Work that has begun is as safe as
+under SIGKILL. ``node.shutdown_signals`` and ``cli.bench`` set their own handlers.
 """
 
 import os
@@ -21,7 +21,7 @@ def _end(number: int, frame: object) -> None:
 
 
 for _number in (signal.SIGINT, signal.SIGTERM):
-    # A shell ignores SIGINT for what it runs in the background, and so do we.
+    # A shell sets SIGINT to ignored for background commands; keep that.
     if signal.getsignal(_number) is not signal.SIG_IGN:
         signal.signal(_number, _end)
 

@@ -1,4 +1,4 @@
-"""Concurrent calls in asyncio."""
+"""Concurrent asyncio calls that are cancelled together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def gather_or_cancel(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of calls that run side by side. When one fails, the others are cancelled and awaited.
+    """Return the results of concurrent calls; when one fails, cancel and await the others.
 
     ``asyncio.gather`` alone leaves the others running. A TaskGroup would raise an ExceptionGroup.
     """

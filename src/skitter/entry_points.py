@@ -1,7 +1,7 @@
-"""Entry points: how an installed package offers a frontier, a fetcher or a sink of its own.
+"""Entry points by which installed packages offer frontiers, fetchers and sinks.
 
-Looking for one reads the metadata of every installed package, some milliseconds: so whoever asks knows already that the
-name is not one of skitter's own. Installing a package is what trusts its code (docs/adr/0037).
+A lookup reads the metadata of every installed package, which takes some milliseconds, so callers check skitter's own
+names first. Installing a package means trusting its code (docs/adr/0037).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 FRONTIERS = "skitter.frontiers"
-"""By the scheme of a URL; each is a ``frontier.contract.FrontierBackend``."""
+"""Entry point group of frontiers, named by the scheme of their URL; each is a ``frontier.contract.FrontierBackend``."""
 FETCHERS = "skitter.fetchers"
-"""By the value of the setting ``fetcher``; each takes the Settings and returns a ``fetch.contract.Fetcher``."""
+"""Entry point group of fetchers, named by the setting ``fetcher``; each makes a ``fetch.contract.Fetcher``."""
 SINKS = "skitter.sinks"
-"""By the scheme of a target; each is a class (docs/how-to/write-a-sink.md)."""
+"""Entry point group of sinks, named by the scheme of a target; each is a class (docs/how-to/write-a-sink.md)."""
 
 
 def find_entry_point(group: str, name: str) -> EntryPoint | None:
-    """The entry point of another package for this name; None: no package has one."""
+    """Return the entry point with this name, or None if no package has one."""
     from importlib.metadata import entry_points
 
-    # A package that is found in two places of sys.path is found twice.
+    # A package that is in two places of sys.path is reported twice.
     found = list({(point.value, package_of(point)): point for point in entry_points(group=group, name=name)}.values())
     if len(found) > 1:
         packages = ", ".join(sorted(map(package_of, found)))
@@ -36,14 +36,14 @@ def find_entry_point(group: str, name: str) -> EntryPoint | None:
 
 
 def entry_point_names(group: str) -> list[str]:
-    """The names that other packages offer."""
+    """Return the names that installed packages offer."""
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=group)})
 
 
 def load_entry_point(found: EntryPoint) -> Any:
-    """What an entry point names. UsageError, with the package and the reason, if it cannot be imported."""
+    """Return the object of an entry point; raise UsageError if it cannot be imported."""
     try:
         return found.load()
     except Exception as error:
@@ -51,7 +51,7 @@ def load_entry_point(found: EntryPoint) -> Any:
 
 
 def unusable(found: EntryPoint, what: str) -> UsageError:
-    """What is wrong with a part of another package."""
+    """Return the error for an entry point that cannot be used."""
     return UsageError(
         f"a {_kind(found.group)} cannot be used: {found.name} ({found.value}, package {package_of(found)}): {what}",
         hint=f"install another version of {package_of(found)}, or tell its authors",
@@ -59,7 +59,7 @@ def unusable(found: EntryPoint, what: str) -> UsageError:
 
 
 def package_of(found: EntryPoint) -> str:
-    """The package that an entry point belongs to, with its version."""
+    """Return name and version of the package of an entry point."""
     return f"{found.dist.name} {found.dist.version}" if found.dist is not None else "unknown"
 
 

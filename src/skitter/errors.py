@@ -1,4 +1,4 @@
-"""Every error that skitter raises on purpose, and the exit code each one means.
+"""Errors that skitter raises on purpose, and their exit codes.
 
 SkitterError                 what happened; ``hint`` says what to do
  ├── UsageError              exit 2: the command line, a spider or a setting is wrong
@@ -15,14 +15,14 @@ SkitterError                 what happened; ``hint`` says what to do
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
- ├── SitemapError            a sitemap that cannot be read on; ``rule`` says why
- ├── FetchError              a fetch that brought no response; ``kind`` is its class
+ ├── SitemapError            a sitemap that cannot be read further; ``rule`` says why
+ ├── FetchError              a fetch that brought no response; ``error_class`` says why
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
  ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  ├── ItemError               an item that cannot be encoded
- ├── RequestError            a Request with a wrong value, or one that asks for what there is not (also a TypeError)
+ ├── RequestError            a Request with a wrong value, or for a feature that is not there (also a TypeError)
  ├── DropItem                raised by an item function: the item is left out, and counted
  └── RejectItem              raised by an item function: the item goes to the rejects file
 
@@ -36,7 +36,7 @@ from collections.abc import Mapping
 
 
 class SkitterError(Exception):
-    """Anything skitter raises on purpose. ``str(error)`` reads ``what happened: value``."""
+    """Base class of all errors that skitter raises. ``str(error)`` reads ``what happened: value``."""
 
     exit_code = 1
 
@@ -94,7 +94,7 @@ class SinkAwayError(SinkError):
 
 
 class BadItemsError(SinkError):
-    """``reasons`` has, for the ``position`` of each bad item, why the target will not take it."""
+    """Items that the target refuses; ``reasons`` maps the ``position`` of each to the reason."""
 
     def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")
@@ -102,7 +102,7 @@ class BadItemsError(SinkError):
 
 
 class UrlError(SkitterError):
-    """``rule`` is one of: scheme, unparsable, too_long."""
+    """A URL that cannot be crawled; ``rule`` is one of: scheme, unparsable, too_long."""
 
     def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -110,7 +110,7 @@ class UrlError(SkitterError):
 
 
 class SitemapError(SkitterError):
-    """``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
+    """A sitemap that cannot be read further; ``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
 
     def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -118,12 +118,12 @@ class SitemapError(SkitterError):
 
 
 class FetchError(SkitterError):
-    """``kind`` is the class of the failure (docs/reference/errors.md): dns, connect, proxy, tls, timeout, truncated,
-    protocol, memory, too_large, redirect or guard."""
+    """A fetch without a response; ``error_class`` is one of (docs/reference/errors.md): dns, connect, proxy, tls,
+    timeout, slow, truncated, protocol, memory, too_large, redirect, guard."""
 
-    def __init__(self, kind: str, message: str, *, hint: str = "") -> None:
+    def __init__(self, error_class: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.kind = kind
+        self.error_class = error_class
 
 
 class LateError(SkitterError):

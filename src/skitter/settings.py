@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, sent_as
+from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, user_agent_header
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -22,7 +22,7 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 CURL = "curl"
-"""The fetcher that is skitter's own."""
+"""Name of the built-in fetcher."""
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agent(self) -> str:
         """The user agent as it is sent, and as robots.txt is asked about it."""
-        return sent_as(self.user_agent, self.contact)
+        return user_agent_header(self.user_agent, self.contact)
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trusted(self) -> tuple[str, ...]:
-        """The entries of ``trusted_code``."""
+        """Return the entries of ``trusted_code``."""
         return tuple(filter(None, (entry.strip() for entry in self.trusted_code.split(","))))
 
 
@@ -219,7 +219,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     msgspec.convert({name: value}, _GROUPS[group], strict=False)
                 except msgspec.ValidationError as error:
-                    # What a group refuses by a rule of its own is said in its own words.
+                    # Errors of a group's own checks already have a message for users.
                     own = isinstance(error.__cause__, ValueError)
                     hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
                     raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
@@ -227,7 +227,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**converted)
 
     def job_wide(self) -> dict[str, Any]:
-        """Everything that every worker of the job must agree on, as plain values to store with it."""
+        """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
         for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
@@ -248,12 +248,12 @@ _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__s
 
 
 def names() -> list[str]:
-    """Every setting there is, in the order of the reference page."""
+    """Return the names of all settings, in the order of the reference page."""
     return list(_GROUP_OF)
 
 
 def values_of(name: str) -> str:
-    """What a setting takes, in words: ``a whole number from 1, or none``."""
+    """Return a description of the values of a setting: ``a whole number from 1, or none``."""
     group = _GROUPS[_GROUP_OF[name]]
     return _in_words(msgspec.json.schema(group)["$defs"][group.__name__]["properties"][name])
 

@@ -1,4 +1,4 @@
-"""A request to stop, passed on to whatever is at work at the moment: workers, then the last deliveries.
+"""Request to stop, passed on to the current work: workers, then the last deliveries.
 
 It knows nothing of signals: a command line, a server or a script calls ``stop`` and ``kill``.
 """
@@ -15,32 +15,32 @@ def _nothing() -> None:
 
 
 class StopRequest:
-    """Whether somebody wants the work to end, and how urgently. Used from the thread of the event loop."""
+    """State of a request to stop: none, graceful or forced. Not thread-safe: used in the event loop only."""
 
     def __init__(self) -> None:
         self.requested = False
         self.forced = False
-        """Leave at once, without finishing what is in flight: nothing is lost."""
+        """Whether to stop without finishing what is in flight; leases are recovered, so nothing is lost."""
         self._stop: Action = _nothing
         self._kill: Action = _nothing
 
     def stop(self) -> None:
-        """Finish what is in flight, then end. A second call changes nothing."""
+        """Request a graceful stop: finish what is in flight, then end. Idempotent."""
         if not self.requested:
             self.requested = True
             self._stop()
 
     def kill(self) -> None:
-        """End at once."""
+        """Request an immediate stop."""
         self.requested = self.forced = True
         self._kill()
 
     def stop_current(self) -> None:
-        """Stop what is at work now, for a reason of its own: what comes after it is not stopped."""
+        """Stop the current work only; later work is not stopped."""
         self._stop()
 
-    def aim(self, stop: Action, kill: Action) -> None:
-        """From now on a request means this; one that was made before is passed on at once."""
+    def set_handlers(self, stop: Action, kill: Action) -> None:
+        """Set the handlers of the current work; a request that was made before is passed on at once."""
         self._stop, self._kill = stop, kill
         if self.requested:
             stop()
@@ -48,5 +48,5 @@ class StopRequest:
             kill()
 
     def hold(self) -> None:
-        """From now on a request waits for the next ``aim``."""
+        """Remove the handlers; a request waits for the next ``set_handlers``."""
         self._stop = self._kill = _nothing

@@ -17,5 +17,7 @@ def test_every_class_of_a_fetch_error_is_documented() -> None:
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     raised = set(re.findall(r'FetchError\(\s*"(\w+)"', sources))
     ended = set(re.findall(r'ending=Ending\.(?:DEAD|EXCLUDED), error_class="(\w+)"', sources))
-    known = raised | ended | retry.NETWORK_KINDS | set(curl_errors._KINDS.values()) | {"http_4xx", "http_5xx"}
+    known = (
+        raised | ended | retry.RETRY_ERROR_CLASSES | set(curl_errors._ERROR_CLASSES.values()) | {"http_4xx", "http_5xx"}
+    )
     assert known - documented == set()

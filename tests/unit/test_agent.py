@@ -11,7 +11,7 @@ from skitter.agent import (
     objection_to_contact,
     objection_to_user_agent,
     product_token,
-    sent_as,
+    user_agent_header,
 )
 from skitter.errors import SettingsError
 from skitter.policy.robots import Robots
@@ -45,7 +45,7 @@ def test_the_product_token_of_a_user_agent(agent: str, token: str) -> None:
     ],
 )
 def test_a_contact_is_sent_with_the_name(user_agent: str, contact: str, sent: str) -> None:
-    assert sent_as(user_agent, contact) == Fetch(user_agent=user_agent, contact=contact).agent == sent
+    assert user_agent_header(user_agent, contact) == Fetch(user_agent=user_agent, contact=contact).agent == sent
     assert product_token(sent) == product_token(user_agent)
 
 
@@ -86,7 +86,7 @@ def test_a_contact_that_reaches_nobody_is_refused(contact: str) -> None:
 def test_what_is_accepted_can_be_sent_in_one_line_and_has_a_token(user_agent: str, contact: str) -> None:
     if objection_to_user_agent(user_agent) or objection_to_contact(contact):
         return
-    sent = sent_as(user_agent, contact)
+    sent = user_agent_header(user_agent, contact)
     assert sent.isascii()
     assert sent.isprintable()
     assert product_token(sent) != "*"

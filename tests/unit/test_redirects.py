@@ -168,7 +168,7 @@ def test_a_chain_that_began_unfiltered_stays_so(request_: Request) -> None:
 def test_a_redirect_to_what_is_no_url_ends_the_chain(location: str, rule: str) -> None:
     with pytest.raises(FetchError, match=rule) as caught:
         follow(Request(START), location=location)
-    assert caught.value.kind == "redirect"
+    assert caught.value.error_class == "redirect"
 
 
 def test_a_chain_has_at_most_so_many_hops() -> None:

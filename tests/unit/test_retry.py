@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from skitter.policy.retry import (
     BLOCK_STATUSES,
-    NETWORK_KINDS,
+    RETRY_ERROR_CLASSES,
     RETRY_STATUSES,
-    UNREACHABLE_KINDS,
+    UNREACHABLE_ERROR_CLASSES,
     backoff_seconds,
     error_class,
     retry_after_seconds,
@@ -25,8 +25,8 @@ def test_the_retried_statuses_are_the_promised_ones() -> None:
 
 
 def test_final_kinds_are_not_retried() -> None:
-    assert not NETWORK_KINDS & {"too_large", "guard", "redirect"}
-    assert UNREACHABLE_KINDS < NETWORK_KINDS
+    assert not RETRY_ERROR_CLASSES & {"too_large", "guard", "redirect"}
+    assert UNREACHABLE_ERROR_CLASSES < RETRY_ERROR_CLASSES
 
 
 @pytest.mark.parametrize(

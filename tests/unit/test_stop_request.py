@@ -12,13 +12,13 @@ def calls() -> list[str]:
     return []
 
 
-def aim(request: StopRequest, calls: list[str], name: str) -> None:
-    request.aim(lambda: calls.append(f"stop {name}"), lambda: calls.append(f"kill {name}"))
+def set_handlers(request: StopRequest, calls: list[str], name: str) -> None:
+    request.set_handlers(lambda: calls.append(f"stop {name}"), lambda: calls.append(f"kill {name}"))
 
 
 def test_stopping_twice_stops_once_and_a_kill_is_passed_on(calls) -> None:
     request = StopRequest()
-    aim(request, calls, "work")
+    set_handlers(request, calls, "work")
     request.stop()
     request.stop()
     assert (calls, request.requested, request.forced) == (["stop work"], True, False)
@@ -29,25 +29,25 @@ def test_stopping_twice_stops_once_and_a_kill_is_passed_on(calls) -> None:
 def test_a_request_that_came_early_reaches_what_is_aimed_at_later(calls) -> None:
     request = StopRequest()
     request.stop()
-    aim(request, calls, "work")
+    set_handlers(request, calls, "work")
     request.kill()
-    aim(request, calls, "delivery")
+    set_handlers(request, calls, "delivery")
     assert calls == ["stop work", "kill work", "stop delivery", "kill delivery"]
 
 
-def test_a_request_that_is_held_waits_for_the_next_aim(calls) -> None:
+def test_a_request_that_is_held_waits_for_the_next_handlers(calls) -> None:
     request = StopRequest()
-    aim(request, calls, "preparation")
+    set_handlers(request, calls, "preparation")
     request.hold()
     request.stop()
     assert calls == []
-    aim(request, calls, "work")
+    set_handlers(request, calls, "work")
     assert calls == ["stop work"]
 
 
 def test_what_stops_for_a_reason_of_its_own_stops_nothing_after_it(calls) -> None:
     request = StopRequest()
-    aim(request, calls, "work")
+    set_handlers(request, calls, "work")
     request.stop_current()
-    aim(request, calls, "delivery")
+    set_handlers(request, calls, "delivery")
     assert (calls, request.requested) == (["stop work"], False)

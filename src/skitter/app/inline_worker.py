@@ -57,7 +57,7 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
     running = asyncio.create_task(worker.run())
-    stop.aim(worker.stop, running.cancel)
+    stop.set_handlers(worker.stop, running.cancel)
     try:
         async with _renewed(worker, config, frontier, settings.limits.lease_seconds):
             # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider

@@ -22,7 +22,7 @@ from skitter.app.summary import Summary
 from skitter.errors import SkitterError, UsageError
 from skitter.model.job import Report
 from skitter.node.shutdown_signals import ShutdownSignals
-from skitter.observe.events import logger, tell
+from skitter.observe.events import emit, logger
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.loading import LOADING, full_reference
@@ -127,8 +127,8 @@ def _source(
 
 async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
     """Crawl; in the main thread, Ctrl-C and SIGTERM stop it as they stop the command."""
-    node = crawl_node(config, on_report=_ignore, on_event=tell, spider=spider)
-    signals = ShutdownSignals(tell, stop=node.stop, kill=node.kill)
+    node = crawl_node(config, on_report=_ignore, on_event=emit, spider=spider)
+    signals = ShutdownSignals(emit, stop=node.stop, kill=node.kill)
     with signals.listening():
         summary = await node.run()
     if summary is None:

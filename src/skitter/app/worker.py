@@ -91,7 +91,7 @@ def worker_node(
 async def _wait_for_job(frontier: Frontier, stop: StopRequest) -> Job | None:
     """The job, as soon as there is one; None: it was stopped before."""
     stopped = asyncio.Event()
-    stop.aim(stopped.set, stopped.set)
+    stop.set_handlers(stopped.set, stopped.set)
     while not stopped.is_set():
         with contextlib.suppress(JobError):
             return await frontier.job()

@@ -92,7 +92,7 @@ async def join(worker: Worker, source: WorkSource) -> None:
     card = worker.card()
     await source.tell(worker.id, card)
     told = {"version": card.version, "spider": card.spider or "built-in spider"}
-    events.tell(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
+    events.emit(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
 
 
 async def leave(worker: Worker, source: WorkSource) -> None:
@@ -100,7 +100,7 @@ async def leave(worker: Worker, source: WorkSource) -> None:
     # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
     with contextlib.suppress(FrontierError, JobError):
         await source.tell(worker.id, None)
-    events.tell(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
+    events.emit(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
 
 
 async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | None:

@@ -54,7 +54,7 @@ async def work_supervised(
         inherits=[url_table] if workers > 1 else [],
         locks=config.frontier.startswith("sqlite:"),
     )
-    stop.aim(supervisor.stop, supervisor.kill)
+    stop.set_handlers(supervisor.stop, supervisor.kill)
     try:
         await supervisor.run()
     finally:

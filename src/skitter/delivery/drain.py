@@ -56,7 +56,7 @@ async def drain(
 
 async def _deliver_until_the_end(frontier: Frontier, delivery: Delivery, stop: StopRequest) -> None:
     over = asyncio.Event()
-    stop.aim(over.set, over.set)
+    stop.set_handlers(over.set, over.set)
     delivering = asyncio.create_task(delivery.run(over))
     try:
         # ``failed``: finish() will say how.

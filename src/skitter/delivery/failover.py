@@ -122,7 +122,7 @@ class SinkFailover:
         # Archives first: their errors are raised.
         for name, active in sorted(self._active.items(), key=lambda named: not named[1].is_archive):
             del self._active[name]
-            stop.aim(active.delivery.hurry, active.delivery.hurry)
+            stop.set_handlers(active.delivery.hurry, active.delivery.hurry)
             try:
                 await active.finish(complete=finished)
             except SinkError:

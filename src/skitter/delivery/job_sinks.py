@@ -141,7 +141,7 @@ async def work_and_deliver(
 async def finish_delivery(delivery: Delivery, stop: StopRequest, *, complete: bool) -> None:
     """Write the rest. A stop no longer waits for targets that are away, a kill for nothing."""
     finishing = asyncio.create_task(delivery.finish(complete=complete))
-    stop.aim(delivery.hurry, finishing.cancel)
+    stop.set_handlers(delivery.hurry, finishing.cancel)
     try:
         await asyncio.wait([finishing])
         with contextlib.suppress(asyncio.CancelledError):

@@ -36,7 +36,7 @@ class Delivery:
         batch: int = 1000,
         *,
         rejects: Callable[[Sink], Rejects] | None = None,
-        on_event: Callable[[events.Event], None] = events.tell,
+        on_event: Callable[[events.Event], None] = events.emit,
     ) -> None:
         """``rejects``: where the items go that a sink will not take; without, such an item ends the delivery."""
         self._runners = [

@@ -1,1 +1,1 @@
-"""From a page's bytes to what a spider works with: text, selectors, links and items. No I/O."""
+"""Extraction of text, selectors, links and items from a page. No I/O."""

@@ -1,4 +1,4 @@
-"""A guess at the encoding of a body that does not name one.
+"""Guess of the encoding of a body that does not declare one.
 
 Valid UTF-8 is UTF-8: other encodings almost never look like it by accident. What is left is
 decoded on trial with the encodings that unlabelled pages are found in, and the one whose text has
@@ -46,7 +46,7 @@ _HIGH_BEFORE_HIGH = re.compile(rb"[\x80-\xff](?=.?[\x80-\xff])", re.DOTALL)
 
 
 def guess(body: bytes) -> str:
-    """The codec a body without a label is most likely in."""
+    """Return the most likely codec of a body without a label."""
     if body.isascii():
         return "iso2022_jp" if b"\x1b$" in body and b"\x1b(" in body else "utf-8"
     try:

@@ -1,4 +1,4 @@
-"""The names that pages give their encodings, and the Python codec that reads each.
+"""Encoding labels of pages, and the Python codec for each.
 
 The labels are those of the WHATWG encoding standard. They are compared without case and
 punctuation, which makes ``ISO_8859-1``, ``iso8859-1`` and ``iso-8859-1`` one row and forgives
@@ -61,6 +61,6 @@ CODECS = tuple(_LABELS)
 
 
 def codec_of(label: str) -> str | None:
-    """The Python codec a label stands for, or None."""
+    """Return the Python codec of a label, or None."""
     # What follows a colon is the year of a standard: iso_8859-1:1987.
     return _CODECS.get(_PUNCTUATION.sub("", label.lower().partition(":")[0]))

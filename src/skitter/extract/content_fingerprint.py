@@ -1,7 +1,7 @@
-"""What a page says, as one number: two pages with the same one say the same in other figures, or in another order.
+"""Fingerprint of a page's words: pages with the same one differ only in numbers or in the order of words.
 
-The words of the page's text without those that digits stand in, each once. So a calendar's days, a page under another
-session and a page that quotes its own endless path are all the same page, and two articles under one menu are not.
+It is a hash of the set of words without digits. So the days of a calendar, a page under another session id and a page
+that quotes its own endless path have one fingerprint, and two articles under the same menu have two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from skitter.extract.response import Response
 
 MAX_CHARS = 200_000
-"""Of the page's source; what lies beyond is not looked at."""
+"""Characters of the page's source that are read."""
 
 # Each alternative also ends at the end of the text: what is never closed is looked through once, not once for each tag.
 _MARKUP = re.compile(
@@ -21,7 +21,7 @@ _WORD = re.compile(r"\b[^\W\d_]{3,}\b")
 
 
 def content_fingerprint(response: Response) -> int | None:
-    """None: it is not HTML, or has no words. Good inside one process only, as hashes of text are."""
+    """Return the fingerprint, or None without HTML or words; valid in one process only, as hashes of text are."""
     if not response.is_html:
         return None
     words = frozenset(_WORD.findall(_MARKUP.sub(" ", response.text[:MAX_CHARS])))

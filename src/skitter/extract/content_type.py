@@ -1,4 +1,4 @@
-"""Whether a body is markup that can be parsed: by its Content-Type, or by its first bytes."""
+"""Kind of a body (html, xml or other) by its Content-Type or its first bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOTHING_SAID = frozenset(("", "*/*", "unknown/unknown", "application/unknown"))
 
 
 def kind_of(content_type: str, body: bytes) -> str:
-    """``html``, ``xml`` or ``other``."""
+    """Return ``html``, ``xml`` or ``other``."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in _HTML:
         return "html"

@@ -1,4 +1,4 @@
-"""CSS selectors as spiders write them, in the form the engine takes them.
+"""Translation of CSS selectors from parsel's dialect to the engine's.
 
 The engine (lexbor) knows selectors for elements. ``::text`` and ``::attr(name)`` are taken off here
 and done by ``extract.selector``. Two more things are made to behave as in parsel, where people
@@ -40,9 +40,9 @@ class Step(NamedTuple):
     """One query of the engine, and what to take from the elements it finds."""
 
     query: str
-    """For the whole document."""
+    """Query for the whole document."""
     marked: str | None
-    """For below one element, which must carry SCOPE_MARK meanwhile; None: ``query`` does there too."""
+    """Query for below one element, which must carry SCOPE_MARK meanwhile; None: ``query`` works there too."""
     take: str
     """``element``, ``text`` or the attribute's name after a ``@``."""
     several: bool
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compiled(selector: str) -> tuple[Step, ...]:
-    """The steps of a selector. Raises SelectorError where it is plainly wrong; the engine refuses the rest."""
+    """Return the steps of a selector; raise SelectorError for obvious mistakes, the engine refuses the rest."""
     parts = [(query, take) for part in _split(selector) for query, take in _part(part, selector)]
     # Neighbours that take the same make one query, so that their results come in the order of the page.
     return tuple(_step([query for query, _ in group], take) for take, group in groupby(parts, key=itemgetter(1)))

@@ -1,4 +1,4 @@
-"""Which encoding a body is in, and its text.
+"""Detection of a body's encoding, and decoding of its text.
 
 The order is the browsers': byte-order mark, Content-Type, the page's own declaration, and only
 then a guess (``extract.charset_guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
@@ -15,7 +15,7 @@ from skitter.extract.charset_guess import guess
 from skitter.extract.charset_labels import codec_of
 
 PRESCAN_BYTES = 1024
-"""How far into a page its own declaration is believed, as in browsers."""
+"""Bytes of a page that are searched for its own declaration, as in browsers."""
 MAX_CONTENT_TYPE_CHARS = 1024
 """What follows in the header is not read: real ones have a tenth, and servers may send 100 KB."""
 
@@ -31,17 +31,17 @@ _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def find_encoding(body: bytes, content_type: str = "", *, markup: bool = True) -> str:
-    """The Python codec that ``decode`` should read ``body`` with. ``markup``: the body may declare it itself."""
+    """Return the Python codec of a body; ``markup``: the body may declare it itself."""
     return _mark(body)[0] or _labelled(body, content_type) or (_declared(body) if markup else None) or guess(body)
 
 
 def decode(body: bytes, codec: str) -> str:
-    """The text of a body, without its byte-order mark. Never raises for a codec of ``find_encoding``."""
+    """Return the text of a body without its byte-order mark; never raises for a codec of ``find_encoding``."""
     return unmarked(body).decode(codec, "replace")
 
 
 def unmarked(body: bytes) -> bytes:
-    """The body without its byte-order mark: a parser would take it for text, and text ends the head."""
+    """Return the body without its byte-order mark, which a parser would take for text that ends the head."""
     length = _mark(body)[1]
     return body[length:] if length else body
 

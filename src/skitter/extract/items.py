@@ -1,4 +1,4 @@
-"""Items: what counts as one, and its plain and stored forms.
+"""Items: the accepted types, and their plain and stored forms.
 
 A spider may yield dicts and other mappings, dataclasses, msgspec structs, attrs and pydantic
 objects. All become a plain record: a dict with text keys whose values are what JSON has, and bytes.
@@ -26,7 +26,7 @@ _FAILURES = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 def is_item(value: object) -> bool:
-    """Whether a spider may yield this as a result. A Request is not an item."""
+    """Return whether a value is an item; a Request is not."""
     if isinstance(value, dict):
         return True
     if isinstance(value, (type, Request)):
@@ -40,7 +40,7 @@ def is_item(value: object) -> bool:
 
 
 def to_record(item: object) -> dict[str, Any]:
-    """The plain record of an item. Raises ItemError, naming the field, for a value that cannot be stored."""
+    """Return the plain record of an item; raise ItemError with the field's name for a value that cannot be stored."""
     if not is_item(item):
         raise ItemError(
             f"not an item: {type(item).__name__}",
@@ -100,7 +100,7 @@ def _plain(fields: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _plainer(value: Any) -> Any:
-    """What msgspec has no form for, one step plainer."""
+    """Convert a value that msgspec cannot encode to a plainer type."""
     # Subclasses, such as the text that lxml returns, as what they are.
     if isinstance(value, str):
         return str.__str__(value)
@@ -124,7 +124,7 @@ def _text_keys(value: Any) -> Any:
 
 
 def _item_error(fields: dict[Any, Any], error: Exception) -> ItemError:
-    """Say which field it was: each is tried alone."""
+    """Return the error with the field's name, found by encoding each field alone."""
     for name, value in fields.items():
         try:
             _ENCODER.encode(_plain({name: value}))

@@ -1,4 +1,4 @@
-"""Where a page's links lead, before they are joined: the hrefs, the base, and their encoding.
+"""Links of a page before they are joined: the hrefs, the base and the encoding of queries.
 
 Joining them and judging the result is for ``model.url``; scope and dedup come after the callback.
 """
@@ -21,7 +21,7 @@ _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
 
 
 class Hrefs(NamedTuple):
-    """What ``read_hrefs`` finds."""
+    """Result of ``read_hrefs``."""
 
     links: dict[str, bool]
     """The hrefs of ``a`` and ``area``, without fragments, each once, in order. False: all links to it are nofollow."""
@@ -30,7 +30,7 @@ class Hrefs(NamedTuple):
 
 
 def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
-    """One search for everything: each search of the tree costs as much as reading all its links.
+    """Read all links and the base in one search, since a search of the tree costs as much as reading all its links.
 
     ``codec``: the page's encoding, in which queries are escaped.
     """
@@ -66,7 +66,7 @@ def base_of(root: LexborNode) -> str | None:
 
 
 def base_url(page_url: str, base: str | None) -> str:
-    """What relative links are relative to. A base that cannot be crawled is ignored, as in browsers."""
+    """Return the base URL of relative links; an invalid base is ignored, as in browsers."""
     try:
         return absolute(base, page_url) if base else page_url
     except UrlError:
@@ -74,7 +74,7 @@ def base_url(page_url: str, base: str | None) -> str:
 
 
 def href_of(link: Any) -> str:
-    """Where one link leads: text itself, the value of a ``::attr()``, or the href (or src) of an element."""
+    """Return the href of a link: a text, the value of a ``::attr()``, or the href (or src) of an element."""
     if isinstance(link, str):
         return link
     if isinstance(link, list):

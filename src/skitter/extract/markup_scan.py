@@ -1,7 +1,7 @@
 """Scan of a whole page's markup for ``extract.pathological_markup``: elements that stay open, and their names.
 
-It is slower than the parser and builds nothing, so it is asked only about pages that look wrong. It errs on the side
-of what a parser would have to carry: an end tag counts only where a browser would let it close something.
+It is slower than the parser, so it runs only on pages that look pathological. It overestimates open elements: an end
+tag counts only where a browser would let it close something.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _raw_end(name: bytes) -> Pattern[bytes]:
 
 
 def harmless_length(body: bytes) -> int:
-    """How much of a page can be parsed in reasonable time and memory: all of it, or up to where the harm begins."""
+    """Return the length of the part of a page that can be parsed in reasonable time and memory."""
     outline = _Outline()
     tags = position = 0
     search = _token().search
@@ -96,8 +96,8 @@ def harmless_length(body: bytes) -> int:
     return len(body)
 
 
-class _Room:
-    """What was opened since the last wall. Nothing inside closes what is open outside of it."""
+class _OpenElements:
+    """Open elements since the last scope boundary; no end tag inside closes an element outside of it."""
 
     __slots__ = ("active", "alike", "cell", "deep", "names", "stack", "wall")
 
@@ -115,7 +115,7 @@ class _Room:
 
 class _Outline:
     def __init__(self) -> None:
-        self._rooms = [_Room(b"", 0)]
+        self._rooms = [_OpenElements(b"", 0)]
         self._depth = self._copies = self._active = self._merged = 0
         self._run = 0
         """Formatting that lies in the innermost element."""
@@ -201,7 +201,7 @@ class _Outline:
         self._drawings += name in (b"svg", b"math")
         self._selects |= name == b"select"
         if name in _WALLS:
-            self._rooms.append(_Room(name, deep))
+            self._rooms.append(_OpenElements(name, deep))
         else:
             room = self._rooms[-1]
             room.stack.append((name, deep))
@@ -224,7 +224,7 @@ class _Outline:
                 if popped == name:
                     break
 
-    def _leave(self, room: _Room) -> None:
+    def _leave(self, room: _OpenElements) -> None:
         self._rooms.pop()
         self._depth -= room.deep + sum(deep for _, deep in room.stack)
         self._run = room.deep - 1
@@ -245,7 +245,7 @@ class _Outline:
             self._active += 1
             self._over |= self._active > MAX_ACTIVE
 
-    def _unformat(self, room: _Room, name: bytes) -> None:
+    def _unformat(self, room: _OpenElements, name: bytes) -> None:
         if opened := room.active.get(name):
             written, depth = opened.pop()
             room.alike[written] -= 1

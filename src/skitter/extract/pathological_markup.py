@@ -1,4 +1,4 @@
-"""Pages that a tree builder chokes on, cut before they reach it.
+"""Truncation of pages whose markup would take a tree builder too much time or memory.
 
 The HTML standard makes some shapes of markup cost the square of their length, in any parser that follows it, and
 lexbor's tables of names add one more. Measured:
@@ -55,7 +55,7 @@ _random = random.Random()
 
 
 def cut_pathological(body: bytes) -> bytes:
-    """The body, or as much of it as can be parsed in reasonable time and memory."""
+    """Return the part of the body that can be parsed in reasonable time and memory, usually all of it."""
     if b"\0" in body:
         # In text a browser drops them too, and in bulk they cost the parser more than anything else of their size.
         body = body.replace(b"\0", b"")

@@ -1,4 +1,4 @@
-"""What a spider yielded and nobody can store, on its way through the outbox to a rejects file.
+"""Rejected items: values that cannot be stored as items and go through the outbox to a rejects file.
 
 It is committed with its page like an item, so that it is neither lost nor doubled, and stands in the outbox in a form
 that is no record. Whoever delivers tells the two apart by the first byte: a record is a map of msgpack, a reject is
@@ -22,28 +22,28 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that was not one."""
+    """Rejected item, with the reason."""
 
     reason: str
     url: str
-    """Of its page."""
+    """URL of its page."""
     record: dict[str, Any]
-    """What it held; a value that has no plain form as Python writes it."""
+    """Fields of the item; a value without a plain form is stored as its repr."""
 
 
 def encode_reject(item: object, reason: str, url: str) -> bytes:
-    """The stored form. Never fails, whatever the item is."""
+    """Encode a rejected item; never fails, whatever the item is."""
     reject = Reject(reason=_text(reason), url=_text(url), record=_as_far_as_possible(item))
     return _ENCODER.encode(msgspec.msgpack.Ext(_CODE, _ENCODER.encode(reject)))
 
 
 def is_reject(stored: bytes) -> bool:
-    """Of anything that the outbox holds."""
+    """Return whether an outbox entry is a rejected item."""
     return stored[:1] != b"" and stored[0] in _EXTENSIONS
 
 
 def decode_reject(stored: bytes) -> Reject:
-    """FormatError for what another program has written."""
+    """Decode a rejected item; raise FormatError for anything else."""
     try:
         extension = msgspec.msgpack.decode(stored, type=msgspec.msgpack.Ext)
         return msgspec.msgpack.decode(extension.data, type=Reject)

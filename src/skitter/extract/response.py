@@ -1,4 +1,4 @@
-"""What a spider's callback is given: a page, read on demand, and the request that asked for it.
+"""Response: the page that a spider's callback gets, decoded and parsed on demand.
 
 Nothing is decoded or parsed before it is asked for, and only markup is parsed: on an image or a
 PDF ``css`` finds nothing. No page raises because it is broken. Fetching is over when this begins;

@@ -1,4 +1,4 @@
-"""The headers of a response: names without case, values as text, repeated ones kept."""
+"""Headers of a response: case-insensitive names, text values, repeated headers kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a page's owner asks for: robots directives, the canonical URL, the reservation of text and data mining.
+"""Directives of a page: robots directives, the canonical URL, the reservation of text and data mining.
 
-Read from the headers and from the page's head, which is where HTML has them; nothing is decided here.
+They are read from the headers and from the page's head; ``worker.page_directives`` decides what to obey.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_DIRECTIVES = 32
 """Of one page. There are about a dozen in use."""
 
 SELECTOR = 'meta[name], link[rel~="canonical" i]'
-"""What of a head can be a directive."""
+"""Selector of the head's elements that may be directives."""
 _HEADERS = frozenset(("x-robots-tag", "link", "tdm-reservation", "tdm-policy"))
 _WORD = re.compile(r"([a-z][a-z0-9_-]*)(?:\s*:\s*(.*))?", re.IGNORECASE | re.DOTALL)
 _WITH_VALUE = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
@@ -25,7 +25,7 @@ _IS_CANONICAL = re.compile(r";\s*rel\s*=\s*(?:\"[^\"]*\bcanonical\b|canonical\b)
 
 
 class Directives(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page asks of this crawler; defaults where it asks for nothing."""
+    """Directives of a page for this crawler."""
 
     robots: tuple[str, ...] = ()
     """Of meta robots and X-Robots-Tag, for all crawlers or for this one, each once: ``noindex``, ``max-snippet:0``"""

@@ -165,7 +165,7 @@ def find(node: LexborNode, query: str) -> list[LexborNode]:
 
 
 def select(node: LexborNode, selector: str, *, marked: bool) -> SelectorList:
-    """What a spider's selector finds. ``marked``: ``node`` is an element that bounds the search, not the page."""
+    """Return the matches of a spider's selector; ``marked``: ``node`` is an element that bounds the search."""
     results = SelectorList()
     for step in compiled(selector):
         elements = _elements(node, step, marked)

@@ -1,4 +1,4 @@
-"""Sitemaps: the URLs that a site lists of itself, in any of the forms that sitemaps.org names.
+"""Sitemap reader for all formats of sitemaps.org.
 
 XML (``urlset`` and ``sitemapindex``), RSS, Atom or plain text, gzipped or not. A file is read in pieces and no
 tree is built, so a reader holds a few URLs at a time, whatever the size, and may do something else between two pieces.
@@ -22,14 +22,14 @@ from skitter.model.url import MAX_URL_CHARS
 MAX_SITEMAP_BYTES = 52_428_800
 """Of one file, not compressed: the protocol's limit, and ours also for what comes over the network."""
 MAX_SITEMAP_URLS = 50_000
-"""Of one file: the protocol's limit."""
+"""Maximum URLs of one file, by the protocol."""
 MAX_SITEMAP_ELEMENTS = 1_000_000
 """Or lines of a text: about a second. 50,000 URLs have a quarter of a million, and 50 MB of translations and images
 half a million to a million. Attributes count as well, beyond a few of each element."""
 MAX_SITEMAP_RATIO = 200
 """A gzip file may become so many times as large, as ``max_ratio`` has it for what servers pack."""
 RATIO_FROM_BYTES = 1_048_576
-"""Below it nobody asks."""
+"""Size from which on the ratio is checked."""
 
 _PIECE_BYTES = 32_768
 """Reading one takes 10 ms at most: 8,000 elements."""
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 
 
 def listed(body: bytes) -> Iterator[Listed]:
-    """What a sitemap lists, in order. Raises SitemapError where it cannot be read on: what came before is good."""
+    """Yield the URLs of a sitemap in order; raise SitemapError at a mistake, after the URLs before it."""
     return chain.from_iterable(listed_in_pieces(body))
 
 
@@ -162,7 +162,7 @@ def _from_markup(first: bytes, pieces: Iterator[bytes]) -> Iterator[list[Listed]
 
 
 class _Reader:
-    """One document, as its pieces come."""
+    """Incremental reader of one XML document."""
 
     def __init__(self) -> None:
         self._found: list[Listed] = []
@@ -180,7 +180,7 @@ class _Reader:
         parser.XmlDeclHandler = self._declare
 
     def feed(self, piece: bytes, *, last: bool = False) -> Iterator[list[Listed]]:
-        """What these bytes complete. What stood before a mistake counts, so it is given before the error."""
+        """Yield the URLs that these bytes complete; those before a mistake are yielded before the error."""
         problem: SitemapError | None = None
         try:
             self._parser.Parse(piece, last)

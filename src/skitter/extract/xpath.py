@@ -1,4 +1,4 @@
-"""XPath, by parsel, for spiders that ask for it: the ``xpath`` extra.
+"""XPath queries by parsel, which the ``xpath`` extra installs.
 
 It reads the page a second time into a tree of its own (libxml2's), so what it returns are parsel's
 selectors. They have the same methods as ``extract.selector`` and can be followed like those.
@@ -43,7 +43,7 @@ def evaluate(selector: Any, query: str, variables: dict[str, Any]) -> Any:
 
 
 def nothing() -> Any:
-    """An empty parsel SelectorList: what a page that is not markup holds."""
+    """Return an empty parsel SelectorList, for a page that is not markup."""
     return _parsel().SelectorList()
 
 

@@ -1,8 +1,8 @@
-"""The bodies of transfers as they come in: decoded already, and held to their limits.
+"""Bodies of transfers in progress, and their limits of size, ratio and memory.
 
-A server decides how its body is cut and how it is packed. Either can be made to cost the reader a thousand times what
-it costs the sender, so neither is trusted: small pieces are joined before there are many, a body that swells out of
-proportion is not read to its cap, and all bodies together have a budget.
+A server chooses how its body is split and compressed. Either can cost the reader a thousand times what it costs the
+sender, so neither is trusted: small pieces are joined early, a body that expands too much is not read to its cap, and
+all bodies together have a memory budget.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ STEP_BYTES = 32_768
 """A body is looked at each time it has grown by this much, and what came since is joined. A piece of one or two bytes
 takes fifty as an object; most pages are smaller than a step and are never looked at."""
 ROOM_BYTES = 262_144
-"""For so much of every body there is always room."""
+"""Bytes of every body that are always admitted."""
 LUMP_BYTES = 8_388_608
-"""libcurl reads up to 350 KB before it returns, on loopback. Who makes more than this of it is no page."""
+"""Maximum growth within one call of libcurl, which reads up to 350 KB on loopback; no real page expands more."""
 OFFERED = ("gzip", "deflate")
 """The encodings that servers are told of. Not Brotli, nor zstd: whoever unpacks them has a window of megabytes for each
 body, and fills it before a byte is handed over. 64 of them took 200 MB."""
 _EXPECTED = frozenset((b"x-gzip", *map(str.encode, OFFERED)))
 BURST_BYTES = 2_500_000
-"""What a packed page may bring before it can be told to wait again."""
+"""Bytes that a compressed page may add before it can be paused again."""
 LUMPS_TIMES = 2.5
-"""What large bodies that wait may have together, in budgets, before one more large lump finds no room."""
+"""Bytes of large waiting bodies, as a multiple of the budget, above which one more large lump is refused."""
 RATIO_FROM_BYTES = 1_048_576
-"""Below it nobody asks what a body was packed from: a page of blanks is no attack."""
+"""Size from which on the compression ratio is checked: a page of blanks is no attack."""
 
 
 class Body:
-    """What ``write`` was given by one transfer, up to a limit."""
+    """Body of one transfer, up to a limit."""
 
     __slots__ = (
         *("_bodies", "_chunks", "_cut", "_encodings", "_joined", "_large", "_limit", "_lines", "_mark"),
@@ -42,7 +42,7 @@ class Body:
     )
 
     def __init__(self, curl: pycurl.Curl, lines: Sequence[bytes], bodies: Bodies) -> None:
-        """``lines``: where the headers of the transfer are found."""
+        """``lines``: the header lines of the transfer."""
         self.curl = curl
         self._lines = lines
         self._bodies = bodies
@@ -50,21 +50,21 @@ class Body:
         self._joined: list[bytes] = []
         self._large: io.BytesIO | None = None
         self.counted = 0
-        """How much of the budget it has."""
+        """Bytes of the budget that it uses."""
         self.paused = False
         self.settling = False
-        """It is given what libcurl has of it."""
+        """Whether libcurl is handing over what it had already decompressed."""
         self.begin(0)
 
     def begin(self, limit: int, *, cut: bool = False) -> None:
-        """A new transfer. ``cut``: the first ``limit`` bytes are wanted, and more is no flaw."""
+        """Start a new transfer; ``cut``: only the first ``limit`` bytes are wanted, and more is no error."""
         self._limit = limit
         self._cut = cut
         self.size = self.looked_at = 0
         self._encodings: list[bytes] | None = None
         self._mark = min(limit, STEP_BYTES)
         self.flaw = ""
-        """Why the rest was not wanted: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
+        """Reason why the rest is not read: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
 
     def write(self, chunk: bytes) -> int | None:
         """WRITEFUNCTION: libcurl hands over at most 16 KB at a time, decoded."""
@@ -115,7 +115,7 @@ class Body:
         return 0  # not what was handed over: libcurl ends the transfer
 
     def whole(self) -> bytes:
-        """All of it, at the end."""
+        """Return the whole body at the end."""
         if self._large is not None:
             self._large.writelines(self._chunks)
             return self._large.getvalue()
@@ -123,7 +123,7 @@ class Body:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def clear(self) -> None:
-        """Forget what came."""
+        """Drop the body."""
         self._chunks.clear()
         self._joined.clear()
         self._large = None
@@ -132,13 +132,13 @@ class Body:
             self._bodies.gone(self)
 
     def is_bomb(self, max_ratio: float | None) -> bool:
-        """Whether it has grown out of proportion to what came over the wire. Not from within ``write``."""
+        """Return whether it exceeds the compression ratio. Not to be called from within ``write``."""
         if max_ratio is None or self.size <= RATIO_FROM_BYTES:
             return False
         return self.size > max_ratio * max(int(self.curl.getinfo(pycurl.SIZE_DOWNLOAD_T)), 1)
 
     def encodings(self) -> list[bytes]:
-        """How it is packed, as its headers say. Read when it has become large."""
+        """Return its content encodings; read from the headers only when the body is large."""
         if self._encodings is None:
             lines = (line[17:].lower() for line in self._lines if line[:17].lower() == b"content-encoding:")
             names = (name.strip() for line in lines for name in line.split(b","))
@@ -146,18 +146,18 @@ class Body:
         return self._encodings
 
     def lump_is_bounded(self) -> bool:
-        """Whether what 16 KB become is known in size: sixteen megabytes at most."""
+        """Return whether 16 KB expand to at most sixteen megabytes, as with a single encoding."""
         return len(self.encodings()) == 1
 
     def settle(self) -> None:
-        """Take what libcurl had unpacked already when it was told to wait, and wait on. Not from within ``write``."""
+        """Take what libcurl had decompressed before the pause, and pause again. Not from within ``write``."""
         self.settling = True
         self.pause(False)
         self.settling = False
         self.pause(True)
 
     def pause(self, yes: bool) -> None:
-        """Stop reading from its server, or go on. Not from within ``write``."""
+        """Pause or resume reading from its server. Not from within ``write``."""
         if self.paused is not yes:
             self.paused = yes  # before: it may be written to, and be paused again, while it is told to go on
             # Refused for what has come to its end in this very step.
@@ -166,7 +166,7 @@ class Body:
 
 
 class Admission(enum.Enum):
-    """What a body is told that wants to grow."""
+    """Answer to a body that wants to grow."""
 
     NOW = enum.auto()
     LATER = enum.auto()
@@ -174,7 +174,7 @@ class Admission(enum.Enum):
 
 
 class Bodies:
-    """All bodies that are being read, beyond the first step of each.
+    """Memory budget of all bodies that are being read, beyond the first step of each.
 
     When they pass ``max_bytes`` together, only one of them is read on, to its end; the others wait for it, at their
     servers' cost. A packed one that is told to wait is not quiet at once: what libcurl has read, 16 KB, it unpacks into
@@ -197,7 +197,7 @@ class Bodies:
         """To be looked at as soon as libcurl has returned: within its callbacks nothing can be asked or paused."""
 
     def room_for(self, body: Body) -> Admission:
-        """Asked by a body that wants to have its new size; it is counted if there is room now."""
+        """Return whether a body may have its new size; if so, it is counted."""
         bytes_then = self._bytes + body.size - body.counted
         if bytes_then > self._max_bytes and body.size > ROOM_BYTES:
             self.grown.add(body)
@@ -223,7 +223,7 @@ class Bodies:
         return Admission.NOW
 
     def gone(self, body: Body) -> None:
-        """It has ended; what it had is free."""
+        """Release the budget of a body that has ended."""
         del self._held[body]
         self._bytes -= body.counted
         body.counted = 0
@@ -233,10 +233,10 @@ class Bodies:
         if body is self._unsettled:
             self._unsettled = None
         if self._waiting:
-            self.grown.update(self._held)  # who may go on now, is to be seen
+            self.grown.update(self._held)  # share() decides which of them may go on
 
     def to_end(self) -> list[Body]:
-        """Those that are to be read no further: refused already, or bombs."""
+        """Return the bodies to abort: refused ones and decompression bombs."""
         reading = [body for body in self.grown if body.curl in self._running]
         for body in reading:
             body.looked_at = body.size
@@ -246,7 +246,7 @@ class Bodies:
         return [body for body in reading if body.flaw or body.is_bomb(self._max_ratio)]
 
     def share(self) -> None:
-        """Let those read on that may, and no others. After ``to_end``."""
+        """Resume the bodies that may be read and pause the others; called after ``to_end``."""
         self.grown.clear()
         if not self._waiting:
             return

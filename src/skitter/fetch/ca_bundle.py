@@ -1,4 +1,4 @@
-"""Where the certificates of the trusted authorities lie on this machine.
+"""Location of this machine's CA bundle, the certificates of the trusted authorities.
 
 The libcurl in pycurl's wheel has the path of the machine that built it compiled in (one of the Red Hat
 family), so nothing is left to chance and it is told. Python's ``ssl`` knows the place that its own OpenSSL
@@ -19,7 +19,7 @@ _KNOWN_FILES = (
 
 
 def ca_file() -> str | None:
-    """The bundle to verify servers with; None leaves libcurl to its own idea."""
+    """Return the path of the CA bundle; None: libcurl's default."""
     found = ssl.get_default_verify_paths().cafile
     candidates = (found, *_KNOWN_FILES) if found else _KNOWN_FILES
     return next((path for path in candidates if Path(path).is_file()), None)

@@ -1,4 +1,4 @@
-"""What the worker asks of whatever fetches: one request in, one page or one error out.
+"""Contract of fetchers: one request in, one page or one error out.
 
 A fetcher sends exactly one request. It follows no redirect, retries nothing, and decides nothing
 about politeness: all of that belongs to the frontier, where every worker sees it.
@@ -45,9 +45,9 @@ class Fetcher(Protocol):
     """Sends requests, many at a time, on the loop that runs."""
 
     async def fetch(self, request: FetchRequest) -> Page:
-        """The server's answer, whatever its status.
+        """Return the server's answer, whatever its status.
 
-        Raises FetchError when there is none: its ``kind`` is dns, connect, proxy, tls, timeout, slow,
+        Raises FetchError when there is none: its ``error_class`` is dns, connect, proxy, tls, timeout, slow,
         truncated, protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
@@ -56,7 +56,7 @@ class Fetcher(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give everything back. Fetches in flight end with a FetchError. May be called twice."""
+        """Release all resources; fetches in flight end with a FetchError. Idempotent."""
         ...
 
 
@@ -78,5 +78,5 @@ class SlowTransferLimit(Protocol):
 
 
 def slow_transfers_of(fetcher: Fetcher) -> Callable[[int], int]:
-    """Its ``slow_transfers``; of a fetcher that has none, none is slow."""
+    """Return the fetcher's ``slow_transfers``, or a function that returns 0 if it has none."""
     return fetcher.slow_transfers if isinstance(fetcher, SlowTransferLimit) else lambda _most: 0

@@ -13,7 +13,7 @@ import pycurl
 
 MAX_COOKIES = 4_000
 MAX_COOKIES_PER_DOMAIN = 150
-"""More than libcurl would ever send at once."""
+"""Maximum cookies of a domain, more than libcurl sends at once."""
 MAX_COOKIE_BYTES = 4_194_304
 """Of all of them, names and values and what belongs to them. Real cookies have a tenth of it."""
 
@@ -38,7 +38,7 @@ class CookieJar:
         curl.setopt(pycurl.COOKIEFILE, "")
 
     def received(self, host: str, count: int, size: int) -> None:
-        """A host has set ``count`` cookies in ``size`` bytes of headers; libcurl has put them in the jar already."""
+        """Count cookies that a host has set, which libcurl has already added; cut the jar back if it is full."""
         self._recent.pop(host, None)
         self._recent[host] = None
         self._received += count

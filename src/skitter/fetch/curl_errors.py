@@ -1,4 +1,4 @@
-"""From libcurl's error codes to the classes that retry policy and people know.
+"""Mapping of libcurl's error codes to error classes.
 
 Every code has a class: those not named here are ``protocol``, the class of servers that answer, but not
 in HTTP. The numbers are libcurl's stable interface (libcurl-errors(3)); pycurl lacks names for some.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pycurl
 
 _BAD_CONTENT_ENCODING = 61
-_KINDS = {
+_ERROR_CLASSES = {
     5: "dns",  # proxy's name
     6: "dns",
     7: "connect",
@@ -45,24 +45,24 @@ _UNTOLD = {
 }
 
 
-def kind_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
-    """The class of a failed transfer; its handle tells how far a timed-out one had come."""
+def error_class_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
+    """Return the error class of a failed transfer; its handle shows how far a timed-out one had come."""
     if code == pycurl.E_OPERATION_TIMEDOUT:
         return _phase(message, curl, url)
     if code == pycurl.E_RECV_ERROR and message.startswith(("Too large response headers", "Too many response headers")):
         return "too_large"
     if code == _BAD_CONTENT_ENCODING and "limit of" in message:
         return "too_large"  # more encodings on top of each other than libcurl undoes
-    return _KINDS.get(code, "protocol")
+    return _ERROR_CLASSES.get(code, "protocol")
 
 
-def told(code: int, message: str) -> str:
-    """What libcurl says of a failure; of some it says nothing."""
+def describe_error(code: int, message: str) -> str:
+    """Return libcurl's message for a failure, or its code where there is no message."""
     return message or _UNTOLD.get(code) or f"libcurl's error {code}"
 
 
 def one_line(text: str) -> str:
-    """A message fit for a table cell and a log line."""
+    """Return a message as one line."""
     return " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""Name lookups under way: how many a zone may have, so that silent name servers hold up names of their own zone only.
+"""Limits of concurrent DNS lookups per zone, so that silent name servers delay only their own zone.
 
 libcurl looks names up in 20 threads, two for each name (IPv4 and IPv6). A thread is busy until the system's resolver
 gives up, long after the fetch has timed out: ten names whose name servers say nothing held up every other lookup of a
@@ -23,7 +23,7 @@ PLACES_OF_SILENT_ZONES = 2
 """Of all in which a lookup took longer than ``SILENT_SECONDS``, together."""
 SILENT_SECONDS = 2.0
 LOOK_SECONDS = 0.5
-"""Between two looks whether somebody who waits has a place."""
+"""Interval of the check for free slots."""
 GIVEN_UP_SECONDS = 30.0
 """When the system's resolver has given up for certain: three servers, two attempts, five seconds each."""
 KNOWN_SECONDS = 50.0
@@ -33,7 +33,7 @@ MAX_KNOWN = 10_000
 
 
 class Zone:
-    """What is known of the name servers of a domain."""
+    """State of the name servers of a domain."""
 
     __slots__ = ("answers", "lookups", "name", "silent", "waiting")
 
@@ -47,7 +47,7 @@ class Zone:
 
 
 class Lookup:
-    """The place of one fetch, from the start of its transfer to the first socket that it opens."""
+    """Lookup slot of one fetch, from the start of its transfer to its first socket."""
 
     __slots__ = ("_lookups", "began", "is_over", "origin", "place", "zone")
 
@@ -68,7 +68,7 @@ class Lookup:
 
 
 class Lookups:
-    """The lookups of one engine."""
+    """Concurrent lookups of one engine."""
 
     def __init__(self) -> None:
         self.known: dict[str, float] = {}
@@ -81,11 +81,11 @@ class Lookups:
         self._timer: asyncio.TimerHandle | None = None
         self._known_timer: asyncio.TimerHandle | None = None
         self._queues: dict[str, Zone] = {}
-        """Zones that somebody waits for."""
+        """Zones with waiting lookups."""
 
     @property
     def waiting(self) -> int:
-        """How many fetches wait for a place."""
+        """Return how many fetches wait for a slot."""
         return sum(len(zone.waiting) for zone in self._queues.values())
 
     async def begin(self, url: str, seconds: float) -> Lookup | None:
@@ -120,7 +120,7 @@ class Lookups:
             self._give_back(lookup)
 
     def drop_waiting(self, count: int, error: Exception) -> None:
-        """End the youngest of those that wait, of the zones that have most."""
+        """End the youngest waiting lookups of the zones with the most."""
         for _ in range(min(count, self.waiting)):
             zone = max(self._queues.values(), key=lambda zone: len(zone.waiting))
             place = zone.waiting.pop().place
@@ -130,7 +130,7 @@ class Lookups:
                 place.set_exception(error)
 
     def close(self, error: Exception) -> None:
-        """End those that wait."""
+        """End the waiting lookups with an error."""
         self.drop_waiting(self.waiting, error)
         for timer in (self._timer, self._known_timer):
             if timer is not None:
@@ -179,7 +179,7 @@ class Lookups:
                 self._give_back(lookup)
 
     def _look(self) -> None:
-        """Lookups also end without a word: the resolver has given up."""
+        """Remove lookups that the resolver has given up without an answer."""
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._queues else None
         self._wake()
 

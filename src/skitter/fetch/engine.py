@@ -23,7 +23,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.dns_lookups import Lookup, Lookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
-from skitter.fetch.malloc import settle_memory
+from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
 from skitter.fetch.proxy import objection, read_proxy
@@ -39,9 +39,9 @@ REST_SECONDS = 0.25
 REST_CALLS = 4
 """Of libcurl, for all that rest, each time; one reads some 100 KB of a connection."""
 SHORT_SECONDS = 0.05
-"""A wait that is not taken off a fetch's time."""
+"""Maximum wait that is not deducted from a fetch's timeout."""
 UNLIMITED = 2**31
-COMPLAINT_SECONDS = 60.0
+PROXY_WARNING_SECONDS = 60.0
 _CLOSED = "the fetcher is closed"
 log = logging.getLogger("skitter.fetch")
 
@@ -55,7 +55,6 @@ class CurlFetcher:
         "_ca_file",
         "_call",
         "_closed",
-        "_complain_at",
         "_due",
         "_guard",
         "_header_lines",
@@ -68,6 +67,7 @@ class CurlFetcher:
         "_make_poller",
         "_max_aside",
         "_multi",
+        "_next_warning_at",
         "_poller",
         "_proxy",
         "_rate_window_seconds",
@@ -94,7 +94,7 @@ class CurlFetcher:
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
-        settle_memory()
+        tune_malloc()
         self._settings = settings
         self._proxy = read_proxy(proxy)
         self._ca_file = ca_file or find_ca_file()
@@ -119,7 +119,7 @@ class CurlFetcher:
         # Each has a socket, and so have idle connections, the store and the rest of the process.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
-        self._complain_at = 0.0
+        self._next_warning_at = 0.0
         self._closed = False
         self._kicked = False
         self._due: float | None = None
@@ -158,8 +158,8 @@ class CurlFetcher:
             try:
                 page = transfer.finish(code, message)
             except FetchError as error:
-                if error.kind == "proxy":
-                    self._complain(error)
+                if error.error_class == "proxy":
+                    self._warn_of_proxy(error)
                 raise
             self._slow_transfers.answered(transfer, page.seconds)
             return page
@@ -204,7 +204,7 @@ class CurlFetcher:
             transfer.curl.close()
 
     async def _look_up(self, request: FetchRequest) -> tuple[FetchRequest, Lookup | None]:
-        """A place to look its name up, and the request with the time that is left."""
+        """Wait for a lookup slot; return it, and the request with the time that is left."""
         if request.url.startswith("https:"):
             # Not before: malloc is slower in a process of several threads, by 1 % of a small page.
             self._watchdog.start()
@@ -244,11 +244,11 @@ class CurlFetcher:
             raise FetchError("protocol", _CLOSED)
         return address
 
-    def _complain(self, error: FetchError) -> None:
-        """A proxy that fails holds up the whole crawl, and nobody looks at each host to find out why."""
+    def _warn_of_proxy(self, error: FetchError) -> None:
+        """Log a failure of the proxy, which holds up the whole crawl."""
         now = time.monotonic()
-        if now >= self._complain_at:
-            self._complain_at = now + COMPLAINT_SECONDS
+        if now >= self._next_warning_at:
+            self._next_warning_at = now + PROXY_WARNING_SECONDS
             log.warning("%s", error)
 
     def _put_back(self, transfer: Transfer) -> None:

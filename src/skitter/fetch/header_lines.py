@@ -1,4 +1,4 @@
-"""HTTP headers as libcurl takes and gives them: lists of lines.
+"""Conversion of HTTP headers to and from libcurl's lists of lines.
 
 Sending: what could be read as two headers is refused. Receiving: informational responses, the final one
 and trailers all come through one callback, and only the final response's headers are a page's.

@@ -1,4 +1,4 @@
-"""What the C library does with the memory of pages."""
+"""Settings of glibc's malloc for the memory of pages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 @functools.cache
-def settle_memory() -> None:
-    """From here on, what a page has freed stays with the process, and what a large body has freed does not.
+def tune_malloc() -> None:
+    """Set malloc to keep freed memory of pages in the process, and to return that of large bodies to the system.
 
     Every page takes as much as the last one gave back. glibc returns what lies at the end of its heap, 128 KB and more,
     to the system: where a page's tree happened to lie there, that was two or three system calls for each, and fresh

@@ -1,8 +1,7 @@
-"""The network guard: asked about the address and the port of every connection that a found link leads to.
+"""Network guard of an engine: checks the address and the port of every connection of a found link.
 
-What is refused, ``policy.network_guard`` says. Here is when it is asked: not when a link is found, nor when its name is
-looked up, but when there is a connection to be used. A name may be looked up again in between, and each time
-differently.
+The rules are in ``policy.network_guard``. They are applied when a connection is used, and not when a link is found or
+its name is looked up: another lookup in between may give another address.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Guard:
         self._outside: dict[str, None] = {}
 
     def objection(self, address: str, port: int) -> str | None:
-        """Why a found link may not lead there, in words; None when it may."""
+        """Return why a found link may not lead there, or None."""
         place = (address, port)
         try:
             return self._answers[place]
@@ -45,7 +44,7 @@ class Guard:
         return None if refused_port(port) is None else f"a port of another service ({port})"
 
     def objection_to_trusted(self, host: str, address: str) -> str | None:
-        """The same for a host that was typed as a seed, when a connection to it is opened.
+        """Return why a connection to a host that was typed as a seed may not be opened, or None.
 
         It may be inside, at any port. But a name that was outside once stays there: whoever owns it would
         otherwise have a way in, by giving it another address after the first page.

@@ -1,4 +1,4 @@
-"""Which of libcurl's sockets are ready: the bridge between the event loop and ``socket_action``.
+"""Pollers that pass ready sockets from the event loop to libcurl's ``socket_action``.
 
 libcurl asks for a socket to be watched when a transfer begins and to be forgotten when it ends, twice
 a request. Through the loop's ``add_reader`` that costs a handle, a callback and a system call each

@@ -1,4 +1,4 @@
-"""A proxy between the worker and all servers: what it is called, and what of the guard holds through it.
+"""Proxy for all requests of a worker: its setting, its libcurl options and its network guard checks.
 
 The guard looks at addresses of connections, and behind a proxy the only one is the proxy's own, which the user typed.
 So what a found link says is looked at before it is sent: an address, a name that only means something inside, a port.
@@ -26,7 +26,7 @@ _SAID_OF_THE_SERVER = frozenset({19, 20, 21, 22, 24, 27})
 
 
 class Proxy(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it is and what it wants to hear. The user name and password are in no text that this gives out."""
+    """Address and credentials of a proxy; no text that this returns has the credentials."""
 
     scheme: str
     host: str
@@ -36,19 +36,19 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """Without credentials: fit for a message."""
+        """Return the URL without credentials, for messages."""
         return f"{self.scheme}://{self.host}:{self.port}"
 
     @property
     def resolves_here(self) -> bool:
-        """Whether names are looked up on this side."""
+        """Return whether names are resolved locally."""
         return self.scheme == "socks5"
 
     def __repr__(self) -> str:
         return f"Proxy({self.url})"
 
     def configure(self, curl: pycurl.Curl, *, ca_file: str | None, verify_tls: bool) -> None:
-        """All requests of this handle go through it."""
+        """Set the proxy options of a handle."""
         setopt = curl.setopt
         setopt(pycurl.PROXY, self.url)
         setopt(_SUPPRESS_CONNECT_HEADERS, 1)
@@ -88,7 +88,7 @@ def read_proxy(text: str) -> Proxy | None:
 
 
 def objection(guard: Guard, url: str) -> str | None:
-    """Why a found link is not handed to a proxy, as far as its URL tells."""
+    """Return why a found link may not be sent to a proxy, judged by its URL, or None."""
     name, number = host_name(url), port(url)
     bare = name.rstrip(".").lower()
     last = bare.rpartition(".")[2]
@@ -100,8 +100,8 @@ def objection(guard: Guard, url: str) -> str | None:
     return guard.objection("8.8.8.8", number)
 
 
-def is_proxys_fault(curl: pycurl.Curl, code: int, url: str) -> bool:
-    """Whether a failed transfer failed at the proxy. What a proxy says of a server is the server's fault."""
+def failed_at_proxy(curl: pycurl.Curl, code: int, url: str) -> bool:
+    """Return whether a transfer failed at the proxy; a server's failure that the proxy reports is the server's."""
     if code == 5:  # its name
         return True
     if code == 97:  # its handshake; what SOCKS says of the server has codes of its own

@@ -1,4 +1,4 @@
-"""Fetches that stand aside: those that take much longer than most, so that they do not hold the slots of others.
+"""Slow transfers, which take much longer than most and do not count as in flight.
 
 A server that accepts and says nothing would have its slots until the deadline, and a few such servers all slots there
 are. What much longer means, the fetches that end tell: on a slow web nothing changes. The first fetch of a silent host
@@ -13,21 +13,21 @@ from collections.abc import Collection, Iterable
 from skitter.fetch.transfer import Transfer
 
 SLOW_TIMES = 4
-"""A fetch is slow when it takes so many times as long as three of four do."""
+"""A fetch is slow when it takes this many times the upper quartile."""
 LEAST_SECONDS, MOST_SECONDS = 0.025, 1.25
-"""What three of four take, as far as it counts."""
+"""Bounds of the upper quartile."""
 MAX_SILENT_HOSTS = 10_000
 
 
 class SlowTransfers:
-    """Which transfers stand aside."""
+    """Slow transfers of one engine."""
 
     def __init__(self) -> None:
         self._typical_seconds = 0.1
         self.silent: dict[str, None] = {}
-        """Hosts of which a fetch was slow, and nothing has come since."""
+        """Hosts with a slow fetch and no answer since."""
         self.count = 0
-        """How many stand aside."""
+        """Number of slow transfers."""
 
     def begun(self, transfer: Transfer) -> None:
         """A transfer starts. Need not be told as long as no host is silent."""
@@ -35,7 +35,7 @@ class SlowTransfers:
             self._put_aside(transfer)
 
     def ended(self, transfer: Transfer) -> None:
-        """One that stood aside is over, in whichever way."""
+        """Record the end of a slow transfer."""
         transfer.aside = False
         self.count -= 1
 
@@ -50,7 +50,7 @@ class SlowTransfers:
             self.silent.pop(transfer.authority(), None)
 
     def is_silent(self, transfer: Transfer) -> bool:
-        """Whether it stands aside, and its host has answered to no other one meanwhile."""
+        """Return whether a transfer is slow and its host has answered no other one meanwhile."""
         return transfer.aside and transfer.authority() in self.silent
 
     def look(self, running: Collection[Transfer], most: int) -> tuple[int, list[Transfer]]:

@@ -1,4 +1,4 @@
-"""A thread that ends the connection of a server that does not let libcurl return.
+"""Watchdog thread that closes the connection of a server that keeps libcurl from returning.
 
 OpenSSL reads on, within one call, as long as a server sends what is TLS's own: new keys, tickets, requests for another
 handshake. A server that is quick enough holds the event loop for ever, and no timeout is looked at. The interpreter's
@@ -59,7 +59,7 @@ class Watchdog:
             self._thread.start()
 
     def stop(self) -> None:
-        """Returns at once."""
+        """Stop the thread without waiting for it."""
         self._stopping.set()
 
     def look(self) -> None:
@@ -88,7 +88,7 @@ class Watchdog:
 
 
 def _bytes_read(tcp: socket.socket) -> int:
-    """How much was read from it so far."""
+    """Return the number of bytes received on a socket so far."""
     info = tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     unread = array.array("i", [0])
     fcntl.ioctl(tcp, termios.FIONREAD, unread)

@@ -1,4 +1,4 @@
-"""One easy handle: its options, its callbacks, and the page or the error it ends with.
+"""Transfer of one request by a libcurl easy handle: options, callbacks, and the resulting page or error.
 
 A handle is used again and again. What all requests share is set once, and a plain GET sets nothing but
 its URL: each ``setopt`` is a cost per page. Any other request resets the handle when it is over.
@@ -17,11 +17,11 @@ from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.curl_errors import kind_of, one_line, told
+from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import Lookup
 from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.fetch.network_guard import Guard
-from skitter.fetch.proxy import Proxy, is_proxys_fault
+from skitter.fetch.proxy import Proxy, failed_at_proxy
 from skitter.fetch.stuck_call_watchdog import Call
 from skitter.model.page import Page
 from skitter.model.url import host_name, port
@@ -34,15 +34,15 @@ NOT_CONNECTED = -(10**9)
 """Steps that are not counted: a proxy's answer to CONNECT is read byte by byte."""
 
 
-class _Handed(socket.socket):
-    """A socket for pycurl, which duplicates the descriptor and drops the object: no leak to warn about."""
+class _SocketForCurl(socket.socket):
+    """Socket for pycurl, which duplicates the descriptor and drops the object, so no leak warning is due."""
 
     def __del__(self) -> None:
         self.close()
 
 
 class Transfer:
-    """A handle and what its callbacks have collected."""
+    """Easy handle with the data of its callbacks."""
 
     __slots__ = (
         "_body",
@@ -267,12 +267,16 @@ class Transfer:
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
-        if self._proxy is not None and is_proxys_fault(self.curl, code, url):
-            return FetchError("proxy", one_line(f"the proxy {self._proxy.url} failed ({told(code, message)}): {url}"))
-        return FetchError(kind_of(code, message, self.curl, url), one_line(f"{told(code, message)}: {url}"))
+        if self._proxy is not None and failed_at_proxy(self.curl, code, url):
+            return FetchError(
+                "proxy", one_line(f"the proxy {self._proxy.url} failed ({describe_error(code, message)}): {url}")
+            )
+        return FetchError(
+            error_class_of(code, message, self.curl, url), one_line(f"{describe_error(code, message)}: {url}")
+        )
 
     def refusal(self) -> FetchError:
-        """Why the body is not read further."""
+        """Return the error for a body that is not read further."""
         settings, url = self._settings, self._request.url
         if self._body.is_bomb(settings.max_ratio):
             return FetchError(
@@ -312,26 +316,26 @@ class Transfer:
         return self._body.paused
 
     def trickles(self) -> bool:
-        """Whether little comes for its time."""
+        """Return whether data arrives very slowly."""
         return not self._body.paused and self.curl.getinfo(pycurl.SPEED_DOWNLOAD_T) < TRICKLE_BYTES_PER_SECOND
 
     def rest(self, yes: bool) -> None:
-        """Read nothing more, or go on. One that waits for other bodies is left alone."""
+        """Pause or resume reading; a transfer that waits for other bodies is not changed."""
         if not self._body.paused:
             # Refused for what has come to its end in this very step.
             with contextlib.suppress(pycurl.error):
                 self.curl.pause(pycurl.PAUSE_RECV if yes else pycurl.PAUSE_CONT)
 
     def descriptor(self) -> int:
-        """Of the socket that it reads from; -1 if that is not settled."""
+        """Return the descriptor of its socket, or -1 if it has none yet."""
         return int(self.curl.getinfo(pycurl.ACTIVESOCKET))
 
     def surplus_message(self) -> str:
-        """What is said of one that may not stand aside any more."""
+        """Return the message for a slow transfer that exceeds the limit of slow transfers."""
         return f"slower than most, and too many others are: {self._request.url}"
 
     def slow_message(self) -> str:
-        """What is said of a slow one."""
+        """Return the message for a body below the minimum rate."""
         return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
@@ -340,7 +344,7 @@ class Transfer:
         if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
-            opened = _Handed(address.family, address.socktype, address.protocol)
+            opened = _SocketForCurl(address.family, address.socktype, address.protocol)
         except OSError as error:
             self._problem = ("connect", f"no socket ({error}): {self._request.url}")
             return int(pycurl.SOCKET_BAD)
@@ -372,7 +376,7 @@ class Transfer:
         return 1 if self._steps > MAX_STEPS_PER_CALL else None
 
     def _in_time(self) -> bool:
-        """Asked at the last instant before the server can notice. Once it has, the request goes on."""
+        """Return whether ``start_by`` has not passed; checked last before the server notices, and never after."""
         start_by = self._request.start_by
         self._late = not self._started and start_by is not None and time.monotonic() > start_by
         self._started = not self._late

@@ -1,6 +1,6 @@
-"""A page that was written ahead for an archive, as its commit refers to it.
+"""Reference of a commit to a page that was written for an archive before the commit.
 
-It travels as an item of another kind: items are msgpack maps, a reference is an array.
+It is committed among the items: an item is a msgpack map, a reference is an array.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ import msgspec
 
 
 class Archived(msgspec.Struct, frozen=True, array_like=True):
-    """Where the records of one page are, and what an archive has to know of them."""
+    """Location of the archive records of one page, and the figures that an archive's index needs."""
 
     node: str
-    """The machine."""
+    """The machine that has the file."""
     file: str
-    """Absolute."""
+    """Absolute path."""
     offset: int
     request_bytes: int
     """The request record comes first, packed; then the response record."""
     response_bytes: int
     url: str
     date: str
-    """As in the records."""
+    """WARC-Date of the records."""
     record_id: str
-    """Of the response."""
+    """WARC-Record-ID of the response."""
     payload_digest: bytes = b""
-    """SHA-1; empty: there is no payload, or none that is worth knowing again."""
+    """SHA-1 of the payload; empty if there is no payload or it is not deduplicated."""
     version: int = 1
 
     def encoded(self) -> bytes:
@@ -33,7 +33,7 @@ class Archived(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_archived(record: bytes) -> bool:
-    """Whether an item of the outbox is a reference to a page."""
+    """Return whether an item of the outbox is a reference to a page."""
     return b"\x90" <= record[:1] <= b"\x9f"
 
 
@@ -41,5 +41,5 @@ _decode = msgspec.msgpack.Decoder(Archived).decode
 
 
 def archived(record: bytes) -> Archived:
-    """The reference; msgspec.DecodeError for something else."""
+    """Decode a reference; raise msgspec.DecodeError for anything else."""
     return _decode(record)

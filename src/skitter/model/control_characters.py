@@ -1,8 +1,8 @@
-"""Characters that a terminal obeys instead of showing, or that make a line look like what it is not.
+"""Control and invisible characters, which are removed from all text that is shown to people.
 
 C0, DEL and C1 (escape sequences begin there), line separators, marks that reverse, join or hide text, characters
-that are drawn as nothing at all, and halves of surrogate pairs, which cannot be printed. Colours and links of a display
-are its own: nothing that came from the web, a server or a spider may bring any.
+without a glyph, and halves of surrogate pairs, which cannot be printed. Text of the web, a server or a spider must not
+control the terminal or make a line look different.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _UNSAFE_IN_JSON = re.compile(f"[{_HIDDEN}]")
 
 
 def visible(text: str) -> str:
-    """The text without them."""
+    """Return the text without control characters."""
     return _UNSAFE.sub("", text)
 
 
 def visible_json(text: str) -> str:
-    """JSON that means the same: they can only stand inside strings, where an escape is always right."""
+    """Return equivalent JSON with control characters escaped; they can only occur inside strings."""
     return _UNSAFE_IN_JSON.sub(_escaped, text)
 
 

@@ -1,4 +1,4 @@
-"""A host as politeness sees it: one record per host key, kept in the frontier."""
+"""State of a host for politeness: one record per host key, kept in the frontier."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import enum
 import msgspec
 
 FIRST_START_SECONDS = 0.05
-"""The start window of a host's leases, until a worker came late for one."""
+"""Initial start window of a host's leases; it grows when a worker is late."""
 
 
 class Phase(enum.IntEnum):
-    """Where a host stands between two grants."""
+    """Phase of a host between two grants."""
 
     IDLE = 0
     """Nothing is queued."""
@@ -22,7 +22,7 @@ class Phase(enum.IntEnum):
     FULL = 3
     """Its in-flight limit is reached, or its robots.txt is being read."""
     GIVEN_UP = 4
-    """It is down or its budget is spent: what waits for it ends, a piece at a time, and nothing of it is leased."""
+    """It is down or its budget is spent: its queue is emptied in batches, and nothing of it is leased."""
     PARKED = 5
     """It would be ready, but the in-flight limit of its IP address is reached."""
 
@@ -32,18 +32,18 @@ class Host(msgspec.Struct, array_like=True):
 
     key: str
     waiting: bool = False
-    """Something is queued. How much is counted when somebody asks: most links that join a queue change nothing here."""
+    """Something is queued. The number is counted on demand, so that most added links do not change this record."""
     in_flight: int = 0
     top: int = 0
     """The highest waiting priority; only meaningful while something waits."""
     served: int = 0
     """The epoch of its last grant: the larger, the more recently served."""
     due: float = 0.0
-    """By delay: no grant before."""
+    """No grant before this time, because of the delay."""
     blocked_until: float = 0.0
-    """By back-off: no grant before."""
+    """No grant before this time, because of back-off."""
     struck_at: float = 0.0
-    """When the last block or failed connection was learnt of."""
+    """Time of the last block or failed connection."""
     strikes: int = 0
     """Failed connections since the host last answered in any way."""
     blocks: int = 0
@@ -53,30 +53,30 @@ class Host(msgspec.Struct, array_like=True):
     crawl_delay_seconds: float = 0.0
     robots_version: int = 0
     robots_until: float = 0.0
-    """Until when its robots.txt is believed."""
+    """Expiry of its robots.txt."""
     gate: bool = False
     """A worker is reading its robots.txt."""
     gate_losses: int = 0
-    """Workers lost while reading it, since one came back."""
+    """Workers lost in a row while reading its robots.txt."""
     trusted: bool = False
-    """Typed as a seed."""
+    """The user typed it as a seed."""
     latency_seconds: float = 0.0
-    """A moving average."""
+    """Moving average of the latency."""
     address: str = ""
     """The IP address that last answered for it; empty: not known yet."""
     error_class: str = ""
-    """Of its last failure."""
+    """Error class of its last failure."""
     phase: Phase = Phase.IDLE
     run: int = 0
-    """The run that its queue and its troubles belong to."""
+    """The run that its queue and its failures belong to."""
     given_up: tuple[str, str] | None = None
-    """Why what still waits for it is being buried: the class of the error and its text. Class ``host_budget``: it is
-    excluded, not dead."""
+    """Error class and message for the requests still queued, which become dead; excluded if the class is
+    ``host_budget``."""
     backoff: int = 0
-    """How often the pause of its next block is doubled. Normal answers take it back, one by one."""
+    """Number of doublings of its next block; each normal answer takes one back."""
     permitted: bool = False
-    """In the scope although nobody typed it: a seed was redirected here."""
+    """In the scope because a seed was redirected here."""
     pages: int = 0
-    """That ended done in this run: what its budget is spent on."""
+    """Pages that ended done in this run; they count against its budget."""
     signs: int = 0
-    """Of a trap (policy/host_budgets.py)."""
+    """Signs of a trap (policy/host_budgets.py)."""

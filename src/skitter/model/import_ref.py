@@ -1,8 +1,8 @@
-"""References to code of the user's own: ``module:name``, and files of spiders; which of them may be run.
+"""References to the user's code (``module:name``, spider files), and the check whether it may be run.
 
-They stand in settings and targets, and so in the frontier, where others may be able to write. What a command names
-itself is run. What only the store names is run if it lies in the project folder, or if the setting ``trusted_code``
-names it (docs/adr/0037). Of the standard library nothing is an item function or a sink, whoever names it.
+They are stored with settings and targets in the frontier, where others may be able to write. Code that the command
+itself names is run. Code that only the store names is run if it is in the project folder or in the setting
+``trusted_code`` (docs/adr/0037). Nothing in the standard library may be an item function or a sink.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def resolve(reference: str, folder: str, trusted: Sequence[str] | None = None) -> Any:
-    """The object that a reference names; modules in ``folder`` are found too.
+    """Return the object that a reference names; modules in ``folder`` are found too.
 
-    ``trusted``: the store named it, and only these and the folder are trusted; None: this command named it.
-    Raises UsageError for what is not trusted, and otherwise whatever goes wrong, ImportError for the most.
+    ``trusted``: the entries trusted besides the folder, for a reference from the store; None: from this command.
+    Raises UsageError for untrusted code, or the error of the import, usually ImportError.
     """
     module, _, name = reference.partition(":")
     if _is_not_the_users(module):
@@ -41,14 +41,14 @@ def resolve(reference: str, folder: str, trusted: Sequence[str] | None = None) -
 
 
 def add_to_path(*folders: str) -> None:
-    """Modules there can be imported. Last: no file of a project replaces a module that is installed."""
+    """Add folders to the end of the import path, so that no project file replaces an installed module."""
     for folder in folders:
         if folder not in sys.path:
             sys.path.append(folder)
 
 
 def is_trusted_file(path: str, folder: str, trusted: Iterable[str]) -> bool:
-    """Whether a file that the store names may be run: where it really is, behind all symbolic links."""
+    """Return whether a file that the store names may be run, judged by its path with symbolic links resolved."""
     real, project = Path(path).resolve(), Path(folder).resolve()
     if real.is_relative_to(project) and not any(part in _INSTALLED for part in real.relative_to(project).parts):
         return True
@@ -56,7 +56,7 @@ def is_trusted_file(path: str, folder: str, trusted: Iterable[str]) -> bool:
 
 
 def untrusted(reference: str, place: str, instead: str = "") -> UsageError:
-    """``instead``: another way to name it."""
+    """Return the error for untrusted code; ``instead`` is another way to name it."""
     return UsageError(
         f"the job names code outside the project folder: {reference}",
         hint=f"if you trust it, name it: {instead}--set trusted_code={place}",
@@ -68,7 +68,7 @@ def _is_trusted_module(module: str, folder: str, trusted: Sequence[str]) -> bool
         return True
     from importlib.util import find_spec
 
-    # Of the outermost package: to find an inner one, Python would import it.
+    # Only the outermost package is looked up: to find an inner one, Python would import the outer.
     outermost = module.partition(".")[0]
     spec = find_spec(outermost)
     if spec is None:

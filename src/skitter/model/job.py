@@ -1,4 +1,4 @@
-"""A job: one crawl with a name, and everything that is told about it."""
+"""Job: one named crawl, with its state, counts, report, dead requests and outbox items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(enum.StrEnum):
 
 
 class Command(enum.StrEnum):
-    """What an operator may tell a job."""
+    """Commands of an operator to a job."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -33,22 +33,22 @@ class Command(enum.StrEnum):
 
 
 class StopReason(enum.StrEnum):
-    """Why a job is stopped or draining, as ``Job.reason`` has it."""
+    """Reason why a job is stopped or draining, in ``Job.reason``."""
 
     MAX_PAGES = "max_pages"
     COMMAND = "command"
 
 
 def seeding_problem(reason: str) -> str:
-    """What kept the seeding from giving all seeds, of a ``Job.reason``; empty: nothing did.
+    """Return the seeding problem in a ``Job.reason``; empty if there was none.
 
-    Stores keep one text for both: a StopReason, or what ``start()`` raised or met.
+    Stores keep one text for both: a StopReason, or the error of ``start()``.
     """
     return "" if reason in tuple(StopReason) else reason
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a job the same job."""
+    """Definition of a job: spider, seeds, arguments and settings."""
 
     name: str
     spider: str
@@ -66,13 +66,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A hash of the spider's file there; empty: it has none."""
 
     def same_work(self, other: JobSpec) -> bool:
-        """Settings may differ between two commands for one job; spider, seeds, sitemaps and arguments may not."""
+        """Return whether two specs define the same job: settings may differ, spider, seeds and arguments may not."""
         ours, theirs = ((spec.spider, spec.seeds, spec.sitemaps, spec.arguments) for spec in (self, other))
         return ours == theirs
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Where every request of the run is, from one instant."""
+    """Numbers of requests of the run by state, at one instant."""
 
     queued: int = 0
     delayed: int = 0
@@ -98,11 +98,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     run: int
     secret: bytes
-    """Keys the fingerprints of this job."""
+    """Hash key of the fingerprints of this job."""
     seeding: bool
-    """The seeding is not over."""
+    """Whether the seeding is still running."""
     started_at: float
-    """Of this run, the store's clock."""
+    """Start of this run by the store's clock."""
     ended_at: float = 0.0
     """When the run finished or stopped; 0 while it goes on."""
     reason: str = ""
@@ -124,7 +124,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begun(enum.StrEnum):
-    """How ``begin`` found the job."""
+    """How ``begin`` started the job."""
 
     NEW = "new"
     RESUMED = "resumed"
@@ -132,11 +132,11 @@ class Begun(enum.StrEnum):
     JOINED = "joined"
     """As resumed, while other workers are at it."""
     RERUN = "rerun"
-    """It was finished, or was to be forgotten: a new run starts."""
+    """The job was finished, or a new run was requested: a new run starts."""
 
 
 class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A host's state, for people."""
+    """State of a host in a report."""
 
     key: str
     queued: int
@@ -160,7 +160,7 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One sink's progress."""
+    """Progress of one sink in a report."""
 
     target: str
     undelivered: int
@@ -170,7 +170,7 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int = 0
     """Items of this run that the target would not take."""
     trouble: str = ""
-    """What its owner waits for, as long as it does."""
+    """The problem that its owner is waiting out; empty if there is none."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pages_per_second: float = 0.0
     """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
     overdue_seconds: float = 0.0
-    """The lag of the reaper: how long ago the lease that is most overdue has expired. 0: none is."""
+    """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
 
@@ -218,7 +218,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store knows of one request."""
+    """Stored state of one request."""
 
     state: str
     """queued, delayed, leased, done, redirected, dead, excluded.
@@ -265,25 +265,25 @@ class Item(msgspec.Struct, frozen=True):
     """Grows with each item of the job: the order of commits."""
     request_id: int
     place: int
-    """On its page."""
+    """Index among the items of its page."""
     record: bytes
 
     @property
     def key(self) -> str:
-        """The same for the same item of the same page, however often the page is fetched."""
+        """Return the item's identity, the same however often its page is fetched."""
         return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):
-    """What a sink has made durable, and its own position: one record, written at once."""
+    """Progress of a sink, stored as one record: durable items and the sink's own position."""
 
     position: int = 0
     """Every item up to here is durable in the target."""
     mark: bytes = b""
-    """The sink's own: a file's length, for example."""
+    """The sink's own position, for example a file's length."""
     closed: bool = False
     """The target is complete for this run (a rendered file, for example)."""
     rejected: int = 0
     """Items up to here that the target would not take: they are in the rejects file."""
     trouble: str = ""
-    """For people: why nothing is written at the moment."""
+    """Message for people: why nothing is written at the moment."""

@@ -1,4 +1,4 @@
-"""Names of jobs. A name is also that of a file: ``.skitter/NAME.db``."""
+"""Job names; a name is also a file name: ``.skitter/NAME.db``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 def job_name_of(text: str) -> str:
-    """A name made of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
+    """Make a job name of a host or of a spider's name: ``127.0.0.1:8901`` becomes ``127.0.0.1-8901``."""
     return _UNSAFE.sub("-", text).strip(".-")[:MAX_JOB_CHARS] or "job"
 
 
 def check_job_name(name: str) -> str:
-    """The name, if a user may choose it."""
+    """Return a valid name; raise UsageError for an invalid one."""
     if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE.search(name):
         raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
     return name

@@ -1,4 +1,4 @@
-"""A lease: a request handed to one worker until a deadline, with an epoch number that fences it."""
+"""Lease: a request assigned to one worker until a deadline, with an epoch number that fences it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED_ID = 0
 
 
 class Work(enum.IntEnum):
-    """What a lease is for."""
+    """Kind of work of a lease."""
 
     PAGE = 0
     """Fetch a request and hand its page to the spider."""
@@ -31,7 +31,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     """The request id; for a gate, ``gate_id`` of its host; for the seeding, ``SEED_ID``."""
     epoch: int
-    """Unique within the job: whoever holds an older one is refused."""
+    """Fencing number, unique within the job: a commit with an older one is refused."""
     host_key: str = ""
     payload: bytes = b""
     """The stored request; empty for gates and the seeding."""
@@ -48,7 +48,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> Request:
-        """Decoded anew at each call: keep it."""
+        """Decode the request; every call decodes again."""
         return decode(self.payload)
 
 
@@ -74,7 +74,7 @@ ONCE = Call()
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker gets when it asks for work. No leases means: nothing to do now, not: finished."""
+    """Answer to a worker that asks for work. No leases means nothing to do now, not that the job is finished."""
 
     leases: list[Lease]
     state: str
@@ -83,11 +83,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     ask_again_seconds: float
     """When something may have become ready; another worker's commit may make it sooner."""
     workers: int = 0
-    """How many are listed as workers of the job: they share what becomes ready, and take turns in asking."""
+    """Number of workers of the job; they share what becomes ready and poll in turn."""
     blocked_by: str = ""
     """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
     recovered: list[tuple[str, int]] = []
-    """Whose leases had expired and were returned to the queue on the way, and how many of each, by worker."""
+    """Workers whose leases had expired and were returned to the queue, each with their number."""
     permitted: list[str] = []
     """Host keys that joined the scope, without those that the call said are known."""
     permits: int = 0

@@ -1,4 +1,4 @@
-"""The values of ``meta`` and ``cb_kwargs`` as they are stored: what a spider puts in is what its callback gets out.
+"""Stored form of ``meta`` and ``cb_kwargs`` that keeps the types of their values.
 
 msgpack knows text, numbers, bytes, lists and dicts. The other values that people put there (dates, tuples,
 sets, decimals, UUIDs) are stored as extensions, so that none comes back as something else. What has no
@@ -50,7 +50,7 @@ def encode_meta(values: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def read_extension(code: int, data: memoryview) -> Any:
-    """For a decoder's ``ext_hook``."""
+    """Decode a msgpack extension, as a decoder's ``ext_hook``."""
     return _READERS[code](_DECODER.decode(data))
 
 

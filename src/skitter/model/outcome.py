@@ -1,4 +1,4 @@
-"""How a leased request ended, and what the commit makes true together with it."""
+"""Outcome of a leased request: the ending, links, items and host news of one commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skitter.model.request import Entry
 
 
 class Ending(enum.StrEnum):
-    """What becomes of the request."""
+    """Ending of a request."""
 
     DONE = "done"
     REDIRECTED = "redirected"
@@ -29,21 +29,21 @@ class RobotsRecord(msgspec.Struct, frozen=True):
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit tells about a host. An open record: each field has a value that says nothing."""
+    """Observations about a host in a commit; every field has a default that means nothing was observed."""
 
     answered: bool = False
-    """The host answered normally: its strikes are forgiven."""
+    """The host answered normally: its strikes are reset."""
     unreachable: bool = False
     """No connection could be had (dns, connect, tls), its robots.txt could not be read, or a page of it held its worker
     until that was ended."""
     blocked: bool = False
     """The host asked for a pause (429, 503, Retry-After)."""
     retry_after_seconds: float | None = None
-    """The pause it named, if it did."""
+    """The pause of its Retry-After, if there was one."""
     latency_seconds: float | None = None
     address: str = ""
     robots: RobotsRecord | None = None
-    """The answer of a gate."""
+    """The robots.txt that a gate has read."""
     sign: bool | None = None
     """Where traps are looked for: the page looks like one of a trap, or like a page of its own. None: not judged."""
 

@@ -1,4 +1,4 @@
-"""What a fetch brings back, before anything reads it."""
+"""Fetched page: the unparsed answer of a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Page(msgspec.Struct, kw_only=True):
-    """The answer of a server: bytes and figures, unparsed."""
+    """Unparsed answer of a server, with its timing."""
 
     url: str
     status: int

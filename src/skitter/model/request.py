@@ -1,4 +1,4 @@
-"""A request: a URL to fetch and what to do with its page; its identity; its stored form."""
+"""Request: a URL to fetch and the callback for its page, with its identity and its stored form."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
 
     def __repr__(self) -> str:
-        # It ends up in tracebacks and logs: no headers, no cookies, no password.
+        # The repr is written to tracebacks and logs: no headers, no cookies, no password.
         return f"<Request {self.method} {_shown(self.url)}>"
 
 
@@ -127,18 +127,18 @@ class Fingerprinter:
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
         self._named: Callable[[str], str] = canonical
         if ignore_sessions:
-            # Most jobs do not ask for it, and its patterns are dear to make.
+            # Imported on demand: few jobs need it, and compiling its patterns is slow.
             from skitter.model.session_ids import without_session
 
             self._named = lambda url: canonical(without_session(url))
 
     @classmethod
     def of_job(cls, job: Job) -> Fingerprinter:
-        """As the job's settings have it, so that every process of it names a page alike."""
+        """Make the fingerprinter of a job's settings, the same in every process of the job."""
         return cls(job.secret, ignore_sessions=job.spec.settings.get("traps") == "strict")
 
     def identity(self, url: str) -> str:
-        """The form in which two URLs of one page are the same text."""
+        """Return the canonical URL that identifies a page."""
         return self._named(url)
 
     def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
@@ -159,7 +159,7 @@ class Fingerprinter:
     def entry(
         self, request: RequestFields, parent: int = 0, place: int = 0, *, filtered: bool = True, trusts: bool = False
     ) -> Entry:
-        """What the frontier is given. The request's URL must be absolute (``model.url.absolute``).
+        """Return the frontier's entry for a request, whose URL must be absolute (``model.url.absolute``).
 
         ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
         """
@@ -173,7 +173,7 @@ class Fingerprinter:
         )
 
     def _hash(self, parts: bytes) -> RequestId:
-        """Of parts that carry their lengths, so that no two lists of them read the same."""
+        """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
         keyed = self._keyed.copy()
         keyed.update(parts)
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
@@ -194,7 +194,7 @@ EXPECTED = {
     "priority": "a whole number of 64 bits",
     "dont_filter": "True or False",
 }
-"""In the words of people who write spiders."""
+"""Expected type of each field, for error messages."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
     "errback": "another process may call it, so it is found by its name; values for it go into meta",
@@ -206,7 +206,7 @@ _HINTS = {
 
 
 def wrong(request: RequestFields, field: str, given: str) -> RequestError:
-    """The error for a field that is not what it must be, in one sentence."""
+    """Return the error for a field with a wrong value."""
     shown = f": {_shown(request.url)}" if field != "url" else ""
     hint = _HINTS.get(field, f"{field} is {EXPECTED[field]}")
     return RequestError(f"a request's {field} must be {EXPECTED[field]}, not {given}{shown}", hint=hint)
@@ -230,7 +230,7 @@ def _check_text(request: Request) -> None:
 
 
 def _check_callback(request: Request, field: str, callback: Any) -> None:
-    """What no spider can have; whether a name or a method is the spider's own, the worker knows."""
+    """Refuse values that cannot be a callback; the worker checks whether the spider has the method."""
     if callback is None or isinstance(callback, (str, MethodType)):
         return
     if not isinstance(callback, FunctionType):
@@ -243,7 +243,7 @@ def _check_callback(request: Request, field: str, callback: Any) -> None:
 
 
 def _texts_by_name(request: Request, field: str, given: Any) -> dict[str, str]:
-    """Headers or cookies."""
+    """Return headers or cookies as a dict of text."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -267,7 +267,7 @@ def _texts_by_name(request: Request, field: str, given: Any) -> dict[str, str]:
 
 
 def _as_bytes(request: Request, body: Any) -> bytes:
-    """Spiders write ``body=json.dumps(...)`` and mean bytes."""
+    """Return the body as bytes; text, as in ``body=json.dumps(...)``, is encoded."""
     if isinstance(body, str):
         return body.encode()
     if isinstance(body, (bytes, bytearray)):
@@ -325,7 +325,7 @@ def encode(request: RequestFields) -> bytes:
 
 
 def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> RequestError:
-    """In plain words: msgspec ends its own with the place of the value, as in ``$.headers[...]``."""
+    """Return the error in plain words; msgspec's own message names the field as ``$.headers[...]``."""
     field = str(error).rpartition("$.")[2].strip("`").partition("[")[0]
     if field not in EXPECTED:
         return RequestError(f"a request with a wrong value: {_shown(request.url)}: {field}")
@@ -334,7 +334,7 @@ def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> 
 
 
 def decode(payload: bytes) -> Request:
-    """The request of a stored form."""
+    """Decode a stored request."""
     if payload[:1] != b"\x01":
         raise FormatError(
             f"a stored request has an unknown version: {payload[:1].hex()}",

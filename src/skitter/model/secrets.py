@@ -1,7 +1,7 @@
-"""What must not be seen: passwords of URLs, credentials in headers, cookies. The one place that knows how they look.
+"""Masking of secrets: passwords in URLs, credentials in headers, cookies.
 
-A request needs its secrets to be sent, so the frontier keeps them. Whatever leaves for people, logs and results goes
-through here: ``shown_url`` for a URL, ``without_secrets`` for any text, ``concealed`` where the secrets are known.
+A request needs its secrets to be sent, so the frontier keeps them. All text for people, logs and results is masked
+here: ``shown_url`` for a URL, ``without_secrets`` for any text, ``concealed`` where the secrets are known.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 MASK = "***"
 MIN_CHARS = 4
-"""A secret that is shorter would be found in everything."""
+"""Minimum length of a secret that is masked: a shorter one would match everywhere."""
 
 MAX_CONCEALED_CHARS = 65_536
 """Of a text that known secrets are looked for in: an error may quote a whole page, and a server set 5,000 cookies."""
@@ -47,12 +47,12 @@ _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
 def shown_url(url: str) -> str:
-    """A URL without user and password: what results hold."""
+    """Return a URL without user and password, as results have it."""
     return _OWN_USERINFO.sub(r"\1", url) if "@" in url else url
 
 
 def without_secrets(text: str) -> str:
-    """Any text, with what looks like a secret masked."""
+    """Return a text with everything masked that looks like a secret."""
     if "@" in text:
         text = _USERINFO.sub(f"{MASK}@", text)
     text = _OPTION.sub(rf"\1{MASK}", text)
@@ -61,7 +61,7 @@ def without_secrets(text: str) -> str:
 
 
 def without_secrets_inside(value: Any) -> Any:
-    """Plain values, with every text in them as ``without_secrets`` has it."""
+    """Return plain values with ``without_secrets`` applied to every text."""
     if isinstance(value, str):
         return without_secrets(value)
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ def without_secrets_inside(value: Any) -> Any:
 
 
 def is_credential_header(name: str) -> bool:
-    """Whether a header is meant for the server that it was given for, and for nobody else."""
+    """Return whether a header must be sent to its own server only."""
     return _CREDENTIAL_HEADER.search(name) is not None
 
 
@@ -97,7 +97,7 @@ def _without(secrets: list[str], text: str) -> str:
 
 
 def of_request(url: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> list[str]:
-    """What a request knows that nobody else should."""
+    """Return the secrets of a request."""
     secrets = list(cookies.values())
     for name, value in headers.items():
         if is_credential_header(name):
@@ -115,7 +115,7 @@ def of_request(url: str, headers: Mapping[str, str], cookies: Mapping[str, str])
 
 
 def shown_address(text: str, *, is_server: bool = False) -> str:
-    """An address that somebody typed, perhaps wrongly, without whatever may be its user and password.
+    """Return a typed address, which may be malformed, without its user and password.
 
     ``is_server``: it cannot be the name of a file, so what stands before an ``@`` is a user.
     """
@@ -131,7 +131,7 @@ def shown_frontier(url: str) -> str:
 
 
 def of_address(text: str) -> list[str]:
-    """What may be secret in an address that somebody typed, perhaps wrongly; nothing if it is none."""
+    """Return possible secrets of a typed address, which may be malformed."""
     start, end = _credentials(text)
     user, _, password = text[start:end].partition(":")
     parts = [password, *_BETWEEN_PARTS.split(password)]
@@ -141,9 +141,9 @@ def of_address(text: str) -> list[str]:
 
 
 def _credentials(text: str) -> tuple[int, int]:
-    """From where to where user and password of an address stand, the ``@`` not included; twice the same: nowhere.
+    """Return start and end of user and password in an address, without the ``@``; equal if there are none.
 
-    Also where a character too many or too few has moved them: a missing colon or slash, a slash inside, no ``@``.
+    Malformed addresses are handled too: a missing colon or slash, a slash inside, no ``@``.
     """
     begin = _ADDRESS_BEGIN.match(text)
     assert begin is not None, "it may match nothing at all"
@@ -168,12 +168,12 @@ def _credentials(text: str) -> tuple[int, int]:
 
 
 def of_answer(headers: Iterable[tuple[str, str]]) -> list[str]:
-    """The cookies that a server sets."""
+    """Return the values of the cookies that a server sets."""
     return [
         value.partition(";")[0].partition("=")[2].strip() for name, value in headers if name.lower() == "set-cookie"
     ]
 
 
 def of_arguments(arguments: Mapping[str, str]) -> list[str]:
-    """Arguments of a spider that are secrets by their names."""
+    """Return the spider arguments whose names mark them as secret."""
     return [value for name, value in arguments.items() if _SECRET_NAME.search(name)]

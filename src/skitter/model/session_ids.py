@@ -1,7 +1,7 @@
-"""Session ids in URLs: what is left of a URL without them names the page.
+"""Removal of session ids from URLs, for the identity of pages.
 
-For identity only, where a job asks for it (``traps=strict``): the URL that is fetched keeps what it was found with.
-So a site that writes a new id into every link has each of its pages once, and none is left out.
+It is used for identity only, with ``traps=strict``: the URL that is fetched keeps its session id. A site that writes a
+new id into every link then has each of its pages once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _CERTAIN = re.compile(
 )
 _LIKELY = re.compile(r"(?:s|sid|ssid|session)", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=[^&]*[0-9])(?=[^&]*[a-z])[0-9a-z_-]{16,}", re.IGNORECASE)
-"""A name as short as ``s`` has many meanings; a long value of letters and digits leaves one."""
+"""Value of a session id: a short parameter name such as ``s`` counts only with a long random value."""
 
 
 def without_session(url: str) -> str:
-    """The URL without session ids in its path and query."""
+    """Return the URL without session ids in its path and query."""
     path, mark, query = url.partition("?")
     if ";" in path:
         path = _IN_PATH.sub("", path)

@@ -1,4 +1,4 @@
-"""URLs by the WHATWG standard: parsing, joining, the host key, and the one canonical form.
+"""URLs by the WHATWG standard: parsing, joining, the host key and the canonical form.
 
 A request keeps its URL as it was found (parsed, absolute, without fragment). The canonical form
 serves identity only: two URLs with the same canonical form are the same page, and it is never
@@ -44,7 +44,7 @@ def absolute(text: str, base: str | None = None) -> str:
         parsed = can_ada.parse(text) if base is None else can_ada.parse(base) + text
     except (ValueError, TypeError) as error:
         if not isinstance(text, str):
-            # What a selector gives that found nothing.
+            # None is the result of a selector that found nothing.
             raise TypeError(f"a URL is text, not {type(text).__name__}") from error
         if base is None and not _SCHEME.match(text.strip()):
             raise UrlError(
@@ -64,9 +64,9 @@ def refuse_long_host(text: str) -> None:
 
 
 class Joins:
-    """What hrefs of a folder's pages were joined to: the menu of a site is joined once for a folder, not for a page.
+    """Cache of joined hrefs by folder: the menu of a site is joined once for a folder, not for every page.
 
-    Bounded: so many folders, so many hrefs each; what is full is forgotten.
+    It is bounded: the oldest folder, or a folder with too many hrefs, is dropped.
     """
 
     __slots__ = ("_folders",)
@@ -94,7 +94,7 @@ class Joiner:
     def __init__(self, base: str, joins: Joins | None = None) -> None:
         end = base.find("/", 8)
         if end == -1 or "?" in base[:end]:
-            # Not as ``absolute`` gives it: somebody made this page by hand.
+            # Not normalised by ``absolute``: the page was made by hand, as in a test.
             base = can_ada.parse(base).href
             end = base.index("/", 8)
         self._page = base
@@ -110,7 +110,7 @@ class Joiner:
         return found[0] if found else None
 
     def all(self, hrefs: Collection[str]) -> list[str]:
-        """The good ones, in order. A page has a hundred links, of which its folder knows most."""
+        """Return the valid URLs in order; most links of a page are in the cache of its folder."""
         joined = self._joined
         urls = [url for href in hrefs if (url := joined.get(href)) is not None]
         if len(urls) == len(hrefs):
@@ -197,7 +197,7 @@ def canonical(url: str) -> str:
 
 
 def _depends_on_folder_only(href: str) -> bool:
-    """Not so "#here", "?page=2", " #here", nor "http:#here", which a browser takes for relative."""
+    """Return False for "#here", "?page=2", " #here" and "http:#here", which depend on the page."""
     first = href[:1]
     return (first.isalnum() or first in ("/", ".")) and (":" not in href or "://" in href)
 
@@ -215,7 +215,7 @@ def _has_long_host(text: str) -> bool:
     host = match[1].rpartition("@")[2] if match else ""
     if len(host) <= MAX_HOST_CHARS:
         return False
-    from urllib.parse import unquote  # as rare as such links are
+    from urllib.parse import unquote  # imported on demand: such links are rare
 
     return len(unquote(host)) > MAX_HOST_CHARS
 

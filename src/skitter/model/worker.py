@@ -1,4 +1,4 @@
-"""A worker, as it tells of itself and as its frontier knows it. For people: no rule goes by any of it."""
+"""Descriptions of workers for people: their own card, and the frontier's view. No rule depends on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Doing(enum.StrEnum):
-    """What a worker is at."""
+    """Activity of a worker."""
 
     STARTING = "starting"
     SEEDING = "seeding"
@@ -25,30 +25,30 @@ class Doing(enum.StrEnum):
 
 
 class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker tells of itself: when it joins, and every few seconds.
+    """Description that a worker sends when it joins and every few seconds.
 
-    Workers of other versions tell more or less: what is missing has a default, what is unknown is passed over.
+    Workers of other versions may send other fields: missing ones have a default, unknown ones are ignored.
     """
 
     host_name: str = ""
     pid: int = 0
     version: str = ""
-    """Of its skitter."""
+    """Version of its skitter."""
     spider: str = ""
-    """As the job has it; empty is the built-in one."""
+    """Spider of the job; empty is the built-in one."""
     started_at: Annotated[float, msgspec.Meta(ge=0, lt=1e11)] = 0.0
-    """By the clock of its own machine."""
+    """Start time by the clock of its own machine."""
     doing: str = ""
-    """One of ``Doing``; a newer worker may be at something else."""
+    """One of ``Doing``; a newer worker may send another value."""
     in_flight: int = 0
-    """Leases it works on."""
+    """Number of leases it works on."""
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):
-    """A worker that the frontier has heard from."""
+    """Worker as the frontier knows it."""
 
     id: str
     leased: int
     silent_seconds: float
     card: WorkerCard | None = None
-    """None: it has told nothing of itself."""
+    """None if it has sent no card."""

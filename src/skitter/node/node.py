@@ -32,7 +32,7 @@ class Node(Generic[T_co]):
         Being cancelled ends its workers at once.
         """
         work = asyncio.create_task(self._work(self._request))
-        self._request.aim(work.cancel, work.cancel)
+        self._request.set_handlers(work.cancel, work.cancel)
         try:
             # Not awaited: being cancelled itself and the work's being cancelled are told apart.
             await asyncio.wait([work])

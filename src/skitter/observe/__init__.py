@@ -1,1 +1,1 @@
-"""What can be seen of a crawl from outside: events today, metrics some day. Rooms above tell; nothing here asks."""
+"""Observability: events and log levels. Other packages emit events; nothing here calls them."""

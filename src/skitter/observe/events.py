@@ -1,8 +1,8 @@
-"""Events: what happens to a crawl, for whoever follows it. One line each, and this is the one place that names them.
+"""Events of a crawl: the kinds, their fields and their messages.
 
-A room that has an event at hand hands it to its caller (``on_event``); one that is deep inside calls ``tell``, which
-goes through ``logging``: the process of a worker sends it to its supervisor, a script's own logging shows it. How a
-line looks and where it goes is the command line's business. docs/reference/events.md is made from this file.
+Code with an ``on_event`` callback passes events to it; other code calls ``emit``, which uses ``logging``: a worker
+process sends them to its supervisor, a script's own logging shows them. The command line formats and writes them.
+docs/reference/events.md is generated from this file.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ logger = logging.getLogger("skitter.events")
 
 
 class Level(enum.IntEnum):
-    """How much an event matters. The numbers are those of ``logging``."""
+    """Severity of an event, with the numbers of ``logging``."""
 
     DEBUG = 10
     """Many a second: with -v only."""
     INFO = 20
     """For a log that is read afterwards."""
     NOTICE = 25
-    """Also for whoever sits at the terminal."""
+    """Also shown on a terminal."""
     WARNING = 30
     """Somebody may have to do something."""
     ERROR = 40
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One kind of event. Calling it makes one."""
+    """Kind of event; a call makes an event."""
 
     name: str
     level: Level
     sentence: str
-    """For people; in braces the fields."""
+    """Message template with the fields in braces."""
     meaning: str
-    """For the reference."""
+    """Description for the reference."""
     fields: Mapping[str, str]
-    """Names and meanings."""
+    """Names and descriptions of the fields."""
 
     def __call__(self, **fields: Any) -> Event:
         assert fields.keys() == self.fields.keys(), f"{self.name} has the fields {', '.join(self.fields)}"
@@ -52,51 +52,51 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened."""
+    """One event."""
 
     kind: Kind
     fields: dict[str, Any]
     level: Level
     at: float
-    """By the clock of the machine that tells it."""
+    """Time by the clock of the machine that emitted it."""
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Return the message."""
         return without_secrets(self.kind.sentence.format_map(_Fields(self.fields)))
 
     @property
     def first_line(self) -> str:
-        """In words, without the traceback."""
+        """Return the message without the traceback."""
         return self.text.partition("\n")[0] if "traceback" in self.fields else self.text
 
     @property
     def worker(self) -> str:
-        """Whose event it is; empty: the node's."""
+        """Return the worker's id; empty for an event of the node."""
         worker: str = self.fields.get("worker", "")
         return worker
 
 
 class _Fields(dict[str, Any]):
-    """A worker of another version may tell less: no reason to lose the line."""
+    """Fields of an event, of which a worker of another version may lack some."""
 
     def __missing__(self, name: str) -> str:
         return "?"
 
 
-def tell(event: Event) -> None:
-    """For rooms that nobody has given an ``on_event``, and for scripts: whoever has set up ``logging`` hears it."""
+def emit(event: Event) -> None:
+    """Emit an event through ``logging``, for code without an ``on_event`` callback and for scripts."""
     origin = logging.getLogger(event.fields["logger"]) if event.kind is LOG else logger
     origin.log(event.level, "%s", event.text, extra={"event": event})
 
 
-def is_heard(kind: Kind) -> bool:
-    """Whether telling it leads anywhere: for events that cost something to make."""
+def is_logged(kind: Kind) -> bool:
+    """Return whether events of this kind are logged, to skip those that are costly to make."""
     return logger.isEnabledFor(kind.level)
 
 
 def of_record(record: logging.LogRecord) -> Event:
-    """The event that a log record carries; any other record is one of the kind ``log``."""
+    """Return the event of a log record; any other record becomes an event of the kind ``log``."""
     event = getattr(record, "event", None)
     if isinstance(event, Event):
         return event
@@ -107,13 +107,13 @@ def of_record(record: logging.LogRecord) -> Event:
 
 
 def log_line(text: str, logger_name: str, level: int) -> Event:
-    """An event for what somebody said through ``logging``."""
+    """Return the event for a line of ``logging``."""
     known = max((one for one in Level if one <= level), default=Level.DEBUG)
     return Event(LOG, {"logger": logger_name, "text": text}, known, round(time.time(), 3))
 
 
 def received(name: str, fields: Mapping[str, Any], level: int, at: float) -> Event:
-    """An event that another process told; one that this version does not know is shown as it is."""
+    """Return an event that another process sent; an unknown kind is shown as it is."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(f"{field}={value}" for field, value in fields.items())

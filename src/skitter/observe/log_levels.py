@@ -16,7 +16,7 @@ _OWN = "skitter"
 
 
 class LibraryFilter(logging.Filter):
-    """Leaves out what libraries say below a warning."""
+    """Filter that drops records of libraries below a warning."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return (
@@ -32,7 +32,7 @@ def _is_library(file: str) -> bool:
 
 
 def _level_was_set(logger: logging.Logger | None, level: int) -> bool:
-    """For this logger, or one above it that is not the root."""
+    """Return whether the level of this logger, or of a parent other than the root, was set."""
     while logger is not None and logger.parent is not None:
         if logger.level:
             return level >= logger.level

@@ -1,1 +1,1 @@
-"""Pure decisions: no I/O and no clock of their own. Whoever asks brings the time."""
+"""Pure rules without I/O and without a clock: the caller passes the time."""

@@ -1,4 +1,4 @@
-"""How large a cluster must be: plain arithmetic on what was measured, and on what a user knows or assumes.
+"""Estimate of the cluster size that a crawl needs, from measured constants and the user's figures.
 
 Every constant says where it comes from. Measured ones are of one core of an ordinary server, over plain http
 (docs/benchmarks.md); whoever has other machines measures there and scales.
@@ -35,18 +35,18 @@ SCALING_AT_EIGHT = 0.98
 TLS_SECONDS_A_PAGE = 0.0003
 """Assumed: a handshake costs about a millisecond, and several pages share it."""
 BUSY = 0.7
-"""Assumed: how much of a core, a Redis or a line is planned for."""
+"""Assumed: planned utilisation of a core, a Redis or a network line."""
 QUEUED_SHARE = 0.5
 """Assumed: of the URLs that were seen, how many wait at the worst moment."""
 RESULT_BYTES = 350.0
 """Assumed: one record a page, as JSON."""
 ARCHIVE_RATIO = 0.25
-"""Assumed: what gzip leaves of a page."""
+"""Assumed: size of a gzipped page, as a share of the page."""
 DAY = 86_400.0
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be crawled, and with what manners and machines."""
+    """Input of the estimate: the crawl, its politeness and the machines."""
 
     pages: float
     days: float
@@ -62,11 +62,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     node_cores: int = 8
     node_bits_per_second: float = 1e9
     redis_bytes: float = 32e9
-    """Of one Redis."""
+    """Memory of one Redis."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One figure of the answer."""
+    """One figure of the estimate."""
 
     name: str
     value: float
@@ -85,7 +85,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(question: Question) -> Answer:
-    """What the crawl needs, and what it needs most of."""
+    """Return what the crawl needs, and its bottleneck."""
     q = question
     seconds = q.days * DAY
     rate = q.pages / seconds

@@ -1,25 +1,25 @@
-"""How long a page may hold the event loop of its worker before the worker's other pages are taken elsewhere. Pure."""
+"""Time limit for a page that blocks the event loop, after which the worker's other pages move to another worker."""
 
 from __future__ import annotations
 
 HOLD_SECONDS = 1.0
-"""A page that holds the loop for longer no longer holds up the others of its worker."""
+"""Minimum limit."""
 HOLD_FACTOR = 4.0
-"""Where callbacks are slow by themselves, so many times the longest that has come to its end."""
+"""Limit for slow callbacks, as a multiple of the longest that has ended."""
 SLOW_HOSTS = 3
-"""Of so many hosts callbacks must have been slow before that is taken for the spider's way, and not for a host's."""
+"""Number of hosts with slow callbacks from which on the spider, and not a host, is considered slow."""
 _MAX_HOSTS = 1_000
 
 
 class HoldLimits:
-    """Learns, from pages that held a loop and let it go, what is usual for their host and for the spider."""
+    """Limits learnt from the pages that blocked an event loop and ended, by host and for the spider."""
 
     def __init__(self) -> None:
         self._longest: dict[str, float] = {}
         self._usual = 0.0
 
     def let_go(self, host_key: str, seconds: float) -> None:
-        """A page of this host has held a loop for so long, and come to its end."""
+        """Record that a page of this host blocked an event loop for this long, and ended."""
         if seconds <= self._longest.get(host_key, 0.0):
             return
         if len(self._longest) >= _MAX_HOSTS and host_key not in self._longest:
@@ -29,5 +29,5 @@ class HoldLimits:
             self._usual = sorted(self._longest.values())[-SLOW_HOSTS]
 
     def limit_seconds(self, host_key: str) -> float:
-        """How long a page of this host may hold the loop."""
+        """Return how long a page of this host may block the event loop."""
         return max(HOLD_SECONDS, HOLD_FACTOR * max(self._usual, self._longest.get(host_key, 0.0)))

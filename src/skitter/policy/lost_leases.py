@@ -1,7 +1,7 @@
-"""What becomes of a request whose worker was lost with it.
+"""Rules for a request whose worker died: lease it alone, and give it up after several losses.
 
-A lost lease is not the page's fault until it has happened while the page was alone: so a page that
-kills its worker dies in the end, and its neighbours do not, however often they shared its fate.
+A loss counts against a page only if the page was its worker's only lease: so a page that kills its worker is given up
+in the end, and pages that were leased together with it are not.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ LOSSES_IN_ALL = LOSSES_BEFORE_ALONE + LOSSES_WHILE_ALONE
 
 
 def is_suspect(losses: int) -> bool:
-    """From now on the request is leased alone."""
+    """Return whether the request is leased alone from now on."""
     return losses >= LOSSES_BEFORE_ALONE
 
 
 def is_fatal(losses_alone: int) -> bool:
-    """The request is dead, class ``lost``."""
+    """Return whether the request is dead, with the error class ``lost``."""
     return losses_alone >= LOSSES_WHILE_ALONE

@@ -1,4 +1,4 @@
-"""Where a found link may not lead: addresses of the inside, and ports of services that are not the web.
+"""Network guard rules: private addresses and service ports that found links may not lead to.
 
 A crawler follows what strangers write. Without a guard, a page could send it to the router, to a
 database on loopback, or to the cloud's metadata service, and the answer would end in the results.
@@ -83,9 +83,9 @@ _REFUSED_PORTS = frozenset(map(int, (_BAD_PORTS + _SERVICE_PORTS).split()))
 
 
 def refused(address: str) -> str | None:
-    """Why an untrusted fetch may not connect to this IP address, in a word or a few; None when it may.
+    """Return why an untrusted fetch may not connect to this IP address, or None.
 
-    What is not an IP address is refused: the guard never takes a guess.
+    Anything that is not an IP address is refused.
     """
     try:
         parsed = ip_address(address)
@@ -95,7 +95,7 @@ def refused(address: str) -> str | None:
 
 
 def refused_port(number: int) -> str | None:
-    """Why an untrusted fetch may not connect to this port, whatever the address; None when it may."""
+    """Return why an untrusted fetch may not connect to this port, or None."""
     return "service" if number in _REFUSED_PORTS else None
 
 

@@ -1,6 +1,6 @@
-"""When a host may be asked again, and when it is given up.
+"""Politeness rules: when a host may be requested again, and when it is given up.
 
-Works on the host's record and on nothing else, so that the rules hold for the whole cluster: every
+They work on the host's record only, so that they hold for the whole cluster: every
 frontier applies them inside the transaction that grants or commits.
 """
 
@@ -15,15 +15,15 @@ MAX_PAUSE_SECONDS = 86_400.0
 MAX_RECONNECT_SECONDS = 3_600.0
 MAX_START_SECONDS = 2.0
 LAST_COPY_SECONDS = 3_600.0
-"""How long the last good copy of a robots.txt that cannot be read is believed, before it is tried again."""
+"""How long the last good copy of an unreadable robots.txt is used before the next attempt."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
 HELD_CLASS = "callback"
 """The error class of a host whose page holds, or has held, its worker."""
 LATENCY_WEIGHT = 0.2
-"""Of a new latency in the moving average."""
+"""Weight of a new latency in the moving average."""
 MAX_DOUBLINGS = 40
-"""Of a pause: no further, because a float would overflow in the end."""
+"""Maximum doublings of a pause, so that the float cannot overflow."""
 
 
 def delay_of(host: Host, politeness: Politeness) -> float:
@@ -37,12 +37,12 @@ def delay_of(host: Host, politeness: Politeness) -> float:
 
 
 def due_at(host: Host) -> float:
-    """No grant before this time."""
+    """Return the earliest time of the next grant."""
     return max(host.due, host.blocked_until)
 
 
 def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | None = None) -> Phase:
-    """Where the host stands at this moment."""
+    """Return the phase of the host now."""
     if host.given_up is not None:
         return Phase.GIVEN_UP
     if not host.waiting:
@@ -54,7 +54,7 @@ def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | 
 
 
 def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None) -> bool:
-    """One more request may be in flight. Where the delay goes by the latency, one page comes first, to know it."""
+    """Return whether one more request may be in flight; only one until the latency is known, if the delay needs it."""
     if host.given_up is not None or host.gate or (budgets is not None and not budgets.has_room(host)):
         return False
     alone = politeness.target_concurrency is not None and not host.latency_seconds
@@ -62,12 +62,12 @@ def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None)
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
-    """Its robots.txt must be read before the next page."""
+    """Return whether its robots.txt must be read before the next page."""
     return politeness.obey_robots and host.robots_until <= now
 
 
 def granted(host: Host, epoch: int, now: float, politeness: Politeness) -> float | None:
-    """Book one grant on the host; the start window that goes with it, or None when there is no delay.
+    """Record a grant on the host; return its start window, or None when there is no delay.
 
     The next grant comes a delay *and* a window later: the worker may use up its window before it is
     at the socket, and the next one may use none of its own.
@@ -82,21 +82,20 @@ def granted(host: Host, epoch: int, now: float, politeness: Politeness) -> float
 
 
 def given_back(host: Host, epoch: int, now: float) -> None:
-    """A grant never reached the network: unless a later one was made, the host is due again at once."""
+    """Record a grant that never reached the network: unless a later one was made, the host is due at once."""
     if host.served == epoch:
         host.due = min(host.due, now)
 
 
 def came_late(host: Host) -> None:
-    """A worker could not start within the window: a slow machine gets a longer one."""
+    """Lengthen the start window, because a worker could not start within it."""
     host.start_seconds = min(host.start_seconds * 2, MAX_START_SECONDS)
 
 
 def answered(host: Host, leased_at: float, latency_seconds: float | None, *, succeeded: bool = True) -> None:
-    """A normal answer: the host is not down, and the pause of its next block is half of what it would have been.
+    """Record a normal answer: the host is not down, and the pause of its next block is halved.
 
-    Also of a host that was given up: what has not been buried by now stays queued. It was to die because the host is
-    down, and that is no longer true.
+    A host that was given up is restored as well: requests that are not dead yet stay queued.
 
     What had been leased before the block says nothing about the time after it: as eight blocks of one moment double a
     pause once, eight answers to requests from before do not take it back. ``succeeded``: a page came. An error or a
@@ -116,7 +115,7 @@ def answered(host: Host, leased_at: float, latency_seconds: float | None, *, suc
 
 
 def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float | None, first_seconds: float) -> bool:
-    """The host asked for a pause. True if this request struck (see ``_strike``)."""
+    """Record that the host asked for a pause; return whether it is a new strike (see ``_strike``)."""
     host.strikes = 0
     # A pause of zero names none: taken at its word, eight answers within a second would end the host.
     if retry_after_seconds:
@@ -133,7 +132,7 @@ def blocked(host: Host, now: float, leased_at: float, retry_after_seconds: float
 
 
 def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
-    """No connection could be had. True if this request struck (see ``_strike``)."""
+    """Record a failed connection; return whether it is a new strike (see ``_strike``)."""
     pause = min(retry.retry_delay_seconds * 2.0 ** min(host.strikes, MAX_DOUBLINGS), MAX_RECONNECT_SECONDS)
     if not _strike(host, now, leased_at, pause):
         return False
@@ -142,16 +141,16 @@ def unreachable(host: Host, now: float, leased_at: float, retry: Retry) -> bool:
 
 
 def held(host: Host, now: float, pause_seconds: float) -> None:
-    """A page of the host holds its worker: nothing more of it for so long, or until it answers."""
+    """Pause a host whose page blocks its worker, for this long or until it answers."""
     if host.blocked_until <= now:
         host.blocked_until = now + pause_seconds
         host.error_class = HELD_CLASS
 
 
 def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) -> bool:
-    """Its robots.txt could not be read once more. True: it has waited enough, and the last good copy governs.
+    """Record a failed read of robots.txt; return True when the last good copy is to be used.
 
-    That there was no file is a good copy too. Strikes and blocks stay: whether the host is down, its pages will tell.
+    A missing file is a good copy too. Strikes and blocks stay: the pages will show whether the host is down.
     """
     if not host.robots_until or max(host.strikes, host.blocks) < retry.max_attempts:
         return False
@@ -160,21 +159,21 @@ def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) ->
 
 
 def is_down(host: Host, retry: Retry) -> bool:
-    """The host is given up as a whole, and its queue with it."""
+    """Return whether the host and its queue are given up."""
     return host.strikes >= retry.max_attempts or host.blocks >= BLOCK_LIMIT
 
 
 def new_chance(host: Host) -> None:
-    """What was given up is tried again. A pause that the host asked for still holds."""
+    """Reset the failures of a host that was given up; a pause that it asked for still holds."""
     host.strikes = host.blocks = host.backoff = host.gate_losses = 0
     host.given_up = None
 
 
 def _strike(host: Host, now: float, leased_at: float, pause_seconds: float) -> bool:
-    """Block the host, if this request tells something new: it was leased after the last strike.
+    """Block the host, if this request was leased after the last strike; return whether it was.
 
-    Eight requests in flight to a host that went away are one piece of news, not eight: otherwise
-    one bad moment would double the pause eight times.
+    Eight requests in flight to a host that goes down are one strike: otherwise one bad moment would double the pause
+    eight times.
     """
     if leased_at <= host.struck_at:
         return False

@@ -1,17 +1,17 @@
-"""How often workers ask for work that is not there yet.
+"""Polling interval of idle workers.
 
-Who did not get enough asks again when something becomes ready. Of a thousand workers all wait for that moment, one gets
-what there is, and all wait for the next: a store with two thousand hosts due each second would be asked two million
-times. So they take turns, and whatever becomes ready is still found within a few milliseconds, by one of them.
+An idle worker polls when something becomes ready. A thousand workers would all poll at that moment, and one would get
+the work: with two thousand hosts due each second, that is two million polls a second. So the workers take turns, and
+ready work is still found within a few milliseconds.
 """
 
 from __future__ import annotations
 
 ASKS_PER_SECOND = 500
-"""Of all idle workers together."""
+"""Polls per second of all idle workers together."""
 
 
 def pause_seconds(ready_in_seconds: float, workers: int, chance: float) -> float:
-    """How long to wait, if something may be ready so soon. ``chance``, from 0 to 1: those that asked together part."""
+    """Return the time until the next poll; ``chance``, from 0 to 1, is jitter."""
     turn = (workers - 1) / ASKS_PER_SECOND * (0.5 + chance)
     return max(ready_in_seconds, turn)

@@ -1,4 +1,4 @@
-"""What becomes of a redirect: the request that goes on in its place."""
+"""Redirect policy: the request that follows a redirect, and whether it stays trusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skitter.policy import network_guard
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _VISITS = 2
-"""Of one URL in one chain; the next would go round in a circle."""
+"""Maximum visits to the same URL in one redirect chain."""
 _ABOUT_THE_BODY = frozenset(
     {"content-encoding", "content-language", "content-length", "content-location", "content-type", "transfer-encoding"}
 )
@@ -23,7 +23,7 @@ _ABOUT_THE_BODY = frozenset(
 def continuation(
     request: Request, status: int, location: str, max_redirects: int, identity_of: Callable[[str], str] = canonical
 ) -> tuple[Request, bool]:
-    """The next hop, and whether it is to be deduped. Raises FetchError (class ``redirect``) at the end of a chain.
+    """Return the next hop and whether it is deduplicated; raise FetchError (``redirect``) at the end of a chain.
 
     ``identity_of``: by which the job tells pages apart; a site that redirects to put a session id into its URLs leads
     back to the page that was asked for, where sessions are ignored.
@@ -53,7 +53,7 @@ def continuation(
         changes |= {"method": "GET", "body": b""}
         headers = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_THE_BODY}
     elif request.body and request.url.startswith("https:") and not target.startswith("https:"):
-        # Others would read along what was sent in private.
+        # Another origin must not receive the credentials.
         raise FetchError("redirect", f"a request with a body is redirected from https to http: {shown_url(target)}")
     if host_key(target) != host_key(request.url):
         changes["cookies"] = {}
@@ -64,7 +64,7 @@ def continuation(
 
 
 def _for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
-    """Without credentials; of a referrer, where it came from and not from which page, as browsers have it."""
+    """Return headers without credentials, and with the origin only of a referrer, as browsers send it."""
     kept = {}
     for name, value in headers.items():
         if name.lower() == "referer":
@@ -76,7 +76,7 @@ def _for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def stays(page: Page, following: Request) -> bool:
-    """Whether a hop of a trusted request may be trusted as well.
+    """Return whether a hop of a trusted request is trusted as well.
 
     Who types an address of their own network means that machine, and it may say that its pages are at another
     port or behind TLS. A machine elsewhere may not say so of itself: its name can point inside a moment later.

@@ -1,4 +1,4 @@
-"""What may be tried again, and when. Pure: the caller brings the clock and the chance."""
+"""Retry policy. Pure: the caller passes ``now`` and ``jitter``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from datetime import UTC
 
 RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
-"""The server may well answer next time."""
+"""Statuses that are tried again."""
 BLOCK_STATUSES = frozenset({429, 503})
-"""The server asks for less: the whole host backs off, and the request spends no attempt."""
-NETWORK_KINDS = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})
-"""Kinds of FetchError to try again; too_large, guard and redirect are final."""
-WAITING_KINDS = frozenset({"proxy", "slow"})
-"""A proxy's fault, or a host that keeps us waiting while too many others do: the host waits as it does after a 503."""
-UNREACHABLE_KINDS = frozenset({"dns", "connect", "tls"})
-"""The host as a whole cannot be reached; the page is not to blame."""
+"""Statuses by which the server asks for a pause: the whole host backs off, and the request spends no attempt."""
+RETRY_ERROR_CLASSES = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})
+"""Error classes of fetches that are tried again; too_large, guard and redirect are final."""
+BACKOFF_ERROR_CLASSES = frozenset({"proxy", "slow"})
+"""Error classes that pause the host as a 503 does: the proxy failed, or too many transfers were slow."""
+UNREACHABLE_ERROR_CLASSES = frozenset({"dns", "connect", "tls"})
+"""Error classes that mean that the host, and not the page, is at fault."""
 DEAD_CLASSES = (
     *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large"),
     *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "lost", "internal"),
@@ -28,7 +28,7 @@ _DELTA = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def retry_after_seconds(value: str | None, now: float, date: str | None = None) -> float | None:
-    """How long a Retry-After header asks to wait, at most a day; None when it is absent or cannot be read.
+    """Return the seconds of a Retry-After header, at most a day; None when it is absent or invalid.
 
     It is a number of seconds or an HTTP date. A date means so long after the answer's own ``Date``: both are of the
     server's clock, and a clock that is an hour wrong is still right about that. ``now`` counts where there is none.
@@ -48,8 +48,8 @@ def retry_after_seconds(value: str | None, now: float, date: str | None = None) 
 
 
 def _time_of(date: str) -> float | None:
-    """Of an HTTP date in any of its three forms."""
-    from email.utils import parsedate_to_datetime  # drags in much of the standard library, for a rare header
+    """Return the time of an HTTP date in any of its three forms."""
+    from email.utils import parsedate_to_datetime  # imported on demand: slow to import, and the header is rare
 
     try:
         when = parsedate_to_datetime(date)
@@ -60,7 +60,7 @@ def _time_of(date: str) -> float | None:
 
 
 def backoff_seconds(attempt: int, base: float, jitter: float) -> float:
-    """The delay after failed attempt number ``attempt`` (the first is 1): ``base`` doubling, at most an hour.
+    """Return the delay after failed attempt number ``attempt`` (the first is 1): ``base`` doubling, at most an hour.
 
     Half of it is certain and ``jitter``, in [0, 1), says how much of the other half is added, so that
     requests that failed together do not return together.
@@ -71,5 +71,5 @@ def backoff_seconds(attempt: int, base: float, jitter: float) -> float:
 
 
 def error_class(status: int) -> str:
-    """The class under which an HTTP error status is counted."""
+    """Return the error class of an HTTP status."""
     return "http_5xx" if status >= 500 else "http_4xx"

@@ -1,4 +1,4 @@
-"""robots.txt by RFC 9309: what a host's file says to this crawler, by which line, and what its absence says.
+"""Parser and matcher of robots.txt by RFC 9309, and the meaning of a missing or unreadable file.
 
 Pure: the bytes come from elsewhere, and so does the decision to fetch them again. Never raises, whatever a
 server calls its robots.txt. Why the parser is skitter's own: docs/adr/0022-robots-sitemaps-and-directives.md.
@@ -17,7 +17,7 @@ import msgspec
 from skitter.agent import product_token
 
 MAX_ROBOTS_BYTES = 500 * 1024
-"""What lies beyond is not read (RFC 9309 2.5)."""
+"""Bytes of a file that are read (RFC 9309 2.5)."""
 MAX_CRAWL_DELAY_SECONDS = 86_400.0
 """A file may slow the crawl to a page a day, not stop it: that is what Disallow is for."""
 MAX_RULES = 25_000
@@ -51,12 +51,12 @@ _FIELDS = {
     "sitemap": "sitemap",
     "site-map": "sitemap",
 }
-"""As files have them, mistakes included: whoever wrote ``Dissallow`` meant it."""
+"""Field names, common misspellings such as ``Dissallow`` included."""
 _MAX_SHOWN = 100
 
 
 class RobotsVerdict(msgspec.Struct, frozen=True):
-    """What an attempt to read robots.txt means for its host; ``text`` is only kept for ``rules``."""
+    """Result of an attempt to read robots.txt; ``text`` is kept for ``rules`` only."""
 
     kind: Literal["rules", "allow_all", "unknown"]
     """``unknown``: nothing of the host may be fetched until a later attempt says more."""
@@ -64,7 +64,7 @@ class RobotsVerdict(msgspec.Struct, frozen=True):
 
 
 def robots_verdict(status: int | None, body: bytes = b"") -> RobotsVerdict:
-    """The verdict of a status, or of None when the host could not be reached.
+    """Return the verdict for a status, or for None when the host could not be reached.
 
     A redirect counts as absent: the caller has already followed the chain as far as it would. A 304 says that some
     copy is still good; nobody asked for that, and it tells nothing of what the copy says.
@@ -77,7 +77,7 @@ def robots_verdict(status: int | None, body: bytes = b"") -> RobotsVerdict:
 
 
 class Rule(NamedTuple):
-    """One Allow or Disallow, ready to be asked."""
+    """One parsed Allow or Disallow line."""
 
     octets: int
     """Of its pattern: among rules that match, the longest decides."""
@@ -141,7 +141,7 @@ class Robots:
 
     @classmethod
     def allow_all(cls) -> Robots:
-        """For a host without a robots.txt."""
+        """Return the rules of a host without a robots.txt."""
         return cls()
 
     def allows(self, url: str) -> bool:
@@ -150,7 +150,7 @@ class Robots:
         return rule is None or rule.allow
 
     def deciding(self, url: str) -> Rule | None:
-        """The rule that speaks of this URL; None: no rule does, so it is allowed.
+        """Return the rule that decides about this URL; None if no rule matches, so it is allowed.
 
         Where that would take more than ``MAX_WORK``, the URL is forbidden, by what was found or by a rule that says so.
         """

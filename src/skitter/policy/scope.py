@@ -1,4 +1,4 @@
-"""Which links a crawl follows. What is outside is counted by rule, and never becomes a request."""
+"""Scope of a crawl: the rules for which links are followed. Links outside are counted by rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_REMEMBERED = 10_000
 
 
 class Scope:
-    """The rules of one job, as one worker asks them.
+    """Scope rules of one job in one worker.
 
     With ``domains``: those and their subdomains, on any port unless the domain names one. With ``by_seeds``:
     the host keys that seeds have permitted so far (``permit``). With neither: everywhere. ``traps``: but not there.
@@ -35,7 +35,7 @@ class Scope:
         self._verdicts: dict[str, bool] = {}
 
     def permit(self, host_keys: Iterable[str]) -> None:
-        """Seeds have permitted these host keys."""
+        """Add host keys that seeds have permitted."""
         self._permitted.update(host_keys)
 
     def rule_against(self, url: str, depth: int) -> str | None:
@@ -76,5 +76,5 @@ def _as_authority(domain: str) -> str:
     try:
         return _authority(host_key(absolute(text if "://" in text else f"http://{text}")))
     except UrlError:
-        # It matches no URL, as it should.
+        # An invalid domain matches no URL.
         return text

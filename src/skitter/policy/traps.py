@@ -1,4 +1,4 @@
-"""Links that lead into a site without an end, told by the link alone. Pure: whoever asks brings the year.
+"""Crawler trap rules that judge a link alone. Pure: the caller passes the year.
 
 The rules of ``normal`` are for what no real site has: they are asked for every new link of every crawl, and for almost
 all of them that is a look at its length and its slashes. Those of ``strict`` guess, and may leave out what somebody
@@ -21,7 +21,7 @@ RULES = {
     "trap_parameters": "its query has too many parameters, or repeats them (traps=strict)",
     "trap_calendar": "it is a page of an endless calendar (traps=strict)",
 }
-"""Each rule, and what it says of a link that it is against."""
+"""Each rule, and its message for a link that it excludes."""
 
 STRICT_PATH_REPEATS = 5
 MAX_PARAMETERS = 16
@@ -47,12 +47,12 @@ _QUERY_DATE = re.compile(
 
 
 class TrapRules:
-    """The rules of one job."""
+    """Trap rules of one job."""
 
     __slots__ = ("_calm_slashes", "_depth", "_is_strict", "_length", "_repeats", "_segments", "_year")
 
     def __init__(self, settings: Traps, year: int) -> None:
-        """``year``: the one we live in."""
+        """``year``: the current year."""
         self._is_strict = settings.traps == "strict"
         self._length = settings.max_url_length
         self._segments = settings.max_path_segments
@@ -63,7 +63,7 @@ class TrapRules:
         self._calm_slashes = min(self._repeats, self._segments) + 2
 
     def rule_against(self, url: str, depth: int) -> str | None:
-        """The name of the rule that keeps a link out; None: there is none."""
+        """Return the name of the rule that excludes a link, or None."""
         if depth > self._depth:
             return "trap_depth"
         if len(url) > self._length:

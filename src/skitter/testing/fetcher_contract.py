@@ -168,7 +168,7 @@ async def kind(fetcher: Fetcher, url: str, **fields: Any) -> str:
     """The class of the FetchError that a fetch ends with."""
     with pytest.raises(FetchError) as caught:
         await get(fetcher, url, **fields)
-    return caught.value.kind
+    return caught.value.error_class
 
 
 @pytest.mark.asyncio

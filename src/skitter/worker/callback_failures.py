@@ -29,13 +29,13 @@ class CallbackFailures:
         self._pages[kind] += 1
         if self._pages[kind] == 1:
             told = {"worker": self._worker, "url": url, "failure": kind, "traceback": error.rstrip()}
-            events.tell(events.CALLBACK_FAILED(**told))
+            events.emit(events.CALLBACK_FAILED(**told))
 
     def tell_repeated(self) -> None:
         """How often each happened; for the end of the worker."""
         for kind, pages in self._pages.items():
             if pages > 1:
-                events.tell(events.CALLBACKS_FAILED_AGAIN(worker=self._worker, failure=kind, pages=pages))
+                events.emit(events.CALLBACKS_FAILED_AGAIN(worker=self._worker, failure=kind, pages=pages))
         self._pages.clear()
 
 

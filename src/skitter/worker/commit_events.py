@@ -12,14 +12,14 @@ from skitter.observe import events
 def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> None:
     """The events of one commit."""
     for trouble in answer.troubles:
-        events.tell(host_event(worker, trouble))
-    if not events.is_heard(events.LINKS_COMMITTED):
+        events.emit(host_event(worker, trouble))
+    if not events.is_logged(events.LINKS_COMMITTED):
         return
     accepted = [outcome for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True) if is_accepted]
     links = sum(len(outcome.links) for outcome in accepted)
     # Most links that stand on every page are known to the worker and never leave it.
     known = sum(outcome.tally.get("duplicates", 0) for outcome in accepted)
-    events.tell(
+    events.emit(
         events.LINKS_COMMITTED(
             worker=worker,
             pages=len(accepted),
@@ -30,7 +30,7 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
     )
     for outcome in accepted:
         if outcome.news is not None and (robots := outcome.news.robots) is not None:
-            events.tell(
+            events.emit(
                 events.ROBOTS_READ(
                     worker=worker,
                     host=outcome.lease.host_key,

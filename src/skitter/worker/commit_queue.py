@@ -64,7 +64,7 @@ class CommitQueue:
         if self._store == store:
             return
         if self._store is not None:
-            events.tell(events.FRONTIER_REPLACED(worker=self._worker_id))
+            events.emit(events.FRONTIER_REPLACED(worker=self._worker_id))
         self._known.forget(store)
         self._store = store
 

@@ -256,10 +256,10 @@ class Worker:
 
     def _tell(self, grant: Grant) -> None:
         for lost, count in grant.recovered:
-            events.tell(events.LEASES_RECOVERED(worker=self.id, lost=lost, leases=count))
-        if grant.leases and events.is_heard(events.LEASES_GRANTED):
+            events.emit(events.LEASES_RECOVERED(worker=self.id, lost=lost, leases=count))
+        if grant.leases and events.is_logged(events.LEASES_GRANTED):
             hosts = len({lease.host_key for lease in grant.leases})
-            events.tell(events.LEASES_GRANTED(worker=self.id, leases=len(grant.leases), hosts=hosts))
+            events.emit(events.LEASES_GRANTED(worker=self.id, leases=len(grant.leases), hosts=hosts))
 
     async def _rest(self) -> None:
         """Until there is something to commit, or it is time to ask again."""

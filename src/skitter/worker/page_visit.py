@@ -173,7 +173,7 @@ class Visitor:
                 self._rules.fingerprinter.identity,
             )
         except FetchError as error:
-            return await self._fail(lease, request, page, error.kind, str(error))
+            return await self._fail(lease, request, page, error.error_class, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
         rule = None if request.seed else self._rules.scope.rule_against(following.url, request.depth)
         if rule is not None:
@@ -199,14 +199,14 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.kind, _concealed(str(error), request, None)
+        kind, message = error.error_class, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
-        if kind in retry.WAITING_KINDS:
+        if kind in retry.BACKOFF_ERROR_CLASSES:
             # The page is not to blame: its host waits, and no attempt is spent.
             news = HostNews(blocked=True)
             return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
-        if kind in retry.UNREACHABLE_KINDS:
+        if kind in retry.UNREACHABLE_ERROR_CLASSES:
             news = HostNews(unreachable=True)
             if request.errback is None or not self._is_last(lease):
                 # How often is enough, the frontier decides: it knows what other requests met with.
@@ -214,7 +214,7 @@ class Visitor:
             outcome, urls = await self._fail(lease, request, None, kind, message)
             outcome.news = news
             return outcome, urls
-        if kind in retry.NETWORK_KINDS and not self._is_last(lease):
+        if kind in retry.RETRY_ERROR_CLASSES and not self._is_last(lease):
             outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
             outcome.retry_seconds = self._backoff(lease)
             return outcome, []

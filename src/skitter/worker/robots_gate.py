@@ -56,9 +56,9 @@ class RobotsGate:
                     break
                 url = absolute(location, url)
         except FetchError as error:
-            if error.kind != "guard":
-                outcome = self._unknown(lease, error.kind, f"robots.txt: {error}")
-                if error.kind in retry.WAITING_KINDS:
+            if error.error_class != "guard":
+                outcome = self._unknown(lease, error.error_class, f"robots.txt: {error}")
+                if error.error_class in retry.BACKOFF_ERROR_CLASSES:
                     outcome.news = HostNews(blocked=True)
                 return outcome
             page = None

@@ -112,7 +112,7 @@ async def run(task: Task, selector: TimedSelector) -> Outcome:
         try:
             page = await fetcher.fetch(request)
         except FetchError as error:
-            return Ending(kind=error.kind, message=str(error), seconds=time.monotonic() - started)
+            return Ending(kind=error.error_class, message=str(error), seconds=time.monotonic() - started)
         return Ending(kind=str(page.status), body=page.body[:200].decode("latin-1"), seconds=time.monotonic() - started)
 
     served: list[Ending] = []

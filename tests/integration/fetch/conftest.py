@@ -177,7 +177,7 @@ class Client:
         with pytest.raises(FetchError) as caught:
             await self.get(url, **fields)
         assert "\n" not in str(caught.value)
-        return caught.value.kind
+        return caught.value.error_class
 
 
 @pytest.fixture

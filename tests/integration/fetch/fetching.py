@@ -31,7 +31,7 @@ async def fetch_all(wanted: list[tuple[str, bool]], at_once: int) -> list[str]:
             try:
                 return str((await fetcher.fetch(FetchRequest(url=url, trusted=trusted))).status)
             except FetchError as error:
-                return error.kind
+                return error.error_class
 
     try:
         return list(await asyncio.gather(*(fetch(url, trusted) for url, trusted in wanted)))

@@ -89,7 +89,7 @@ async def test_silent_zones_share_few_places(monkeypatch: pytest.MonkeyPatch) ->
     assert sum(map(len, taken)) == PLACES_OF_SILENT_ZONES
     with pytest.raises(FetchError, match=r"the name servers of zone3\.test do not answer") as caught:
         await begin(lookups, "b.zone3.test")
-    assert caught.value.kind == "dns"
+    assert caught.value.error_class == "dns"
 
 
 async def test_an_unanswered_lookup_keeps_its_place_until_the_resolver_has_given_up(
@@ -132,7 +132,7 @@ async def test_those_that_wait_can_be_ended_and_cancelled() -> None:
     lookups.drop_waiting(1, FetchError("slow", "too many"))
     lookups.close(FetchError("protocol", "closed"))
     endings = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [getattr(ending, "kind", "cancelled") for ending in endings] == ["cancelled", "protocol", "slow"]
+    assert [getattr(ending, "error_class", "cancelled") for ending in endings] == ["cancelled", "protocol", "slow"]
     assert lookups.waiting == 0
 
 

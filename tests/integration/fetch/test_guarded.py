@@ -67,7 +67,7 @@ async def test_requests_that_start_together_are_told_apart(serve: Any, client: A
     site = await serve(serve.answer(b"secret"))
     requests = [FetchRequest(url=site.url(f"/{number}"), trusted=number % 2 == 0) for number in range(20)]
     results = await asyncio.gather(*(client.fetcher.fetch(request) for request in requests), return_exceptions=True)
-    kinds = [result.kind if isinstance(result, FetchError) else result.status for result in results]
+    kinds = [result.error_class if isinstance(result, FetchError) else result.status for result in results]
     assert kinds == [200, "guard"] * 10
     assert all(int(seen.path[1:]) % 2 == 0 for seen in site.seen)
 

@@ -190,7 +190,7 @@ async def test_a_wrong_password_is_the_proxys_fault_and_is_not_repeated(
     for _ in range(3):
         with pytest.raises(FetchError) as caught:
             await fetcher.fetch(found(url))
-        assert caught.value.kind == "proxy"
+        assert caught.value.error_class == "proxy"
         assert PASSWORD not in str(caught.value)
     # Told once, not for every page, and not what nobody should know.
     assert len([record for record in caplog.records if record.name == "skitter.fetch"]) == 1
@@ -204,7 +204,7 @@ async def test_a_proxy_that_is_down_is_the_proxys_fault(scheme: str, url: str, m
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:1")
     with pytest.raises(FetchError, match=r"127\.0\.0\.1:1\b") as caught:
         await fetcher.fetch(found(url))
-    assert caught.value.kind == "proxy"
+    assert caught.value.error_class == "proxy"
     assert PASSWORD not in str(caught.value)
 
 
@@ -226,7 +226,7 @@ async def test_a_proxy_that_answers_garbage_is_the_proxys_fault(
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://127.0.0.1:{proxy.port}")
     with pytest.raises(FetchError) as caught:
         await fetcher.fetch(found("https://example.com/"))
-    assert caught.value.kind == "proxy"
+    assert caught.value.error_class == "proxy"
 
 
 async def test_a_proxy_that_says_nothing_is_over_in_time(proxied: Any, make_fetcher: Any) -> None:
@@ -239,7 +239,7 @@ async def test_a_proxy_that_says_nothing_is_over_in_time(proxied: Any, make_fetc
         fetcher = make_fetcher(Fetch(timeout_seconds=0.5), proxy=f"{scheme}://127.0.0.1:{proxy.port}")
         with pytest.raises(FetchError) as caught:
             await fetcher.fetch(found("https://example.com/"))
-        assert caught.value.kind in {"proxy", "tls", "timeout"}
+        assert caught.value.error_class in {"proxy", "tls", "timeout"}
 
 
 async def test_a_server_that_a_proxy_cannot_reach_is_the_servers_fault(proxied: Any, make_fetcher: Any) -> None:
@@ -247,7 +247,7 @@ async def test_a_server_that_a_proxy_cannot_reach_is_the_servers_fault(proxied: 
     fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
     with pytest.raises(FetchError) as caught:
         await fetcher.fetch(found("https://example.com/"))
-    assert caught.value.kind != "proxy"
+    assert caught.value.error_class != "proxy"
 
 
 INSIDE = [
@@ -269,7 +269,7 @@ async def test_what_is_known_to_be_inside_is_not_asked_for(
         for form in (absolute(url), url):  # also when nobody normalised it
             with pytest.raises(FetchError) as caught:
                 await fetcher.fetch(found(form))
-            assert caught.value.kind == "guard", form
+            assert caught.value.error_class == "guard", form
     assert (proxy.connections, canary.connections) == (0, 0)
     # What the user typed is asked for all the same.
     assert (await fetcher.fetch(FetchRequest(url="http://10.0.0.1/", trusted=True))).body == b"secret"

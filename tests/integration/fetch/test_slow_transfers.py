@@ -97,7 +97,7 @@ async def test_where_no_more_may_stand_aside_the_host_that_has_most_gives_way(wa
     for task in first[2:]:
         error = task.exception()
         assert isinstance(error, FetchError)
-        assert error.kind == "slow"
+        assert error.error_class == "slow"
     assert waiting.client.fetcher.in_flight == 4
 
 

@@ -94,7 +94,7 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             raise fake.answer
         if fake.answer.signal:
             stopped = asyncio.Event()
-            stop.aim(stopped.set, stopped.set)
+            stop.set_handlers(stopped.set, stopped.set)
             os.kill(os.getpid(), fake.answer.signal)
             await stopped.wait()
         return fake.answer

@@ -268,8 +268,8 @@ def test_records_of_logging_are_lines_and_logging_is_as_before_afterwards(stderr
     with following(Logging(), Silent(), job="shop"):
         logging.getLogger("books").warning("the feed is %s", "old")
         logging.getLogger("books").debug("not this")
-        events.tell(events.FRONTIER_BACK(seconds=3.5))
-        events.tell(events.LEASES_GRANTED(worker="w", leases=1, hosts=1))
+        events.emit(events.FRONTIER_BACK(seconds=3.5))
+        events.emit(events.LEASES_GRANTED(worker="w", leases=1, hosts=1))
     assert names(pipe) == ["books", "frontier.back"]
     assert (list(root.handlers), root.level, events.logger.level) == before
 
@@ -321,5 +321,5 @@ def test_an_event_of_another_version_is_not_lost() -> None:
 
 
 def test_what_a_worker_of_a_script_said_is_said_by_its_own_logger(caplog: pytest.LogCaptureFixture) -> None:
-    events.tell(events.log_line("the feed is old", "books", logging.WARNING))
+    events.emit(events.log_line("the feed is old", "books", logging.WARNING))
     assert caplog.record_tuples == [("books", logging.WARNING, "the feed is old")]

@@ -135,7 +135,7 @@ async def test_an_archive_that_cannot_be_written_stops_the_work_and_is_raised_at
     frontier, _ = await job_with_archive()
     told: list[Event] = []
     stop, stopped = StopRequest(), asyncio.Event()
-    stop.aim(stopped.set, lambda: None)
+    stop.set_handlers(stopped.set, lambda: None)
     failover = SinkFailover(frontier, "j", password=None, on_event=told.append, archives=True)
 
     async def fail(runner, stop) -> None:

@@ -50,7 +50,7 @@ async def test_work_that_can_be_stopped_in_order_is_asked_and_not_cancelled() ->
     asked, begun = asyncio.Event(), asyncio.Event()
 
     async def work(stop: StopRequest) -> str:
-        stop.aim(asked.set, lambda: None)
+        stop.set_handlers(asked.set, lambda: None)
         begun.set()
         await asked.wait()
         return "in order"

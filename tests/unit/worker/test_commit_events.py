@@ -75,7 +75,7 @@ async def test_batches_are_not_counted_where_nobody_listens(
     crawl: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(events, "tell", made.append)
+    monkeypatch.setattr(events, "emit", made.append)
     await crawl.begin(Follow())
     crawl.fetcher.answers["/0"] = 200
     with caplog.at_level(logging.INFO, logger=events.logger.name):

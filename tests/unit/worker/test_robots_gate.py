@@ -67,7 +67,7 @@ async def test_nothing_is_fetched_while_robots_txt_cannot_be_read(crawl: Any, an
     assert len(crawl.fetcher.requests) == 3
     dead = (await crawl.dead())["/1"]
     assert "robots.txt" in dead.error
-    assert dead.error_class == (answer.kind if isinstance(answer, FetchError) else "http_5xx")
+    assert dead.error_class == (answer.error_class if isinstance(answer, FetchError) else "http_5xx")
 
 
 async def test_a_host_may_recover(crawl: Any) -> None:

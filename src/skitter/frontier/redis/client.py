@@ -55,7 +55,7 @@ class Outage:
         # A server that is first gone and then refuses the password has two reasons.
         if reason not in self._reported:
             self._reported.add(reason)
-            events.tell(events.FRONTIER_AWAY(reason=reason))
+            events.emit(events.FRONTIER_AWAY(reason=reason))
 
     def end(self, server: object) -> None:
         """Report that the frontier is back, if this server was the last one away. Costs nothing if it was not away."""
@@ -63,7 +63,7 @@ class Outage:
             return
         self._away.discard(server)
         if not self._away:
-            events.tell(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._since, 1)))
+            events.emit(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._since, 1)))
             self._reported.clear()
 
 
