@@ -43,7 +43,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The samples and the summary of one crawl."""
+    """The page counts and the samples of one crawl."""
 
     pages: int
     failed: int

@@ -25,5 +25,5 @@ def of_summary(summary: Summary) -> int:
 
 
 def no_seed_done(summary: Summary) -> bool:
-    """Return whether the crawl ended by itself without one page of a seed."""
+    """Return whether no seed was done, in a crawl that was not stopped by a command or a limit."""
     return not summary.seeds_done and summary.state != "stopped"

@@ -254,7 +254,7 @@ def _other_files(path: Path) -> str:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return a hint with the nearest name; difflib is imported only for this case."""
+    """Return the nearest name, or an empty text; difflib is imported only for this case."""
     import difflib
 
     return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")

@@ -172,7 +172,7 @@ def _converted(origin: str, name: str, value: Any, convert: Callable[[Any], Any]
 
 
 def _throttled(origin: str, values: Mapping[str, Any]) -> float | None:
-    """Return AutoThrottle's target concurrency, 1 by default."""
+    """Return AutoThrottle's target concurrency, 1 by default; None if it is off."""
     enabled = values[THROTTLE]
     if enabled in (False, 0, "0", "False", "false"):
         return None

@@ -92,7 +92,7 @@ class Delivery:
 
 
 class SinkContract:
-    """The tests of the sink contract: no item is lost, and none doubled. Each test gets the fixture ``place``, an empty ``SinkPlace``."""
+    """The tests of the sink contract. Each test gets the fixture ``place``, an empty ``SinkPlace``."""
 
     def test_everything_written_is_in_the_target(self, place: SinkPlace) -> None:
         Delivery(place).open().write(1, 2).write(3).complete().holds(1, 2, 3)
