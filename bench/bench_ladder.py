@@ -36,7 +36,7 @@ new, its text included, on disk or in memory. Medians of {rounds}, and in bracke
 """
 
 
-def rungs(requests: list[int]) -> list[tuple[int, int, int]]:
+def cases(requests: list[int]) -> list[tuple[int, int, int]]:
     """(requests, hosts, known), the short ones first."""
     lengths = [(length, min(HOSTS, length), KNOWN) for length in requests]
     if REQUESTS not in requests:
@@ -73,9 +73,9 @@ def main() -> None:
     with redis_at() as redis_url:
         for frontier in options.frontier:
             address = redis_url if frontier == "redis:" else frontier
-            for rung in rungs([int(length) for length in options.requests]):
+            for case in cases([int(length) for length in options.requests]):
                 # One by one: a ladder that is broken off has told what it knows.
-                found = measure([address], [rung], options.rounds, lambda _: None).rows
+                found = measure([address], [case], options.rounds, lambda _: None).rows
                 rows += [msgspec.structs.replace(row, frontier=FRONTIERS[frontier]) for row in found]
                 print(json.dumps(shown(rows[-1])), flush=True)
     if options.write:

@@ -33,8 +33,8 @@ from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
 from skitter.sinks.archive import WarcSink
-from skitter.sinks.file_targets import file_sink, here
-from skitter.sinks.page_spool import WrittenAhead
+from skitter.sinks.file_targets import file_sink, machine_name
+from skitter.sinks.page_spool import PageSpool
 
 BATCH = 1000
 NAMES = (
@@ -128,7 +128,7 @@ async def archive(folder: Path, pages: int) -> dict[str, Any]:
     """Of pages: what the worker does, and what the sink does."""
     sink = file_sink(f"{folder}/pages.warc.gz", overwrite=True)
     assert isinstance(sink, WarcSink)
-    ahead = WrittenAhead(sink.ahead, "bench", node=here(), sent={})
+    ahead = PageSpool(sink.ahead, "bench", node=machine_name(), sent={})
     text = Path(__file__).with_name("sink_cost.py").read_bytes() * 6
     items: list[Item] = []
     started, cpu = time.perf_counter(), time.process_time()

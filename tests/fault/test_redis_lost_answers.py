@@ -20,7 +20,7 @@ from skitter.model.url import canonical
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of
-from skitter.testing.lossy import LossyWay, in_a_thread
+from skitter.testing.lossy import LossyProxy, in_a_thread
 from skitter.testing.web import WebSpec, served
 
 CALL = b"EVALSHA"
@@ -32,7 +32,7 @@ LEASE_SECONDS = 300.0
 class Far:
     """A client whose answers may get lost, and one beside it whose do not."""
 
-    def __init__(self, way: LossyWay, url: str, options: str = "") -> None:
+    def __init__(self, way: LossyProxy, url: str, options: str = "") -> None:
         self.way = way
         self.clock = FakeClock()
         seen: set[int] = set()
@@ -57,7 +57,7 @@ class Far:
 async def far(services: Any) -> AsyncIterator[Far]:
     url = services.need("redis")["url"]
     place = urlsplit(url)
-    async with LossyWay(place.hostname or "", place.port or 0) as way:
+    async with LossyProxy(place.hostname or "", place.port or 0) as way:
         far = Far(way, url)
         await far.stored("FLUSHALL")
         for name in ("begin", "add", "lease", "renew", "commit", "release", "release_worker"):
@@ -286,7 +286,7 @@ class TestRemembered:
 async def far_shards(services: Any) -> AsyncIterator[Far]:
     url = services.need("redis")["url"]
     place = urlsplit(url)
-    async with LossyWay(place.hostname or "", place.port or 0) as way:
+    async with LossyProxy(place.hostname or "", place.port or 0) as way:
         far = Far(way, url, "?shards=3")
         await far.stored("FLUSHALL")
         yield far
@@ -361,7 +361,7 @@ QUICK = ("--set", "obey_robots=false", "--set", f"lease_seconds={LEASE_SECONDS}"
 
 
 def crawl_through(
-    skitter: Any, services: Any, way: LossyWay, job: str, pages: int, hosts: int = 2, options: str = ""
+    skitter: Any, services: Any, way: LossyProxy, job: str, pages: int, hosts: int = 2, options: str = ""
 ) -> None:
     """A whole crawl: every page is fetched once, and every result is there once.
 
@@ -392,9 +392,9 @@ def crawl_through(
     skitter.run("drop", "--frontier", url, "--job", job)
 
 
-def way_to(services: Any) -> LossyWay:
+def way_to(services: Any) -> LossyProxy:
     place = urlsplit(services.need("redis")["url"])
-    return LossyWay(place.hostname or "", place.port or 0)
+    return LossyProxy(place.hostname or "", place.port or 0)
 
 
 class TestCrawl:

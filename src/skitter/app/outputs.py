@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skitter.errors import SettingsError, UsageError
-from skitter.sinks.targets import Target, parse_target, place_of
+from skitter.sinks.targets import Target, parse_target, without_options
 
 Described = tuple[str, Sequence[Any]]
 """Where targets are written down, and what they are: texts, or tables with ``target`` and options."""
@@ -80,7 +80,7 @@ def _fields(origin: str, value: Any) -> tuple[str, ...]:
 def _each_once(targets: Sequence[Target]) -> list[Target]:
     places: set[str] = set()
     for target in targets:
-        place = place_of(target.name)
+        place = without_options(target.name)
         if place in places:
             raise UsageError(f"the same output twice: {target.name}", hint="name each output once, by -o or by -O")
         places.add(place)

@@ -1,5 +1,5 @@
-"""What ``skitter bench`` measures, and how: whole crawls, frontiers alone, and where a page's time goes.
+"""The measurements of ``skitter bench``: whole crawls, frontiers alone, and the profile of a page's time.
 
-Above everything, like ``testing``, whose web it crawls: it drives all rooms, and no room knows it. What is measured
-runs in processes of its own, one at a time, so that no figure holds what was measured before it.
+The package is the top layer, beside ``testing``, whose synthetic web it crawls: no other package imports it. Each
+measurement runs in a process of its own, one at a time, so that none affects the next.
 """

@@ -1,6 +1,6 @@
-"""The bare parts: pycurl, selectolax and can_ada in a loop, with nothing between them.
+"""A minimal crawler of pycurl, selectolax and can_ada in a loop, as the baseline of the bench.
 
-``python -m skitter.bench.bare_parts START_URL MAX_PAGES``. The limit that a crawler on these parts can reach: 64 in
+``python -m skitter.bench.bare_parts START_URL MAX_PAGES``. It is the limit of a crawler on these libraries: 64 in
 flight, every link of every page joined, each URL fetched once, one JSON line a page. No frontier, no politeness, no
 promises. Prints one JSON object.
 """
@@ -25,7 +25,7 @@ IN_FLIGHT = 64
 
 
 class Queue:
-    """URLs of one origin, each once."""
+    """A queue of URLs of one origin, each once."""
 
     def __init__(self, start: str) -> None:
         self._origin = start[: start.index("/", 8)]
@@ -50,7 +50,7 @@ class Queue:
 
 
 def crawl(start: str, max_pages: int) -> tuple[int, float]:
-    """Pages, and the seconds they took."""
+    """Crawl, and return the number of pages and the seconds."""
     queue = Queue(start)
     multi = pycurl.CurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, IN_FLIGHT)

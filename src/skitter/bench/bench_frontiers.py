@@ -1,4 +1,4 @@
-"""The frontiers that are measured: a job of the bench's own in each, which is gone when it is over.
+"""Temporary jobs of the bench in the frontiers that are measured.
 
 A Redis may hold jobs of others. Nothing but the bench's own job is touched there, under a name that nobody else has.
 """
@@ -22,25 +22,25 @@ from skitter.model.secrets import shown_address
 
 DEFAULTS = ("memory:", "sqlite:")
 NEW_FILE = "sqlite:"
-"""Without a path: a file in the folder of the measurement."""
+"""The address of a new file in the folder of the measurement."""
 
 
 class Store(msgspec.Struct, frozen=True):
-    """Where one job of the bench is kept."""
+    """The frontier and the name of one temporary job."""
 
     address: str
     job: str
 
     @property
     def holds(self) -> str:
-        """What a URL takes there: ``memory`` or ``disk``."""
+        """Return what URLs occupy there: ``memory`` or ``disk``."""
         return "disk" if self.address.startswith("sqlite:") else "memory"
 
     def open(self, *, create: bool = True) -> Frontier:
         return open_frontier(self.address, self.job, create=create)
 
     async def size(self) -> int | None:
-        """Bytes that it takes now, with whatever else is there; None: they cannot be asked for.
+        """Return the bytes that the whole store takes now; None if unknown.
 
         Of a file while nobody has it open: then nothing is left in its log.
         """
@@ -69,7 +69,7 @@ class Store(msgspec.Struct, frozen=True):
 
 
 async def redis_command(url: str, *words: object) -> Any:
-    """One command to a Redis, and its answer."""
+    """Send one command to a Redis, and return its answer."""
     from skitter.frontier.redis.client import RedisServer
     from skitter.redis_driver.address import parse_address
 
@@ -82,7 +82,7 @@ async def redis_command(url: str, *words: object) -> Any:
 
 @contextlib.contextmanager
 def own_store(address: str, folder: Path) -> Iterator[Store]:
-    """A new job at an address, forgotten at the end of the block, however it ends."""
+    """Make a new job at an address, and remove it at the end of the block."""
     if address.startswith("sqlite:"):
         # Absolute: who is measured stands in another folder.
         path = folder / "job.db" if address == NEW_FILE else Path(address.partition(":")[2]).absolute()
@@ -91,7 +91,7 @@ def own_store(address: str, folder: Path) -> Iterator[Store]:
     try:
         yield store
     except BaseException:
-        # What ended it is the news, and not that a server which is away keeps the job.
+        # The first error matters, and not that a server which is away keeps the job.
         with contextlib.suppress(SkitterError):
             store.forget()
         raise
@@ -99,7 +99,7 @@ def own_store(address: str, folder: Path) -> Iterator[Store]:
 
 
 def names_of(addresses: Sequence[str]) -> dict[str, str]:
-    """A short name for each address; errors for what cannot be measured."""
+    """Return a short name for each address; raises for addresses that cannot be measured."""
     names: dict[str, str] = {}
     for address in dict.fromkeys(addresses):
         scheme = address.partition(":")[0]
@@ -115,5 +115,5 @@ def _check(address: str, scheme: str) -> None:
             f"there is a file already: {path}", hint="a bench wants a new one, which it removes at the end"
         )
     if scheme not in ("memory", "sqlite") and not is_redis(address):
-        # In the words of whoever opens frontiers.
+        # Opening raises the usual error for a bad address.
         open_frontier(address, "bench", create=False)

@@ -1,4 +1,4 @@
-"""Whole crawls, measured: the bare parts, and skitter with one worker on each frontier, one after the other.
+"""The crawl bench: the bare parts, and skitter with one worker on each frontier, one after the other.
 
 Each round runs all of them, so that a noisy minute of the machine is noisy for all. A crawl that did not bring every
 page is an error and never a figure.
@@ -26,22 +26,22 @@ OnStep = Callable[[str], None]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of crawl in all rounds."""
+    """The figures of one kind of crawl in all rounds."""
 
     name: str
     pages: int
-    """Of each round."""
+    """Pages of each round."""
     pages_per_second: Spread
     cpu_ms_per_page: Spread
-    """Of all its processes, start-up included."""
+    """CPU time of all its processes, start-up included."""
     cpu_to_bare_parts: float
-    """Its median, as a multiple of theirs."""
+    """The median, as a multiple of that of the bare parts."""
     peak_bytes: Spread
-    """Of its largest process: the worker."""
+    """Peak memory of its largest process, the worker."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole bench."""
+    """The result of the crawl bench."""
 
     machine: Machine
     site: str
@@ -50,7 +50,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(site: Site, addresses: Sequence[str], rounds: int, on_step: OnStep) -> Report:
-    """All crawls, so many times. ``on_step`` is told what comes next."""
+    """Run all crawls in each round. ``on_step`` is called with the name of each step."""
     crawls: dict[str, Callable[[], Measured]] = {BARE: lambda: _bare(site)}
     for address, name in names_of(addresses).items():
         crawls[name] = partial(_crawl, site, address)
@@ -100,13 +100,13 @@ def _row(name: str, found: Sequence[Measured], floor: float) -> Row:
 
 
 def _cpu_ms(run: Measured) -> float:
-    """Of a page."""
+    """Return the CPU milliseconds of a page."""
     pages: int = run.answer["pages"]
     return run.cpu_seconds * 1000 / pages
 
 
 def check_pages(site: Site, name: str, answer: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    """That a crawl has brought every page: as many as there are, or as the first crawl of a site nobody has counted.
+    """Check that a crawl has fetched every page: all there are, or as many as the first crawl of an uncounted site.
 
     Links that lead nowhere are not the crawl's fault there.
     """

@@ -1,4 +1,4 @@
-"""Figures of several rounds: the median says what to expect, lowest and highest how far to trust it."""
+"""Figures of several rounds: median, lowest and highest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from skitter._version import __version__
 
 DIGITS = 4
-"""Significant ones: no measurement here is as good as that."""
+"""The significant digits of figures, more than any measurement has."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where figures were measured: on another one they are others."""
+    """The machine on which figures were measured."""
 
     system: str
     cores: int
@@ -33,7 +33,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Of all rounds."""
+    """Return median, lowest and highest of the values."""
     found = sorted(values)
     return Spread(rounded(statistics.median(found)), rounded(found[0]), rounded(found[-1]))
 

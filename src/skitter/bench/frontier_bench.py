@@ -1,7 +1,7 @@
-"""Frontiers alone: URLs a second through add, lease and commit, and what a URL takes, at several lengths of a queue.
+"""The frontier bench: URLs a second through add, lease and commit, and bytes a URL, at several queue lengths.
 
-Each rung is a job of its own in a process of its own: memory that a rung has freed would hide what the next one takes.
-``python -m skitter.bench.frontier_bench`` is that process: it reads a Rung, measures it and prints a Row.
+Each case is a job of its own in a process of its own: memory freed by one would hide the use of the next.
+``python -m skitter.bench.frontier_bench`` is that process: it reads a BenchCase, measures it and prints a Row.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from skitter.app.event_loop import new_loop
 from skitter.bench.bench_frontiers import Store, names_of, own_store
 from skitter.bench.figures import Machine, Spread, rounded, spread, this_machine
 from skitter.bench.frontier_load import BATCH, Load, Times
-from skitter.bench.measured_process import answering, measured
+from skitter.bench.measured_process import answer_question, measured
 from skitter.cli.terminal_text import count
 
 REQUESTS, HOSTS, DUPLICATES = (10_000, 100_000), (1, 1000), (0, 50, 99)
-"""A ladder that takes a minute or two."""
+"""The default cases, which take a minute or two."""
 URLS_PER_ROUND = 64 * BATCH
-"""Offered while a round goes on; enough for a millisecond to be nothing."""
+"""URLs offered in a round; enough to make a millisecond insignificant."""
 FEW_URLS = 1000
-"""So few take less than what a job takes by itself."""
+"""Below this number, URLs take less than the job itself."""
 
 
-class Rung(msgspec.Struct, frozen=True, kw_only=True):
-    """What one row is measured with."""
+class BenchCase(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of one row."""
 
     store: Store
     requests: int
@@ -44,7 +44,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One rung, measured."""
+    """The figures of one case."""
 
     frontier: str
     requests: int
@@ -59,7 +59,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     urls_per_second: Spread
     """Through all three in one call, as a worker does it: committed with its links, and a new one leased."""
     microseconds_per_url: Spread
-    """Of the same."""
+    """The same as time per URL."""
     holds: str
     """What a URL takes: ``memory`` or ``disk``."""
     bytes_per_url: float | None
@@ -67,46 +67,46 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole ladder."""
+    """The result of the frontier bench."""
 
     machine: Machine
     rounds: int
     rows: list[Row]
 
 
-def ladder(requests: Iterable[int], hosts: Iterable[int], duplicates: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Every combination, the short ones first; but more hosts than URLs there cannot be."""
+def bench_cases(requests: Iterable[int], hosts: Iterable[int], duplicates: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Return every combination, short queues first, without those of more hosts than URLs."""
     return [(urls, keys, known) for urls, keys, known in product(requests, hosts, duplicates) if keys <= urls]
 
 
 def measure(
-    addresses: Sequence[str], rungs: Sequence[tuple[int, int, int]], rounds: int, on_step: Callable[[str], None]
+    addresses: Sequence[str], cases: Sequence[tuple[int, int, int]], rounds: int, on_step: Callable[[str], None]
 ) -> Report:
-    """Each rung on each frontier. ``on_step`` is told what comes next."""
+    """Measure each case on each frontier. ``on_step`` is called with the name of each step."""
     rows = []
     for address, name in names_of(addresses).items():
-        for requests, hosts, duplicates in rungs:
+        for requests, hosts, duplicates in cases:
             on_step(f"{name}: {count(requests, 'request')}, {count(hosts, 'host')}, {duplicates} % known")
             with tempfile.TemporaryDirectory() as folder, own_store(address, Path(folder)) as store:
-                rung = Rung(store=store, requests=requests, hosts=hosts, duplicates=duplicates, rounds=rounds)
-                told = msgspec.json.encode(rung)
-                found = measured(["skitter.bench.frontier_bench"], folder=Path(folder), told=told)
+                case = BenchCase(store=store, requests=requests, hosts=hosts, duplicates=duplicates, rounds=rounds)
+                stdin = msgspec.json.encode(case)
+                found = measured(["skitter.bench.frontier_bench"], folder=Path(folder), stdin=stdin)
             rows.append(msgspec.convert(found.answer | {"frontier": name}, Row))
     return Report(machine=this_machine(), rounds=rounds, rows=rows)
 
 
-# ---- the process of one rung
+# ---- the process of one case
 
 
-async def climb(rung: Rung) -> Row:
-    """Fill the queue once, and work on it in rounds."""
-    store, rounds = rung.store, rung.rounds
+async def measure_case(case: BenchCase) -> Row:
+    """Fill the queue once, and measure it in rounds."""
+    store, rounds = case.store, case.rounds
     gc.collect()
     before = await store.size()
-    load = Load(store.open(), rung.hosts, duplicates=rung.duplicates)
+    load = Load(store.open(), case.hosts, duplicates=case.duplicates)
     try:
         await load.begin(store.job)
-        adding = [await load.fill(urls) for urls in _pieces(rung.requests, rounds)]
+        adding = [await load.fill(urls) for urls in _pieces(case.requests, rounds)]
         if store.holds == "disk":
             # Closed, so that its log is in the file.
             await load.frontier.close()
@@ -115,7 +115,7 @@ async def climb(rung: Rung) -> Row:
             load.frontier = store.open(create=False)
         leasing, committing, cycles = [], [], []
         # A page brings more than one URL when some are known.
-        pages = max(4 * BATCH, min(rung.requests, URLS_PER_ROUND) * (100 - rung.duplicates) // 100)
+        pages = max(4 * BATCH, min(case.requests, URLS_PER_ROUND) * (100 - case.duplicates) // 100)
         for _ in range(rounds):
             leased, committed = await load.lease_and_commit(pages)
             leasing.append(leased)
@@ -126,9 +126,9 @@ async def climb(rung: Rung) -> Row:
         await load.frontier.close()
     return Row(
         frontier="",
-        requests=rung.requests,
-        hosts=rung.hosts,
-        duplicates=rung.duplicates,
+        requests=case.requests,
+        hosts=case.hosts,
+        duplicates=case.duplicates,
         queued=load.queued,
         adds_per_second=_rate(adding),
         leases_per_second=_rate(leasing),
@@ -147,7 +147,7 @@ def _each(before: int | None, after: int | None, urls: int) -> float | None:
 
 
 def _pieces(whole: int, parts: int) -> list[int]:
-    """As even as can be; none is empty."""
+    """Split a number into nearly equal parts, none of them zero."""
     cuts = [whole * part // parts for part in range(parts + 1)]
     return [high - low for low, high in pairwise(cuts) if high > low]
 
@@ -156,10 +156,10 @@ def _rate(rounds: Iterable[Times]) -> Spread:
     return spread(times.urls / times.wall for times in rounds)
 
 
-def _climb(rung: Rung) -> Row:
+def _measure_case(case: BenchCase) -> Row:
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(climb(rung))
+        return runner.run(measure_case(case))
 
 
 if __name__ == "__main__":
-    sys.exit(answering(Rung, _climb))
+    sys.exit(answer_question(BenchCase, _measure_case))

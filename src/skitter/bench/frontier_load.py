@@ -1,4 +1,4 @@
-"""One client of a frontier alone: it adds, leases and commits as a worker does, and fetches nothing.
+"""The load of the frontier bench: a client that adds, leases and commits as a worker does, and fetches nothing.
 
 Making URLs and their identities is the worker's cost and not the frontier's, so only the calls are timed. Whatever a
 frontier answers is checked: one that loses or doubles something has no figure.
@@ -21,11 +21,11 @@ from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.settings import Settings
 
 BATCH = 64
-"""As a worker's."""
+"""The batch size of a worker."""
 
 
 class Times(msgspec.Struct):
-    """Seconds, and how many URLs they were for."""
+    """The seconds and the number of URLs of a measurement."""
 
     wall: float = 0.0
     cpu: float = 0.0
@@ -42,7 +42,7 @@ class Times(msgspec.Struct):
 
 
 class Load:
-    """A client of a job, whose queue it fills and then keeps at its length."""
+    """A client that fills a job's queue and then keeps its length."""
 
     def __init__(self, frontier: Frontier, hosts: int, *, duplicates: int = 0, client: int = 0) -> None:
         """``duplicates``: so many of a hundred URLs offered are known. ``client`` tells its URLs from others'."""
@@ -67,7 +67,7 @@ class Load:
         self._fingerprinter = Fingerprinter.of_job(await self.frontier.job())
 
     async def fill(self, urls: int) -> Times:
-        """Offer so many URLs to the queue."""
+        """Add this number of URLs."""
         times, last = Times(), self._offered + urls
         while self._offered < last:
             before = self.queued
@@ -119,7 +119,7 @@ class Load:
         return times
 
     async def leave(self) -> None:
-        """Give back what is leased."""
+        """Return all leases."""
         await self.frontier.release(self._leases)
         self._leases = []
 

@@ -1,4 +1,4 @@
-"""A process that is measured from outside: what it answers, what CPU it and its own processes took, and its memory."""
+"""Measurement of a process and its children from outside: answer, CPU time and peak memory."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from skitter.errors import SkitterError
 
 Question = TypeVar("Question")
 LOOK_SECONDS = 0.05
-"""Between two looks at the memory. The kernel keeps the peak of each process, so only its last moment can be missed."""
+"""The interval of the memory samples. The kernel keeps each process's peak, so only its last moment can be missed."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process has said, and what it has cost."""
+    """The answer, CPU time and memory of a process."""
 
     answer: dict[str, Any]
     """The object that it printed."""
     cpu_seconds: float
-    """Of all its processes, start-up included."""
+    """CPU time of all its processes, start-up included."""
     peak_bytes: int
-    """Of the largest of its processes: a crawl's worker."""
+    """Peak memory of the largest of its processes: a crawl's worker."""
 
 
-def measured(arguments: Sequence[str], *, folder: Path, told: bytes = b"") -> Measured:
+def measured(arguments: Sequence[str], *, folder: Path, stdin: bytes = b"") -> Measured:
     """Run ``python -m ARGUMENTS`` to its end. It must be the only process of this one that ends meanwhile."""
     # No setting of the user's changes what is measured.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SKITTER_")}
@@ -54,7 +54,7 @@ def measured(arguments: Sequence[str], *, folder: Path, told: bytes = b"") -> Me
     peaks = _Peaks(process.pid)
     try:
         with peaks:
-            out, complaint = process.communicate(told)
+            out, complaint = process.communicate(stdin)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -65,8 +65,8 @@ def measured(arguments: Sequence[str], *, folder: Path, told: bytes = b"") -> Me
     return Measured(answer=json.loads(out), cpu_seconds=_cpu_of_ended() - before, peak_bytes=peaks.highest)
 
 
-def answering(question: type[Question], work: Callable[[Question], object]) -> int:
-    """The other side, of the bench's own processes: read the question, print the answer, or say why there is none."""
+def answer_question(question: type[Question], work: Callable[[Question], object]) -> int:
+    """Read a question from stdin and print the answer or the error; runs in the measured process."""
     try:
         answer = work(msgspec.json.decode(sys.stdin.buffer.read(), type=question))
     except SkitterError as error:
@@ -82,7 +82,7 @@ def _cpu_of_ended() -> float:
 
 
 def _failure(code: int, complaint: str) -> SkitterError:
-    """The error of another process of skitter's as if it were this one's; what else it wrote only if it had none."""
+    """Return the error that another skitter process printed, or else its whole output."""
     lines = complaint.strip().splitlines()
     message = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else f"exit code {code}")
     hint = next((line for line in lines if line.startswith("hint: ")), "")
@@ -92,7 +92,7 @@ def _failure(code: int, complaint: str) -> SkitterError:
 
 
 class _Peaks:
-    """Watches a process and its children, and remembers the highest peak."""
+    """A thread that records the highest peak memory of a process and its children."""
 
     def __init__(self, pid: int) -> None:
         self.highest = 0
@@ -109,10 +109,10 @@ class _Peaks:
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            self.highest = max(self.highest, *map(_peak_bytes, _family(self._pid)))
+            self.highest = max(self.highest, *map(_peak_bytes, _process_tree(self._pid)))
 
 
-def _family(pid: int) -> list[int]:
+def _process_tree(pid: int) -> list[int]:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a page's time goes: crawls in one process each, sampled.
+"""The profile of a page's time: crawls in one process each, sampled.
 
 ``python -m skitter.bench.profile`` is that process: it reads a Question, crawls, and prints what was found. It works
 inline, without a supervisor, so that everything a page costs is in it.
@@ -23,7 +23,7 @@ from skitter.app.summary import Summary
 from skitter.bench.bench_frontiers import Store, names_of, own_store
 from skitter.bench.crawl_bench import IN_FLIGHT, check_pages
 from skitter.bench.figures import Machine, rounded, this_machine
-from skitter.bench.measured_process import answering, measured
+from skitter.bench.measured_process import answer_question, measured
 from skitter.bench.profile_parts import PARTS
 from skitter.bench.sampling import Sampled, Sampler, uncertainty
 from skitter.bench.sites import Site
@@ -33,7 +33,7 @@ from skitter.spiders.loading import load_spider, make_spider
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process is to crawl."""
+    """The crawl of one process."""
 
     url: str
     store: Store
@@ -43,7 +43,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What it found."""
+    """The page counts and the samples of one crawl."""
 
     pages: int
     failed: int
@@ -62,7 +62,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole profile. The rows add up to the CPU time of a page."""
+    """The result of the profile. The rows add up to the CPU time of a page."""
 
     machine: Machine
     site: str
@@ -76,7 +76,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(site: Site, address: str, rounds: int, on_step: Callable[[str], None]) -> Report:
-    """So many crawls, and all their samples together. ``on_step`` is told what comes next."""
+    """Run the crawls and join their samples. ``on_step`` is called with the name of each step."""
     ((address, name),) = names_of([address]).items()
     answers = []
     for number in range(1, rounds + 1):
@@ -89,7 +89,7 @@ def measure(site: Site, address: str, rounds: int, on_step: Callable[[str], None
 def _ask(site: Site, address: str) -> Answer:
     with tempfile.TemporaryDirectory() as folder, own_store(address, Path(folder)) as store:
         question = Question(url=site.url, store=store, max_pages=None if site.is_own else site.pages)
-        found = measured(["skitter.bench.profile"], folder=Path(folder), told=msgspec.json.encode(question))
+        found = measured(["skitter.bench.profile"], folder=Path(folder), stdin=msgspec.json.encode(question))
     return msgspec.convert(found.answer, Answer)
 
 
@@ -126,7 +126,7 @@ def _report(site: Site, name: str, answers: list[Answer]) -> Report:
 
 
 def crawl(question: Question) -> Answer:
-    """Crawl in this process, and look where the time goes."""
+    """Crawl in this process while it is sampled."""
     # A few pages first, and the store opened once: reading modules is no part of a page's time.
     _run(msgspec.structs.replace(question, store=Store("memory:", "warm-up"), max_pages=IN_FLIGHT), "warm-up.jsonl")
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -161,4 +161,4 @@ def _ignore(_: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(answering(Question, crawl))
+    sys.exit(answer_question(Question, crawl))

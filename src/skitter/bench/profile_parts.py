@@ -1,4 +1,4 @@
-"""Which part of a page's time the code at a place belongs to: one table.
+"""The table that maps code (modules, classes, functions) to the parts of a page's time.
 
 A package or module stands for all that is in it, ``module:name`` for one function or class; the longest name that fits
 decides. What no name fits is overhead: the loop and its tasks, settings, scope and other rules, counting. A name here
@@ -23,7 +23,7 @@ PARTS: Final = {
     OVERHEAD: "all else: event loop, tasks, scope, rules",
 }
 """In the order of a page's life."""
-PLACES: Final = {
+PART_BY_NAME: Final = {
     "skitter.fetch": "fetch",
     "skitter.extract": "parse",
     "skitter.extract.encoding": "decode",
@@ -45,7 +45,7 @@ PLACES: Final = {
     "skitter.delivery.sink_runner": "sink",
     "skitter.delivery.runner": "sink",
     "skitter.delivery.recent_items": "sink",
-    # Whoever happens to be the first to need a module does not pay for reading it.
+    # Import time is not charged to the code that happens to import a module first.
     "importlib._bootstrap": OVERHEAD,
 }
 THREADS: Final = {
@@ -56,14 +56,14 @@ THREADS: Final = {
 """How names of threads begin -> who starts them, and the part that all their work belongs to."""
 
 
-def part_at(module: str, name: str, places: dict[str, str]) -> str | None:
-    """The part of a function by its module and qualified name; None: it belongs to whoever has called it."""
+def part_at(module: str, name: str, part_by_name: dict[str, str]) -> str | None:
+    """Return the part of a function by module and qualified name; None if it belongs to its caller."""
     while name:
-        if (part := places.get(f"{module}:{name}")) is not None:
+        if (part := part_by_name.get(f"{module}:{name}")) is not None:
             return part
         name = name.rpartition(".")[0]
     while module:
-        if (part := places.get(module)) is not None:
+        if (part := part_by_name.get(module)) is not None:
             return part
         module = module.rpartition(".")[0]
     return None

@@ -1,4 +1,4 @@
-"""Where a process spends its CPU: a sample a tick, and the clocks of its threads.
+"""A sampling profiler: a timer samples the main thread, and CPU clocks measure other threads.
 
 A profiler that follows every call charges each one, and a page is some hundred calls: small functions look large. A
 timer on CPU time (``ITIMER_PROF``) interrupts 250 times a second on most Linux machines, and the handler sees what the
@@ -19,14 +19,14 @@ from typing import Self
 
 import msgspec
 
-from skitter.bench.profile_parts import OVERHEAD, PLACES, THREADS, part_at
+from skitter.bench.profile_parts import OVERHEAD, PART_BY_NAME, THREADS, part_at
 
 TICK_SECONDS = 0.001
-"""Asked for. The kernel gives what it has: mostly 4 ms."""
+"""The requested interval; the kernel's is mostly 4 ms."""
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The result of sampling."""
 
     cpu_seconds: float
     """Of the process."""
@@ -36,11 +36,11 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sampler:
-    """Samples the main thread, which must be the one that uses it, while the block lasts."""
+    """A context manager that samples the main thread, which must be the calling one."""
 
-    def __init__(self, places: dict[str, str] | None = None) -> None:
-        """``places``: besides those of the table, as a spider's module."""
-        self._places = PLACES | (places or {})
+    def __init__(self, part_by_name: dict[str, str] | None = None) -> None:
+        """``part_by_name`` has entries besides those of the table, such as a spider's module."""
+        self._part_by_name = PART_BY_NAME | (part_by_name or {})
         self._parts: dict[tuple[str, str], str | None] = {}
         self._weights: Counter[str] = Counter()
         self._clocks: dict[int, tuple[str, int]] = {}
@@ -66,7 +66,7 @@ class Sampler:
         self._seconds = (time.process_time_ns() - self._began) / 1e9
 
     def result(self) -> Sampled:
-        """After the block."""
+        """Return the result, after the block."""
         seconds: dict[str, float] = defaultdict(float)
         weighed = sum(self._weights.values())
         for part, weight in self._weights.items():
@@ -90,12 +90,12 @@ class Sampler:
         self._weights[self._part_of(frame)] += used
 
     def _part_of(self, frame: FrameType | None) -> str:
-        """That of the innermost function that the table knows."""
+        """Return the part of the innermost function that the table has."""
         while frame is not None:
             # Not by the code itself: two functions that are written alike have equal code.
             where = frame.f_globals.get("__name__", ""), frame.f_code.co_qualname
             if where not in self._parts:
-                self._parts[where] = part_at(*where, self._places)
+                self._parts[where] = part_at(*where, self._part_by_name)
             if (part := self._parts[where]) is not None:
                 return part
             frame = frame.f_back
@@ -112,5 +112,5 @@ class Sampler:
 
 
 def uncertainty(share: float, samples: int) -> float:
-    """The standard error of a share that so many samples tell of."""
+    """Return the standard error of a share estimated from so many samples."""
     return math.sqrt(max(0.0, share * (1 - share)) / samples) if samples else 1.0

@@ -1,4 +1,4 @@
-"""What is crawled: a web of the bench's own, on loopback, or a site of the user's."""
+"""The site that is crawled: a synthetic web on loopback, or a site of the user's."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ PAGE_BYTES = 7000
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """Where crawls begin, and how many pages they must bring."""
+    """The start URL of crawls, and the number of pages they must fetch."""
 
     url: str
     pages: int
-    """At most so many are crawled."""
+    """The most pages that are crawled."""
     is_own: bool
-    """It has exactly so many."""
+    """Whether it is the synthetic web, which has exactly ``pages``."""
     description: str
 
 
 @contextlib.contextmanager
 def opened(url: str | None, pages: int) -> Iterator[Site]:
-    """The site at a URL, or one that is served until the end of the block, by a process of its own."""
+    """Open the site at a URL, or serve a synthetic one by another process until the end of the block."""
     if url is not None:
         url = _of_this_network(url)
         yield Site(url=url, pages=pages, is_own=False, description=f"at most {pages:,} pages of {shown_url(url)}")
@@ -46,7 +46,7 @@ def opened(url: str | None, pages: int) -> Iterator[Site]:
 
 
 def _of_this_network(text: str) -> str:
-    """The URL, if it leads to no stranger: a bench makes no pauses, and its bare parts read no robots.txt."""
+    """Return the URL if it is in the local network: a bench makes no pauses, and its bare parts read no robots.txt."""
     url = seed_url(text)
     name = host_name(url)
     try:

@@ -1,4 +1,4 @@
-"""What ``skitter bench`` prints: each kind of report as a table for a terminal of 80 columns."""
+"""Tables of ``skitter bench``: each kind of report for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skitter.cli.terminal_text import figure, number, size, table
 
 
 def as_text(report: crawl_bench.Report | frontier_bench.Report | profile.Report) -> list[str]:
-    """Lines."""
+    """Format a report as lines of text."""
     if isinstance(report, crawl_bench.Report):
         return _crawls(report)
     return _frontiers(report) if isinstance(report, frontier_bench.Report) else _profile(report)
@@ -88,7 +88,7 @@ def _profile(report: profile.Report) -> list[str]:
 
 
 def _ranged(figure: Spread, digits: int) -> str:
-    """The median, and what it lies between if there were several rounds."""
+    """Format the median, with lowest and highest if there were several rounds."""
     low, middle, high = (f"{value:,.{digits}f}" for value in (figure.low, figure.median, figure.high))
     return middle if low == high else f"{middle} ({low}-{high})"
 

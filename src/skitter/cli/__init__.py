@@ -1,4 +1,4 @@
-"""The command line: finds the command, runs it, and turns whatever happens into words and an exit code.
+"""The command line: it finds the command, runs it, and maps errors to messages and exit codes.
 
 One file per command, each with ``configure(parser)`` and ``run(options)``. Only the file of the command
 that was typed is imported, and only when it runs does it import the rest of skitter: ``skitter --help``
@@ -36,12 +36,12 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. ``argv`` is without the program's name."""
+    """Run one command, and return the exit code. ``argv`` is without the program's name."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     code = 0
     try:
         code = _dispatch(arguments)
-        # Inside the try: a reader that has gone is noticed here, and not by the interpreter's last words.
+        # Inside the try: a closed pipe raises here, and not while the interpreter exits.
         sys.stdout.flush()
         return code
     except SystemExit as end:  # argparse, after --help
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A URL or a title that the terminal's encoding lacks is shown as an escape, and is no reason to stop.
+        # Characters that the terminal's encoding lacks are shown as escapes instead of raising.
         sys.stdout.reconfigure(errors="backslashreplace")
     if name in ("-h", "--help", "help"):
         print(_overview())
@@ -107,7 +107,7 @@ def _overview() -> str:
 
 
 def _explain(error: Exception, arguments: Sequence[str]) -> int:
-    """``error: what happened: value``, the hint, and with -v how it came to it."""
+    """Print ``error: what happened: value``, the hint, and with -v the traceback; return the exit code."""
     from skitter.cli.terminal_text import clean, clean_block
     from skitter.model.secrets import concealed
 
@@ -126,7 +126,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def described(error: Exception, arguments: Sequence[str]) -> tuple[str, str, int]:
-    """What happened, what to do and the exit code, without secrets that were typed."""
+    """Return an error's message, hint and exit code, without secrets that were typed."""
     from skitter.model.secrets import concealed
 
     known = _typed_secrets(arguments)
@@ -140,7 +140,7 @@ def described(error: Exception, arguments: Sequence[str]) -> tuple[str, str, int
 
 
 def _typed_secrets(arguments: Sequence[str]) -> list[str]:
-    """Passwords of addresses that were typed, rightly or wrongly: whatever is said about them is said without."""
+    """Return the passwords of typed addresses, also of malformed ones, so that no message shows them."""
     import os
 
     from skitter.model.secrets import of_address
@@ -150,7 +150,7 @@ def _typed_secrets(arguments: Sequence[str]) -> list[str]:
 
 
 def _innermost(error: Exception) -> Exception:
-    """The error that a person can do something about, out of a group of tasks that failed together."""
+    """Return the error to show from an exception group of tasks that failed together."""
     while isinstance(error, ExceptionGroup):
         known = error.subgroup(SkitterError)
         error = (known or error).exceptions[0]
@@ -158,12 +158,12 @@ def _innermost(error: Exception) -> Exception:
 
 
 def _is_verbose(arguments: Sequence[str]) -> bool:
-    # Asked also when the arguments themselves could not be understood.
+    # Also called when the arguments could not be parsed.
     return any(argument in ("-v", "-vv", "--verbose") for argument in arguments)
 
 
 def _abandon_stdout() -> None:
-    """Whoever read stdout has gone: let what is still buffered vanish, without a last complaint at exit."""
+    """Discard buffered output: the reader of stdout has gone, and flushing at exit would raise again."""
     import os
     from contextlib import suppress
 

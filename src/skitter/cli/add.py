@@ -1,4 +1,4 @@
-"""``skitter add``: add URLs to a job, from the command line, a file or a pipe, however many there are."""
+"""``skitter add``: adds any number of URLs to a job, from the command line, a file or a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 from skitter.errors import UrlError, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skitter.frontier.contract import Frontier
 
 BATCH = 1000
-"""URLs per call of the frontier; also all that is ever held in memory."""
+"""URLs per call of the frontier, and the most that are held in memory."""
 MAX_COMPLAINTS = 20
 """Bad lines that are shown one by one; the rest are only counted."""
 
@@ -26,7 +26,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="each permits its host, as a seed of crawl does")
     parser.add_argument("--file", metavar="FILE", help='one URL a line; "-" is stdin; # begins a comment line')
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,25 +36,25 @@ def run(options: argparse.Namespace) -> int:
 
     if not options.urls and options.file is None:
         raise UsageError("no URLs given", hint="skitter add URL..., or --file FILE")
-    place = locate(options)
+    job_ref = locate(options)
     with _lines(options.file) as lines:
         reading = _Reading([*_typed(options.urls)], lines)
-        added = ask(place, lambda frontier: _add(frontier, reading))
+        added = ask(job_ref, lambda frontier: _add(frontier, reading))
     if options.json:
-        print_json({"job": place.job, "added": added, "known": reading.good - added, "bad": reading.bad})
+        print_json({"job": job_ref.job, "added": added, "known": reading.good - added, "bad": reading.bad})
     else:
-        print(f"{place.job}: {count(added, 'request')} added, {number(reading.good - added)} already known")
+        print(f"{job_ref.job}: {count(added, 'request')} added, {number(reading.good - added)} already known")
     if reading.bad > MAX_COMPLAINTS:
         note(f"... and {number(reading.bad - MAX_COMPLAINTS)} more bad URLs")
     if not reading.good:
         error("no URL that could be added", "one absolute http or https URL a line")
         return 2
-    _tell_who_fetches(place, options, added)
+    _note_who_fetches(job_ref, options, added)
     return 0
 
 
 class _Reading:
-    """URLs from all sources, the bad ones complained of and counted on the way."""
+    """An iterator over the URLs of all sources, which reports and counts bad ones."""
 
     def __init__(self, typed: Iterable[tuple[str, str]], lines: Iterable[str]) -> None:
         self._typed = typed
@@ -80,14 +80,14 @@ class _Reading:
 
     def _all(self) -> Iterator[tuple[str, str]]:
         yield from self._typed
-        for place, line in enumerate(self._lines, 1):
+        for number, line in enumerate(self._lines, 1):
             text = line.strip()
             if text and not text.startswith("#"):
-                yield f"line {place}", text
+                yield f"line {number}", text
 
 
 def _typed(urls: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return ((f"argument {place}", url) for place, url in enumerate(urls, 1))
+    return ((f"argument {number}", url) for number, url in enumerate(urls, 1))
 
 
 @contextmanager
@@ -126,7 +126,7 @@ async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
     return added
 
 
-def _tell_who_fetches(place: JobRef, options: argparse.Namespace, added: int) -> None:
+def _note_who_fetches(job_ref: JobRef, options: argparse.Namespace, added: int) -> None:
     from skitter.cli.job_commands import spent_limit
     from skitter.cli.job_ref import ask, live_workers
     from skitter.cli.output import note
@@ -134,14 +134,14 @@ def _tell_who_fetches(place: JobRef, options: argparse.Namespace, added: int) ->
 
     if not added or options.json:
         return
-    report = ask(place, lambda frontier: frontier.report(0))
+    report = ask(job_ref, lambda frontier: frontier.report(0))
     job = report.job
     if limit := spent_limit(report):
         more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
         note(f"max_pages={limit} is reached: what was added waits; to fetch it, {more}")
     elif job.state is State.PAUSED:
-        note(f"the job is paused: what was added waits until {place.command('resume')}")
+        note(f"the job is paused: what was added waits until {job_ref.command('resume')}")
     elif job.state in (State.STOPPED, State.DRAINING):
         note(f"the job is {job.state}: what was added waits until the same crawl is run again")
     elif not live_workers(report):
-        note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")
+        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")

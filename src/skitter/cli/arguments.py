@@ -1,4 +1,4 @@
-"""Parsing of options: argparse with errors in skitter's words, and the options that commands share."""
+"""The argument parser, with skitter's error messages, and the options that commands share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Override(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """No abbreviations (a script must not break when an option is added), and UsageError for every mistake."""
+    """An argument parser without abbreviations, which break scripts when options are added; it raises UsageError."""
 
     def __init__(self, *, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             raise self._unknown(unknown)
-        # For the summary, which tells how to go on.
+        # The summary prints this command again.
         options.command_line = [*self.prog.split(), *arguments]
         return options
 
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint, or nothing when no known word is near."""
+    """Return a hint with the nearest known word, or an empty text."""
     import difflib
 
     near = difflib.get_close_matches(word, list(known), n=1)
@@ -55,7 +55,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def key_value(text: str, option: str) -> tuple[str, str]:
-    """``KEY=VALUE`` in two."""
+    """Split ``KEY=VALUE``."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"not KEY=VALUE: {option} {text}", hint=f"as in {option} name=value, without spaces around =")
@@ -63,7 +63,7 @@ def key_value(text: str, option: str) -> tuple[str, str]:
 
 
 def positive(text: str) -> float:
-    """A number above zero."""
+    """Parse a number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -74,7 +74,7 @@ def positive(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """A whole number above zero, which may be written as 1e6."""
+    """Parse a whole number above zero, which may be written as 1e6."""
     value = positive(text)
     if value != int(value):
         raise UsageError(f"not a whole number: {text}", hint="as in 1000 or 1e6")
@@ -105,7 +105,7 @@ class _SetAction(argparse.Action):
 
 
 class _OutputAction(argparse.Action):
-    """``-o`` and ``-O`` in the order given, as ``(target, overwrite)``."""
+    """An option that appends ``(target, overwrite)`` for ``-o`` and ``-O``, in the order given."""
 
     def __init__(self, option_strings: Sequence[str], overwrite: bool = False, **rest: Any) -> None:
         super().__init__(option_strings, **(rest | {"dest": "outputs", "default": []}))
@@ -116,7 +116,7 @@ class _OutputAction(argparse.Action):
 
 
 def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, str]]) -> None:
-    """``(option, setting, metavar, help)``; without a metavar it is a flag, and ``setting`` reads NAME=VALUE."""
+    """Add ``(option, setting, metavar, help)``; without a metavar it is a flag, and ``setting`` reads NAME=VALUE."""
     for option, setting, metavar, help_text in options:
         if metavar:
             parser.add_argument(option, action=_SetAction, setting=setting, metavar=metavar, help=help_text)
@@ -136,7 +136,7 @@ LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),
 ]
-"""For ``add_setting_options``."""
+"""Options for ``add_setting_options``."""
 
 
 def add_output_options(parser: Parser, *, overwrite: bool) -> None:
@@ -159,13 +159,15 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
 
 
 def add_job_options(parser: Parser) -> None:
-    """Which job a command is about."""
+    """Add --frontier and --job."""
     parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
     parser.add_argument("--job", metavar="NAME", help="default: the only job in .skitter")
 
 
-def add_voice_options(parser: Parser, *, quiet: bool = False, json_help: str = "the answer as JSON on stdout") -> None:
-    """--json, -q and -v."""
+def add_verbosity_options(
+    parser: Parser, *, quiet: bool = False, json_help: str = "the answer as JSON on stdout"
+) -> None:
+    """Add --json, -q and -v."""
     parser.add_argument("--json", action="store_true", help=json_help)
     if quiet:
         parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")

@@ -1,4 +1,4 @@
-"""``skitter bench``: what a page costs on this machine, what a frontier carries, and where a page's time goes."""
+"""``skitter bench``: measures crawls and frontiers on this machine, and profiles a page's time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from skitter.cli.arguments import Parser, add_voice_options, whole
+from skitter.cli.arguments import Parser, add_verbosity_options, whole
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,16 +39,16 @@ def configure(parser: Parser) -> None:
         "--url", metavar="URL", help="crawl this site, of this machine or its network, instead of one of its own"
     )
     crawl_bench.add_argument("--profile", action="store_true", default=None, help="where a page's time goes")
-    ladder = parser.add_argument_group("frontier")
+    bench_cases = parser.add_argument_group("frontier")
     for name, text in (
         ("requests", "URLs offered (default 1e4 1e5; 1e7 takes ten minutes and more)"),
         ("hosts", "that they are spread over (default 1 1e3; up to 1e6, and no more than requests)"),
     ):
-        ladder.add_argument(f"--{name}", metavar="N", type=whole, nargs="+", help=text)
-    ladder.add_argument(
+        bench_cases.add_argument(f"--{name}", metavar="N", type=whole, nargs="+", help=text)
+    bench_cases.add_argument(
         "--duplicates", metavar="PERCENT", type=_percent, nargs="+", help="of them that are known (default 0 50 99)"
     )
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-# The room of the bench is above this one, and only here, when the command runs, is it looked into.
+# The bench package is a layer above this one, so it is imported only when the command runs.
 
 
 def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> crawl_bench.Report | profile.Report:
@@ -81,7 +81,7 @@ def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> craw
     if options.profile and len(given) > 1:
         raise UsageError("a profile is of one frontier", hint="give --frontier once")
     addresses = given or ["sqlite:"] if options.profile else [*bench_frontiers.DEFAULTS, *given]
-    bench_frontiers.names_of(addresses)  # mistakes are told before anything is begun
+    bench_frontiers.names_of(addresses)  # reports mistakes before anything starts
     with sites.opened(options.url, options.pages or sites.PAGES) as site:
         if options.profile:
             return profile.measure(site, addresses[0], options.rounds, on_step)
@@ -91,14 +91,14 @@ def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> craw
 def _frontiers(options: argparse.Namespace, on_step: Callable[[str], None]) -> frontier_bench.Report:
     from skitter.bench import bench_frontiers, frontier_bench
 
-    rungs = frontier_bench.ladder(
+    cases = frontier_bench.bench_cases(
         options.requests or frontier_bench.REQUESTS,
         options.hosts or frontier_bench.HOSTS,
         frontier_bench.DUPLICATES if options.duplicates is None else options.duplicates,
     )
-    if not rungs:
+    if not cases:
         raise UsageError("more hosts than requests", hint="give more --requests, or fewer --hosts")
-    return frontier_bench.measure(options.frontier or bench_frontiers.DEFAULTS, rungs, options.rounds, on_step)
+    return frontier_bench.measure(options.frontier or bench_frontiers.DEFAULTS, cases, options.rounds, on_step)
 
 
 def _percent(text: str) -> int:
@@ -110,7 +110,7 @@ def _percent(text: str) -> int:
 
 @contextlib.contextmanager
 def _tidy_end() -> Iterator[None]:
-    """Ctrl-C and SIGTERM are exceptions here: what was begun is removed first."""
+    """Turn Ctrl-C and SIGTERM into exceptions, so that temporary jobs are removed first."""
 
     def end(*_: object) -> NoReturn:
         raise SystemExit(TERMINATED)
@@ -128,7 +128,7 @@ def _tidy_end() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """On a terminal, one line that says what is measured now."""
+    """Show the current measurement in one line, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""``skitter crawl``: crawl a site or run a spider, and go on where an earlier run was left."""
+"""``skitter crawl``: crawls a site or runs a spider, and resumes an unfinished run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skitter.cli.arguments import (
     Parser,
     add_output_options,
     add_setting_options,
-    add_voice_options,
+    add_verbosity_options,
     key_value,
 )
 
@@ -49,42 +49,43 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
     parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
-    add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
 
 
 def run(options: argparse.Namespace) -> int:
     import msgspec
 
     from skitter import app
-    from skitter.cli.event_log import following
+    from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import JobRef
     from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_node import check_outputs, run_node
     from skitter.cli.run_output import RunOutput
-    from skitter.cli.running import check_outputs, conclude, run_node
+    from skitter.cli.summary import print_summary
 
     check_outputs(options)
     with stdout_for_data():
         config, warnings = make_config(options)
-    place = JobRef(config.frontier, config.spec.name)
+    job_ref = JobRef(config.frontier, config.spec.name)
     prints_items = any(target.name == "-" for target in config.outputs)
-    said = RunOutput(config.settings.logging, job=place.job, quiet=options.quiet)
-    with said.errors_in_form(options.command_line):
+    output = RunOutput(config.settings.logging, job=job_ref.job, quiet=options.quiet)
+    with output.errors_in_form(options.command_line):
         for warning in warnings:
-            said.warn(warning)
-        said.note(f"job {place.job}, frontier {place.shown}")
-        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+            output.warn(warning)
+        output.note(f"job {job_ref.job}, frontier {job_ref.shown}")
+        log_options = {"job": job_ref.job, "quiet": options.quiet, "verbose": options.verbose}
         with (
-            said.progress(prints_items=prints_items) as progress,
-            following(config.settings.logging, progress, **told) as log,
+            output.progress(prints_items=prints_items) as progress,
+            event_log_lines(config.settings.logging, progress, **log_options) as log,
         ):
             config = msgspec.structs.replace(config, event_level=log.level)
             node = app.crawl_node(config, on_report=progress.report, on_event=log.event)
             summary, number = run_node(node, log.event)
-    return conclude(summary, number, place, options, said)
+    return print_summary(summary, number, job_ref, options, output)
 
 
 def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
-    """Everything that was asked for, checked; and what a person should be warned of."""
+    """Return the checked configuration of the crawl, and warnings."""
     from pathlib import Path
 
     from skitter.app import crawl_config
@@ -93,7 +94,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
-    source = what_to_crawl.find_target(options.targets, arguments, folder, project.places, options.sitemap)
+    source = what_to_crawl.find_source(options.targets, arguments, folder, project.spider_paths, options.sitemap)
     settings, warnings, sinks = settings_layers.collect(
         spider=(source.spider or "", dict(source.settings)),
         project=project,

@@ -1,11 +1,11 @@
-"""``skitter drop``: remove a job and everything of it. Nothing brings it back."""
+"""``skitter drop``: removes a job and all of its data for good."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 if TYPE_CHECKING:
     from skitter.cli.job_ref import JobRef
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,35 +27,35 @@ def run(options: argparse.Namespace) -> int:
 
     if options.job is None:
         raise UsageError("which job?", hint="name it with --job NAME: what is dropped is gone")
-    place = locate(options)
-    dropped = asyncio.run(_drop(place))
+    job_ref = locate(options)
+    dropped = asyncio.run(_drop(job_ref))
     if not dropped:
-        raise UsageError(f"no such job: {place.job}", hint="skitter jobs lists those that there are")
+        raise UsageError(f"no such job: {job_ref.job}", hint="skitter jobs lists those that there are")
     if options.json:
-        print_json({"job": place.job, "dropped": True})
+        print_json({"job": job_ref.job, "dropped": True})
     else:
-        print(f"{place.job}: dropped")
+        print(f"{job_ref.job}: dropped")
     return 0
 
 
-async def _drop(place: JobRef) -> bool:
+async def _drop(job_ref: JobRef) -> bool:
     from skitter.app import drop_job
     from skitter.cli.job_ref import live_workers, opened
     from skitter.errors import DamageError, JobError
 
-    async with opened(place) as frontier:
+    async with opened(job_ref) as frontier:
         try:
             report = await frontier.report(0)
         except (JobError, DamageError):
-            # Nobody can work on a job that is damaged, and to drop it is what is left.
+            # A damaged job has no workers, and can only be dropped.
             report = None
     if report is not None and live_workers(report):
-        raise _refusal(report, place)
-    return await drop_job(place.frontier, place.job)
+        raise _refusal(report, job_ref)
+    return await drop_job(job_ref.frontier, job_ref.job)
 
 
-def _refusal(report: Report, place: JobRef) -> UsageError:
-    """Workers that end with the job are stopped; those that wait for more (--stay) are ended where they run."""
+def _refusal(report: Report, job_ref: JobRef) -> UsageError:
+    """Return the error for a job with live workers; its hint depends on whether they run with --stay."""
     from skitter.cli.job_ref import is_alive
     from skitter.errors import UsageError
     from skitter.model.job import State
@@ -65,5 +65,5 @@ def _refusal(report: Report, place: JobRef) -> UsageError:
     if report.job.state in (State.FINISHED, State.STOPPED):
         hint = "they wait for more work (--stay): end each by Ctrl-C or kill, and drop it then"
     else:
-        hint = f"stop them first: {place.command('stop')}; one that has --stay ends by Ctrl-C or kill only"
-    return UsageError(f"workers are at the job: {place.job}: {who}", hint=hint)
+        hint = f"stop them first: {job_ref.command('stop')}; one that has --stay ends by Ctrl-C or kill only"
+    return UsageError(f"workers are at the job: {job_ref.job}: {who}", hint=hint)

@@ -1,4 +1,4 @@
-"""Event lines: which of them, in which form, and where they go.
+"""The event log: it selects, formats and writes event lines.
 
 Text, or with ``--log-format json`` one JSON object a line. On a terminal a few stand above the live display. Whatever a
 page, a host or a spider has put into an event, it cannot forge another one: further lines of a text (a traceback) begin
@@ -35,66 +35,68 @@ _OWN_FIELDS = ("time", "level", "event", "job", "node", "worker", "message")
 
 
 class LogDestination(NamedTuple):
-    """Somewhere that event lines go."""
+    """A destination of event lines."""
 
     level: int
-    """What matters less does not."""
+    """The lowest level that is written."""
     logging_level: int
-    """The same of what is said through ``logging``, by spiders most of all."""
+    """The lowest level of ``logging`` records (mostly of spiders) that is written."""
     form: Callable[[Event], str]
     write: Callable[[str], None]
 
 
 class EventLog:
-    """Takes events, from the loop or through ``logging``, and writes their lines."""
+    """A writer of event lines, for events of the crawl and records of ``logging``."""
 
-    def __init__(self, ways: list[LogDestination]) -> None:
-        self._ways = ways
+    def __init__(self, destinations: list[LogDestination]) -> None:
+        self._destinations = destinations
         self._failures: set[str] = set()
-        self.level = min((min(way.level, way.logging_level) for way in ways), default=_NEVER)
-        """Of what is wanted at all."""
+        self.level = min(
+            (min(destination.level, destination.logging_level) for destination in destinations), default=_NEVER
+        )
+        """The lowest level of all destinations."""
 
     def event(self, event: Event) -> None:
         if event.kind is events.CALLBACK_FAILED:
-            # Each worker tells the first of a kind that it meets.
+            # Each worker reports the first failure of a kind.
             if event.fields["failure"] in self._failures:
                 return
             self._failures.add(event.fields["failure"])
-        for level, logging_level, form, write in self._ways:
+        for level, logging_level, form, write in self._destinations:
             if event.level >= (logging_level if event.kind is events.LOG else level):
-                # A full disk, or nobody who reads: no reason to end a crawl.
+                # A full disk or a closed pipe must not end a crawl.
                 with suppress(OSError):
                     write(form(event))
 
 
 @contextmanager
-def following(
+def event_log_lines(
     settings: Logging, progress: Progress, *, job: str, quiet: bool = False, verbose: int = 0
 ) -> Iterator[EventLog]:
-    """The event lines of one command; what this process itself says through ``logging`` is among them."""
+    """Open the event log of one command, which includes this process's ``logging`` records."""
     with ExitStack() as stack:
-        ways = []
+        destinations = []
         level = Level.DEBUG if verbose else Level[settings.log_level.upper()]
         if settings.log_file != STDERR:
             file = stack.enter_context(_opened(settings.log_file))
             form = _json_form(job) if settings.log_format == "json" else lambda event: text_line(event, job)
-            ways.append(LogDestination(level, level, form, lambda line: _write(file, line)))
+            destinations.append(LogDestination(level, level, form, lambda line: _write(file, line)))
         if quiet:
             pass
         elif is_json_on_stderr(settings):
-            ways.append(LogDestination(level, level, _json_form(job), lambda line: _write(sys.stderr, line)))
+            destinations.append(LogDestination(level, level, _json_form(job), lambda line: _write(sys.stderr, line)))
         elif sys.stderr.isatty():
             shown = max(level, (Level.NOTICE, Level.INFO, Level.DEBUG)[min(verbose, 2)])
-            ways.append(LogDestination(shown, level, readable, progress.event))
+            destinations.append(LogDestination(shown, level, terminal_line, progress.event))
         elif settings.log_file == STDERR:
-            ways.append(LogDestination(level, level, text_line, lambda line: _write(sys.stderr, line)))
-        log = EventLog(ways)
+            destinations.append(LogDestination(level, level, text_line, lambda line: _write(sys.stderr, line)))
+        log = EventLog(destinations)
         stack.enter_context(_listening(log))
         yield log
 
 
 def is_json_on_stderr(settings: Logging) -> bool:
-    """Whether standard error is for programs: then everything that a crawl says there is JSON."""
+    """Return whether everything on standard error is JSON."""
     return settings.log_format == "json" and settings.log_file == STDERR
 
 
@@ -102,14 +104,14 @@ def _json_form(job: str) -> Callable[[Event], str]:
     return lambda event: json_line(event, job)
 
 
-def readable(event: Event) -> str:
-    """For somebody at a terminal, who knows the job and the day."""
+def terminal_line(event: Event) -> str:
+    """Format an event for a terminal, without job and date."""
     moment = datetime.fromtimestamp(event.at).strftime("%H:%M:%S")  # noqa: DTZ006  the clock on the wall
     return f"{moment} {_message(event)}"
 
 
 def text_line(event: Event, job: str = "") -> str:
-    """For a pipe, or with the job and the node for a file, where those of many nodes may come together."""
+    """Format an event for a pipe, or with job and node for a file that several nodes may share."""
     worker = f" worker={event.worker}" if event.worker else ""
     who = f" ({clean(f'job={job} node={socket.gethostname()}{worker}')})" if job else ""
     said = event.fields["logger"] if event.kind is events.LOG else event.kind.name
@@ -119,7 +121,7 @@ def text_line(event: Event, job: str = "") -> str:
 
 
 def json_line(event: Event, job: str) -> str:
-    """For programs."""
+    """Format an event as JSON."""
     fields: dict[str, Any] = {
         "time": _time(event),
         "level": event.level.name.lower(),
@@ -135,8 +137,8 @@ def json_line(event: Event, job: str) -> str:
     return clean_json(msgspec.json.encode(fields).decode())
 
 
-def plainly(event: Event) -> None:
-    """For a command that has no log: what somebody may have to know, on standard error."""
+def print_event(event: Event) -> None:
+    """Print an event that a person should see, for commands without a log."""
     if event.level >= Level.NOTICE:
         note(_message(event))
 
@@ -149,7 +151,7 @@ def _message(event: Event) -> str:
 
 
 def _lines(event: Event) -> list[str]:
-    """One line, and those of a traceback, or of what a spider said in several, behind a bar."""
+    """Return the lines of an event; lines after the first (a traceback) begin with a bar."""
     if event.kind is not events.LOG and "traceback" not in event.fields:
         return [clean(event.text)]
     first, *more = clean_block(event.text).splitlines() or [""]
@@ -177,14 +179,14 @@ def _opened(name: str) -> Iterator[TextIO]:
     try:
         yield file
     finally:
-        # A disk that is full has nothing to say at the end either.
+        # Closing flushes, which fails again on a full disk.
         with suppress(OSError):
             file.close()
 
 
 @contextmanager
 def _listening(log: EventLog) -> Iterator[None]:
-    """Log records of this process become event lines; afterwards logging is as it was."""
+    """Route this process's log records to the event log, and restore logging afterwards."""
     root, handler = logging.getLogger(), _Handler(log)
     handler.addFilter(LibraryFilter())
     before = root.level, events.logger.level

@@ -1,4 +1,4 @@
-"""Exit codes of the command line, but for errors, which carry their own (``skitter.errors``: 2 usage, 3 a backend)."""
+"""Exit codes of the command line, except those of errors (``skitter.errors``: 2 usage, 3 a backend)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ if TYPE_CHECKING:
     from skitter.app import Summary
 
 FAILED = 1
-"""Nothing came of the crawl, or not all seeds were given. Also any error without a code of its own."""
+"""No seed was done, or not all seeds were given. Also any error without a code of its own."""
 INTERRUPTED = 130
-"""By Ctrl-C."""
+"""The command was ended by Ctrl-C."""
 
 
 def of_signal(number: int) -> int:
-    """The exit code that a shell has for a signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    """Return a shell's exit code for a signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number
 
 
 def of_summary(summary: Summary) -> int:
-    """0 finished, or stopped by a limit or a command; 1 see FAILED; 130 interrupted; 143 terminated."""
+    """Return the exit code: 0 finished, or stopped by a limit or a command; 1 failed; 130 or 143 by a signal."""
     if summary.signal:
         return of_signal(summary.signal)
     return FAILED if no_seed_done(summary) or summary.seeding_problem else 0
 
 
 def no_seed_done(summary: Summary) -> bool:
-    """Nothing came of the crawl at all. Whoever stopped it does not need to be told."""
+    """Return whether no seed was done, in a crawl that was not stopped by a command or a limit."""
     return not summary.seeds_done and summary.state != "stopped"

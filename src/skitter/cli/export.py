@@ -1,11 +1,11 @@
-"""``skitter export``: write what a job's outbox or a file of results holds to another target; nothing is forgotten."""
+"""``skitter export``: copies the items of a job's outbox or a result file to another target."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from skitter.cli.arguments import Parser, add_job_options, add_output_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_output_options, add_verbosity_options
 from skitter.errors import UsageError
 
 
@@ -13,16 +13,16 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--from", dest="file", metavar="FILE", help="a file of results; default: the job's outbox")
     add_output_options(parser, overwrite=True)
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from skitter.app import collect_outputs, export_node
-    from skitter.cli.event_log import plainly
+    from skitter.cli.event_log import print_event
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.output import note, print_json
-    from skitter.cli.running import check_outputs, run_node
+    from skitter.cli.run_node import check_outputs, run_node
     from skitter.cli.settings_layers import sink_password
     from skitter.cli.terminal_text import count
 
@@ -31,12 +31,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("no output given", hint='-o TARGET says where the items go; "-" is stdout')
     if options.file is not None and (options.job or options.frontier):
         raise UsageError("a file and a job", hint="--from FILE reads a file, --job NAME an outbox")
-    place = None if options.file is not None else locate(options)
-    source = options.file if place is None else (place.frontier, place.job)
+    job_ref = None if options.file is not None else locate(options)
+    source = options.file if job_ref is None else (job_ref.frontier, job_ref.job)
     outputs = collect_outputs(typed=options.outputs, job="export", password=sink_password(os.environ))
     if any(target.name == options.file for target in outputs):
         raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
-    result, number = run_node(export_node(source, outputs, on_event=plainly), plainly)
+    result, number = run_node(export_node(source, outputs, on_event=print_event), print_event)
     if result is None or number:
         return of_signal(number)
     written, rejected = result

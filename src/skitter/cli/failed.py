@@ -1,4 +1,4 @@
-"""``skitter failed``: what failed for good, and why."""
+"""``skitter failed``: lists the requests that failed for good, with the reasons."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skitter.model.job import Dead
 
 SHOWN = 50
-"""Of a list for people, unless --limit says otherwise; --json lists all."""
+"""The default --limit of text output; --json lists all."""
 
 
 def configure(parser: Parser) -> None:
@@ -23,7 +23,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--limit", metavar="N", help=f"at most N; default {SHOWN}, with --json all")
     parser.add_argument("--url", metavar="URL", help="only this one, with its traceback")
     add_job_options(parser)
-    add_voice_options(parser, json_help="one JSON object a line")
+    add_verbosity_options(parser, json_help="one JSON object a line")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,14 +31,14 @@ def run(options: argparse.Namespace) -> int:
 
     limit = _limit(options)
     check_class(options.error_class)
-    place = locate(options)
+    job_ref = locate(options)
     urls = [options.url] if options.url is not None else []
-    ask(place, lambda frontier: _list(frontier, place, options, urls, limit))
+    ask(job_ref, lambda frontier: _list(frontier, job_ref, options, urls, limit))
     return 0
 
 
 def check_class(error_class: str) -> None:
-    """UsageError for a class that no request can fail with: it would only find nothing."""
+    """Raise UsageError for an unknown error class, which would match nothing."""
     from skitter.cli.arguments import did_you_mean
     from skitter.policy.retry import DEAD_CLASSES
 
@@ -57,7 +57,7 @@ def _limit(options: argparse.Namespace) -> int | None:
 
 
 async def _list(
-    frontier: Frontier, place: JobRef, options: argparse.Namespace, urls: Sequence[str], limit: int | None
+    frontier: Frontier, job_ref: JobRef, options: argparse.Namespace, urls: Sequence[str], limit: int | None
 ) -> None:
     import msgspec
 
@@ -78,14 +78,14 @@ async def _list(
     report = await frontier.report(0)
     total = count_dead(report, options.error_class)
     if urls and not shown:
-        note(f"not among the failed; to see what became of it: {place.command('why', urls[0])}")
+        note(f"not among the failed; to see what became of it: {job_ref.command('why', urls[0])}")
     elif not shown:
         note("nothing failed" + (f" with class {options.error_class}" if options.error_class else ""))
     elif not urls and total > shown:
         note(f"... and {total - shown:,} more; --limit N shows more, --json all")
     if shown:
         words = [*urls, "--class", options.error_class] if options.error_class else urls
-        note(f"to try again: {place.command('retry', *words)}")
+        note(f"to try again: {job_ref.command('retry', *words)}")
 
 
 def _described(dead: Dead, *, in_full: bool) -> list[str]:

@@ -1,11 +1,11 @@
-"""``skitter items``: some of a job's items, and how full their fields are."""
+"""``skitter items``: shows some of a job's items, and how often each field is filled."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"how many to look at, default {MOST}")
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
         look = preview_file(options.file, **amounts)
     else:
         options.job = options.job or options.name
-        place = locate(options)
-        job, look = place.job, asyncio.run(preview_job(place.frontier, place.job, **amounts))
+        job_ref = locate(options)
+        job, look = job_ref.job, asyncio.run(preview_job(job_ref.frontier, job_ref.job, **amounts))
     if options.json:
         counts = {"items": look.items, "undelivered": look.undelivered}
         print_json({"job": job, "source": look.source, **counts, "fields": look.fields, "sample": look.sample})

@@ -1,4 +1,4 @@
-"""What ``pause``, ``resume`` and ``stop`` share: tell the job, and say the state it is in after."""
+"""The shared part of ``pause``, ``resume`` and ``stop``: send the command, print the job's state."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
     from skitter.model.job import Job, Report
 
 
-def steer(options: argparse.Namespace, command: Command) -> int:
-    """The state goes to stdout; what it means for the person, if anything, to stderr."""
-    place = locate(options)
+def run_job_command(options: argparse.Namespace, command: Command) -> int:
+    """Send a command to a job; print its state to stdout and notes to stderr."""
+    job_ref = locate(options)
 
-    async def tell(frontier: Frontier) -> tuple[Job, Report]:
+    async def send(frontier: Frontier) -> tuple[Job, Report]:
         return await frontier.command(command), await frontier.report(0)
 
-    job, report = ask(place, tell)
+    job, report = ask(job_ref, send)
     workers = live_workers(report)
     if options.json:
-        print_json({"job": place.job, "state": job.state, "run": job.run, "reason": job.reason, "workers": workers})
+        print_json({"job": job_ref.job, "state": job.state, "run": job.run, "reason": job.reason, "workers": workers})
     else:
-        print(f"{place.job}: {job.state}")
+        print(f"{job_ref.job}: {job.state}")
     if job.state is State.FINISHED:
         note("the job is finished: there is nothing to pause, resume or stop")
     elif command is Command.RESUME and (limit := spent_limit(report)):
         more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
         note(f"max_pages={limit} is reached, and the job stays {job.state}; to go on, {more}")
     elif job.state is State.RUNNING and not workers:
-        note(f"no worker is at it; run the same crawl again, or: {place.command('worker')}")
+        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")
     elif job.state is State.DRAINING:
         note(f"{report.counts.leased} requests are in flight; it is stopped when they have ended")
     return 0
 
 
 def spent_limit(report: Report) -> int:
-    """The job's max_pages, if so many are done; else 0."""
+    """Return the job's max_pages if it is reached, else 0."""
     limit: int = report.job.spec.settings.get("max_pages") or 0
     return limit if report.counts.done >= limit else 0

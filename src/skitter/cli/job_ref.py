@@ -1,4 +1,4 @@
-"""Which job a command is about, and how its frontier is opened."""
+"""The job that a command is about: how it is found, and how its frontier is opened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def program_words() -> list[str]:
-    """How this program is called again from the same shell, whose path may not have it."""
+    """Return the words that call this program again from the same shell."""
     import shutil
 
     typed = Path(sys.argv[0])
@@ -49,16 +49,16 @@ class JobRef(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The frontier without its password, which must not end up in a log."""
+        """The frontier's URL without its password."""
         return shown_frontier(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
-        """A command about this job that can be pasted into a shell."""
+        """Return a command about this job that can be pasted into a shell."""
         return shlex.join([*program_words(), name, *words, "--frontier", self.shown, "--job", self.job])
 
 
 def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
-    """From --frontier and --job, and from what lies in .skitter where one is missing."""
+    """Return the job of --frontier and --job, or of .skitter where one is missing."""
     frontier, job = options.frontier, options.job
     if frontier is not None and frontier.startswith("memory:"):
         raise UsageError(
@@ -96,7 +96,7 @@ def _the_only_one() -> JobRef:
 
 
 def local_frontiers() -> list[str]:
-    """Every frontier that lies in .skitter."""
+    """Return the URLs of all frontiers in .skitter."""
     return [f"sqlite:{file}" for file in sorted(_folder().glob("*.db"))]
 
 
@@ -122,30 +122,30 @@ def _listed() -> str:
 
 
 @asynccontextmanager
-async def opened(place: JobRef) -> AsyncIterator[Frontier]:
-    """The frontier of an existing job."""
+async def opened(job_ref: JobRef) -> AsyncIterator[Frontier]:
+    """Open the frontier of an existing job."""
     from skitter.app import open_frontier
 
-    frontier = open_frontier(place.frontier, place.job, create=False)
+    frontier = open_frontier(job_ref.frontier, job_ref.job, create=False)
     try:
         yield frontier
     finally:
         await frontier.close()
 
 
-def ask(place: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
-    """One question to the frontier of a job, and its answer."""
+def ask(job_ref: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
+    """Open a job's frontier, run one query on it, and return the answer."""
     import asyncio
 
     async def put() -> T:
-        async with opened(place) as frontier:
+        async with opened(job_ref) as frontier:
             return await question(frontier)
 
     return asyncio.run(put())
 
 
 def shown_state(state: str, reason: str, *, is_over: bool, workers: int) -> str:
-    """The state of a job for people. What is stored says what the job wants; nobody may be there to do it."""
+    """Return the state of a job for people: a stored ``running`` without live workers is an interrupted job."""
     shown = f"{state} by {reason}" if state == "stopped" and reason else state
     if is_over or workers or state in ("stopped", "finished"):
         return shown
@@ -153,7 +153,7 @@ def shown_state(state: str, reason: str, *, is_over: bool, workers: int) -> str:
 
 
 def live_workers(report: Report) -> int:
-    """How many workers are alive."""
+    """Return the number of live workers."""
     from skitter.cluster.process_identity import live_workers
 
     return len(live_workers(report))

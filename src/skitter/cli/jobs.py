@@ -1,11 +1,11 @@
-"""``skitter jobs``: which jobs there are in a frontier, or in .skitter, and how they stand."""
+"""``skitter jobs``: lists the jobs of a frontier, or of .skitter, with their states."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_voice_options
+from skitter.cli.arguments import Parser, add_verbosity_options
 
 if TYPE_CHECKING:
     from skitter.app.views.jobs import JobView
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     parser.add_argument("--frontier", metavar="URL", help="default: every file in .skitter")
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """The live display: a few lines at the bottom of the terminal, redrawn with each report.
 
-``frame`` decides what stands where, for any width and height; ``LiveDisplay`` puts it on the terminal.
+``frame`` is the layout, for any width and height; ``LiveDisplay`` draws it on the terminal.
 Events scroll by above it, and when the crawl ends it is taken away: the summary follows.
 """
 
@@ -18,12 +18,12 @@ from rich.text import Text
 
 from skitter.cli.job_ref import live_workers
 from skitter.cli.terminal_text import by_class, clean, clean_block, clock, count, duration, figure, rate, shorten, size
-from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Pace
+from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
 from skitter.model.job import HostSeen, Report, State
 
 REDRAW_SECONDS = 0.25
 SIDE_BY_SIDE_COLUMNS = 130
-"""From here on the hosts stand beside the counts instead of below them."""
+"""The width from which the hosts are beside the counts instead of below them."""
 LABEL, VALUE, GAP = 10, 8, 2
 """Columns of a cell: four of them fit a terminal of 80."""
 CELL = LABEL + VALUE + GAP
@@ -38,12 +38,12 @@ _STATE_STYLES = {
 
 
 class LiveDisplay:
-    """Draws at most four times a second, hides nothing behind it, and gives the terminal back as it was."""
+    """A display that is drawn at most four times a second, and restores the terminal."""
 
     def __init__(self, console: Console | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._now = now
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._report: Report | None = None
         self._drawn_at = float("-inf")
         # No thread of its own: it is drawn from the loop that also brings the reports.
@@ -61,7 +61,7 @@ class LiveDisplay:
 
     def report(self, report: Report) -> None:
         now = self._now()
-        self._pace.sample(now, report.counts.done)
+        self._throughput.sample(now, report.counts.done)
         self._report = report
         if now - self._drawn_at >= REDRAW_SECONDS:
             self._drawn_at = now
@@ -79,15 +79,15 @@ class LiveDisplay:
         blocks = BLOCKS if (options.encoding or "").lower().startswith("utf") else ASCII_BLOCKS
         elapsed = time.time() - self._report.job.started_at
         # The last column and the last line stay free: some terminals scroll when they are filled.
-        lines = frame(self._report, self._pace, elapsed, options.max_width - 1, console.height - 1, blocks)
+        lines = frame(self._report, self._throughput, elapsed, options.max_width - 1, console.height - 1, blocks)
         yield Text("\n").join(lines)
 
 
 def frame(
-    report: Report, pace: Pace, elapsed_seconds: float, width: int, height: int, blocks: str = BLOCKS
+    report: Report, throughput: Throughput, elapsed_seconds: float, width: int, height: int, blocks: str = BLOCKS
 ) -> list[Text]:
-    """The lines of the display, the most important first; what does not fit in ``height`` is left out."""
-    lines = [_headline(report, elapsed_seconds), _speed(pace, width, blocks)]
+    """Return the lines of the display, the most important first, cut to ``height``."""
+    lines = [_headline(report, elapsed_seconds), _speed(throughput, width, blocks)]
     if width >= SIDE_BY_SIDE_COLUMNS:
         lines += _beside(_figures(report, LEFT_COLUMNS), _hosts(report.hosts, width - LEFT_COLUMNS - 3))
     else:
@@ -101,7 +101,7 @@ def frame(
 def _headline(report: Report, elapsed_seconds: float) -> Text:
     job = report.job
     line = Text.assemble((clean(job.spec.name), "bold"), "  ", (str(job.state), _STATE_STYLES[job.state]))
-    # Before the rest: it is the one thing here that needs somebody to act, and a narrow terminal cuts the end.
+    # First, because it needs action, and a narrow terminal cuts the end of the line.
     if blocking := [sink.target for sink in report.sinks if sink.blocking]:
         line.append(f", blocked by sink {clean(', '.join(blocking))}", "bold red")
     line.append(f"  {clock(elapsed_seconds)}  {count(live_workers(report), 'worker')}")
@@ -112,9 +112,9 @@ def _headline(report: Report, elapsed_seconds: float) -> Text:
     return line
 
 
-def _speed(pace: Pace, width: int, blocks: str) -> Text:
-    line = Text.assemble(_label("pages/s"), (rate(pace.pages_per_second).rjust(VALUE), "bold"), "  ")
-    return line.append(pace.spark(width - len(line.plain), blocks), "cyan")
+def _speed(throughput: Throughput, width: int, blocks: str) -> Text:
+    line = Text.assemble(_label("pages/s"), (rate(throughput.pages_per_second).rjust(VALUE), "bold"), "  ")
+    return line.append(throughput.spark(width - len(line.plain), blocks), "cyan")
 
 
 def _figures(report: Report, width: int) -> list[Text]:
@@ -150,7 +150,7 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def _hosts(hosts: Sequence[HostSeen], width: int) -> list[Text]:
-    """The slowest and most troubled hosts, as wide as it may be."""
+    """Return a table of the slowest and most failing hosts."""
     if not hosts:
         return []
     # Four figures, and the class of the last error.
@@ -170,12 +170,12 @@ def _hosts(hosts: Sequence[HostSeen], width: int) -> list[Text]:
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:
-    """Two blocks of lines as one."""
+    """Join two blocks of lines side by side."""
     lines = []
-    for place in range(max(len(left), len(right))):
-        line = left[place].copy() if place < len(left) else Text()
+    for job_ref in range(max(len(left), len(right))):
+        line = left[job_ref].copy() if job_ref < len(left) else Text()
         line.truncate(LEFT_COLUMNS, overflow="ellipsis", pad=True)
-        if place < len(right):
-            line.append("   ").append_text(right[place])
+        if job_ref < len(right):
+            line.append("   ").append_text(right[job_ref])
         lines.append(line)
     return lines

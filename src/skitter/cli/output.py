@@ -1,4 +1,4 @@
-"""Where words go: answers to stdout, everything else to stderr."""
+"""Printing: answers to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skitter.cli.terminal_text import clean, clean_block, clean_json
 
 
 def print_json(value: Any) -> None:
-    """One value, one line, without secrets."""
+    """Print a value as one line of JSON, without secrets."""
     import msgspec
 
     from skitter.model.secrets import without_secrets_inside
@@ -27,12 +27,12 @@ def print_json(value: Any) -> None:
 
 
 def stdout_for_data() -> AbstractContextManager[object]:
-    """While code of the user is loaded: what it prints goes to standard error, and not between the results."""
+    """Redirect the prints of user code to standard error, so that stdout has results only."""
     return redirect_stdout(sys.stderr)
 
 
 def note(text: str) -> None:
-    """For the person at the terminal; never part of the answer, so it may go unheard."""
+    """Print a note to stderr, ignoring a closed pipe."""
     with suppress(OSError):
         print(clean_block(text), file=sys.stderr)
 
@@ -42,7 +42,7 @@ def warn(text: str) -> None:
 
 
 def error(message: str, hint: str = "") -> None:
-    """An error that is told, and not raised: the command has an answer besides."""
+    """Print an error without raising it, for commands that also print an answer."""
     note(f"error: {clean(message)}")
     if hint:
         note(f"hint: {clean(hint)}")

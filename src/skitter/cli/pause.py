@@ -1,19 +1,19 @@
-"""``skitter pause``: start nothing new; what is in flight ends, and workers wait."""
+"""``skitter pause``: starts no new requests; requests in flight end, and workers wait."""
 
 from __future__ import annotations
 
 import argparse
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 
 def configure(parser: Parser) -> None:
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.job_commands import steer
+    from skitter.cli.job_commands import run_job_command
     from skitter.model.job import Command
 
-    return steer(options, Command.PAUSE)
+    return run_job_command(options, Command.PAUSE)

@@ -1,4 +1,4 @@
-"""``skitter plan``: how many workers, shards and machines a crawl needs, and which of them it needs most."""
+"""``skitter plan``: estimates the workers, shards and machines that a crawl needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running crawl shows: nothing, a plain line every ten seconds, or the live display on a terminal."""
+"""Progress output of a running crawl: none, a plain line every ten seconds, or the live display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from skitter.cli.terminal_text import clean, clean_block, clock, number, rate, size
-from skitter.cli.throughput import Pace
+from skitter.cli.throughput import Throughput
 
 if TYPE_CHECKING:
     from skitter.model.job import Report
@@ -20,7 +20,7 @@ LINE_SECONDS = 10.0
 
 
 class Progress(Protocol):
-    """Told of reports and events while a crawl runs, and left when it ends, however it ends."""
+    """A context manager that shows reports and events while a crawl runs."""
 
     def __enter__(self) -> Self: ...
 
@@ -34,7 +34,7 @@ class Progress(Protocol):
 
 
 def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
-    """By who is looking. Items on the same terminal would tear a live display apart."""
+    """Choose the progress output. Items on the same terminal would break a live display."""
     if quiet:
         return Silent()
     items_in_view = prints_items and sys.stdout.isatty()
@@ -46,7 +46,7 @@ def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
 
 
 class Silent:
-    """-q: errors only, and those are raised."""
+    """No progress output, for -q."""
 
     def __enter__(self) -> Self:
         return self
@@ -64,26 +64,26 @@ class Silent:
 
 
 class TimedReports(Silent):
-    """Shows every tenth second's report."""
+    """A progress output that shows a report every ten seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._shown_at = now()
 
     def report(self, report: Report) -> None:
         now = self._now()
-        self._pace.sample(now, report.counts.done)
+        self._throughput.sample(now, report.counts.done)
         if now - self._shown_at >= LINE_SECONDS:
             self._shown_at = now
-            self.show(report, self._pace.pages_per_second)
+            self.show(report, self._throughput.pages_per_second)
 
     def show(self, report: Report, pages_per_second: float) -> None:
         raise NotImplementedError
 
 
 class PlainLines(TimedReports):
-    """For logs and pipes."""
+    """Plain progress lines, for logs and pipes."""
 
     def __init__(self, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
@@ -96,13 +96,13 @@ class PlainLines(TimedReports):
         self._print(clean_block(text))
 
     def _print(self, line: str) -> None:
-        # Nobody reads it any more (2>&1 | head): no reason to end a crawl.
+        # A closed pipe (2>&1 | head) must not end a crawl.
         with suppress(OSError):
             print(line, file=self._stream, flush=True)
 
 
 def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) -> str:
-    """Where the crawl is, in one line."""
+    """Format the progress of the crawl as one line."""
     counts, tally = report.counts, report.tally
     parts = [
         f"{clock(elapsed_seconds)} {report.job.state}: {number(counts.done)} pages",

@@ -1,19 +1,19 @@
-"""``skitter resume``: go on after ``pause`` or ``stop``."""
+"""``skitter resume``: continues a job after ``pause`` or ``stop``."""
 
 from __future__ import annotations
 
 import argparse
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 
 def configure(parser: Parser) -> None:
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.job_commands import steer
+    from skitter.cli.job_commands import run_job_command
     from skitter.model.job import Command
 
-    return steer(options, Command.RESUME)
+    return run_job_command(options, Command.RESUME)

@@ -1,4 +1,4 @@
-"""What ``crawl`` and ``worker`` say on standard error besides events: in text, or all of it in JSON.
+"""Output of ``crawl`` and ``worker`` on standard error besides events, in text or JSON.
 
 With ``--log-format json`` and no log file, standard error is for a program: the job, warnings, progress, summary, hints
 and errors are event lines there like any other.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """Notes, warnings, errors and the summary of one command."""
+    """A printer of the notes, warnings, errors and summary of one command."""
 
     def __init__(self, settings: Logging, *, job: str, quiet: bool) -> None:
         self._job = job
@@ -31,7 +31,7 @@ class RunOutput:
         self.is_json = is_json_on_stderr(settings)
 
     def note(self, text: str) -> None:
-        """For whoever follows the crawl."""
+        """Print a note, unless quiet."""
         if self._quiet:
             return
         if self.is_json:
@@ -48,7 +48,7 @@ class RunOutput:
             output.warn(text)
 
     def error(self, message: str, hint: str, exit_code: int) -> None:
-        """Also when it is quiet."""
+        """Print an error, also when quiet."""
         if self.is_json:
             self._write(events.COMMAND_FAILED(error=message, hint=hint, exit_code=exit_code))
         else:
@@ -65,14 +65,14 @@ class RunOutput:
                 output.note(line)
 
     def progress(self, *, prints_items: bool) -> Progress:
-        """How far the crawl is: lines of JSON, lines of text, or the live display."""
+        """Return the progress output: lines of JSON, lines of text, or the live display."""
         if self.is_json:
             return Silent() if self._quiet else JsonProgress(self._write)
         return choose_progress(quiet=self._quiet, prints_items=prints_items)
 
     @contextmanager
     def errors_in_form(self, arguments: Sequence[str]) -> Iterator[None]:
-        """An error that ends the command is told in JSON here; in text, the command line tells it."""
+        """Print an error that ends the command as JSON; in text mode ``cli.main`` prints it."""
         try:
             yield
         except Exception as error:
@@ -85,13 +85,13 @@ class RunOutput:
             raise SystemExit(code) from error
 
     def _write(self, event: events.Event) -> None:
-        # Nobody reads it any more: no reason to end a crawl.
+        # A closed pipe must not end a crawl.
         with suppress(OSError):
             print(json_line(event, self._job), file=sys.stderr, flush=True)
 
 
 class JsonProgress(TimedReports):
-    """An event every ten seconds."""
+    """Progress as one JSON event every ten seconds."""
 
     def __init__(self, write: Any) -> None:
         super().__init__()

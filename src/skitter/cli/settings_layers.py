@@ -1,4 +1,4 @@
-"""Settings from everywhere, lowest rank first; only here are files and the environment read for them.
+"""The layers of settings, lowest rank first; only this module reads files and the environment for them.
 
 defaults < skitter.toml or [tool.skitter] < --config < the spider's custom_settings < SKITTER_* < command line
 """
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 from skitter.cli.arguments import Override, did_you_mean
 from skitter.errors import SettingsError
 from skitter.settings import Settings
-from skitter.spiders.loading import DEFAULT_PLACES
+from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
 from skitter.spiders.scrapy_settings import Layer, translated
 
 PREFIX = "SKITTER_"
 PASSWORD_VARIABLE = "SKITTER_SINK_PASSWORD"  # noqa: S105  the name of a variable
-"""The one that is no setting: for targets that name a user and no password."""
+"""The variable with the password for targets that name a user and no password; it is no setting."""
 
 
 class Project(NamedTuple):
-    """What the current folder says about itself."""
+    """The project file of the current folder."""
 
     layer: Layer
-    places: Sequence[str]
-    """Files and folders where spiders are looked for by name."""
+    spider_paths: Sequence[str]
+    """Files and folders that are searched for spiders by name."""
     sinks: tuple[str, Sequence[Any]] = ("", ())
-    """Where they are written down, and the tables."""
+    """The file that has sink tables, and the tables."""
 
 
 class Collected(NamedTuple):
@@ -38,18 +38,18 @@ class Collected(NamedTuple):
 
 
 def read_project(folder: Path) -> Project:
-    """``skitter.toml``; without one, ``[tool.skitter]`` of ``pyproject.toml``."""
+    """Read ``skitter.toml``, or else ``[tool.skitter]`` of ``pyproject.toml``."""
     origin, table = "skitter.toml", _read_toml(folder / "skitter.toml")
     if table is None:
         origin = "pyproject.toml [tool.skitter]"
         table = (_read_toml(folder / "pyproject.toml") or {}).get("tool", {}).get("skitter", {})
     values: dict[str, Any] = {}
-    places: Any = list(DEFAULT_PLACES)
+    spider_paths: Any = list(DEFAULT_SPIDER_PATHS)
     sinks: Any = []
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
-            places = [value] if isinstance(value, str) else value
+            spider_paths = [value] if isinstance(value, str) else value
         elif name == "sink":
             sinks = value
         elif not isinstance(value, dict):
@@ -59,13 +59,15 @@ def read_project(folder: Path) -> Project:
         else:
             hint = did_you_mean(name, groups) or f"tables: {', '.join(groups)}"
             raise SettingsError(f"unknown table in {origin}: {name}", hint=hint)
-    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
-        raise SettingsError(f"bad value in {origin}: spiders={places!r}", hint='as in spiders = ["spiders", "news.py"]')
+    if not isinstance(spider_paths, list) or not all(isinstance(place, str) for place in spider_paths):
+        raise SettingsError(
+            f"bad value in {origin}: spiders={spider_paths!r}", hint='as in spiders = ["spiders", "news.py"]'
+        )
     if not isinstance(sinks, list):
         raise SettingsError(
             f"not a list of tables in {origin}: sink", hint="each begins with [[sink]], in two brackets"
         )
-    return Project((origin, values), places, (f"[[sink]] of {origin}", sinks))
+    return Project((origin, values), spider_paths, (f"[[sink]] of {origin}", sinks))
 
 
 def collect(
@@ -76,7 +78,7 @@ def collect(
     config: str | None,
     overrides: Iterable[Override],
 ) -> Collected:
-    """All layers joined; what a foreign settings module has and skitter has not is named in ``warnings``."""
+    """Merge all layers; unknown settings of a Scrapy settings module are named in ``warnings``."""
     warnings: list[str] = []
     layers, sinks = [project.layer], project.sinks
     if config is not None:
@@ -95,7 +97,7 @@ def collect(
 def collect_run(
     *, project: Project, environment: Mapping[str, str], config: str | None, overrides: Sequence[Override]
 ) -> Collected:
-    """As ``collect``, for a worker: only ``run`` and ``logging`` are its own, the rest was fixed with the job."""
+    """Merge the layers for a worker: only ``run`` and ``logging`` are its own, the rest was fixed with the job."""
     for override in overrides:
         if override.name in Settings().job_wide():
             raise SettingsError(

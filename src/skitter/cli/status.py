@@ -1,4 +1,4 @@
-"""``skitter status``: what a job is doing, from one instant."""
+"""``skitter status``: shows the state of a job, its workers and its hosts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 if TYPE_CHECKING:
     from skitter.app.views.status import StatusView
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
 QUEUES = 5
 MAX_WORKERS = 20
-"""Listed one by one, those that are silent first; -v lists all."""
+"""The number of workers listed, silent ones first; -v lists all."""
 
 
 def configure(parser: Parser) -> None:
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,9 +33,9 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import note, print_json
     from skitter.model.job import State
 
-    place = locate(options)
-    report = ask(place, lambda frontier: frontier.report(queues=QUEUES))
-    status = status_view(report, place.frontier)
+    job_ref = locate(options)
+    report = ask(job_ref, lambda frontier: frontier.report(queues=QUEUES))
+    status = status_view(report, job_ref.frontier)
     if options.json:
         print_json(as_json(status))
     else:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join(as_text(status, time.time(), verbose=bool(options.verbose), width=width)))
         if status.state is State.RUNNING and not status.workers:
-            note(f"to go on, run the same crawl again, or: {place.command('worker')}")
+            note(f"to go on, run the same crawl again, or: {job_ref.command('worker')}")
     return 0
 
 
@@ -58,7 +58,7 @@ def as_json(status: StatusView) -> dict[str, Any]:
 
 
 def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int | None = None) -> list[str]:
-    """``width``: of the terminal; None: lines may be as long as they are."""
+    """Format a status for a terminal of this width; None: no limit."""
     from skitter.cli.summary import seeding_line
     from skitter.cli.terminal_text import by_class, clean, clean_block, count, number, size, table
 

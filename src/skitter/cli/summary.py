@@ -1,36 +1,66 @@
-"""The end of a crawl: what it came to, and the next thing to do."""
+"""The summary of a crawl, and the commands to run next."""
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.exit_codes import no_seed_done
+from skitter.cli import exit_codes
 from skitter.cli.job_ref import JobRef, program_words
+from skitter.cli.output import print_json
 from skitter.cli.terminal_text import by_class, clean, count, duration, first_line, number, rate, size
 from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary
+    from skitter.cli.run_output import RunOutput
+
+
+def print_summary(
+    summary: Summary | None, signal_number: int, job_ref: JobRef, options: argparse.Namespace, output: RunOutput
+) -> int:
+    """Print the summary, the next commands and the error, if any, and return the exit code.
+
+    ``signal_number`` is the signal that ended the command, or 0; ``summary`` is None if the crawl had not begun.
+    """
+    if summary is None:
+        return exit_codes.of_signal(signal_number)
+    summary.signal = signal_number
+    fields = as_json(summary, job_ref)
+    if options.json:
+        print_json(fields)
+    output.summary(as_text(summary), fields)
+    for step in next_steps(summary, job_ref, options.command_line):
+        output.note(step)
+    code = exit_codes.of_summary(summary)
+    if summary.seeding_problem:
+        trace = job_ref.command("status", "-v")
+        hint = f"correct the spider and run the same command again; the traceback: {trace}"
+        output.error(seeding_line(summary.seeding_problem), hint, code)
+    elif code == exit_codes.FAILED:
+        why = f": {summary.no_seed_because}" if summary.no_seed_because else ""
+        output.error(f"no seed was done: {job_ref.job}{why}", reason_hint(summary, job_ref), code)
+    return code
 
 
 def seeding_line(problem: str) -> str:
-    """What kept start() from giving all seeds, in one line: of a traceback, what was raised."""
+    """Return the reason why start() did not give all seeds, in one line."""
     head, _, error = problem.partition("\n")
     return f"{clean(head)} {first_line(error)}".rstrip()
 
 
-def as_json(summary: Summary, place: JobRef) -> dict[str, Any]:
+def as_json(summary: Summary, job_ref: JobRef) -> dict[str, Any]:
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(summary)
-    return fields | {"frontier": place.shown}
+    return fields | {"frontier": job_ref.shown}
 
 
 def as_text(summary: Summary) -> list[str]:
-    """What the crawl came to, in a few lines."""
+    """Format the summary as text."""
     # The counts are those of the run; time and speed are this command's own.
     joint = " in all; this time" if summary.begun in ("resumed", "joined") else " in"
     pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
@@ -71,18 +101,18 @@ def _ending(summary: Summary) -> str:
     return summary.state
 
 
-def next_steps(summary: Summary, place: JobRef, again: Sequence[str]) -> list[str]:
-    """Commands that make sense now. ``again`` is the command that ran; a memory frontier is gone by now."""
-    if place.frontier.startswith("memory:"):
+def next_steps(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> list[str]:
+    """Return hints with the next commands. ``again`` is the command that ran; a memory frontier is gone by now."""
+    if job_ref.frontier.startswith("memory:"):
         kept = summary.state == "finished" and not summary.failed
         return [] if kept else ["nothing was kept: --frontier sqlite:PATH lets a crawl go on and be looked into"]
     steps = []
     if summary.signal or summary.state != "finished":
-        steps.append(f"to go on: {_continuation(summary, place, again)}")
-    if summary.failed and not no_seed_done(summary):
-        steps.append(f"what failed, and why: {place.command('failed')}")
+        steps.append(f"to go on: {_continuation(summary, job_ref, again)}")
+    if summary.failed and not exit_codes.no_seed_done(summary):
+        steps.append(f"what failed, and why: {job_ref.command('failed')}")
     if summary.blocked_by == "sink" or (summary.undelivered and not steps):
-        steps.append(f"to write what is left: {place.command('drain', '-o', 'FILE')}")
+        steps.append(f"to write what is left: {job_ref.command('drain', '-o', 'FILE')}")
     if summary.items and not summary.outputs and again[1] == "crawl":
         # An unfinished run goes on: what its pages have brought so far is not fetched again for an output.
         anew = [] if summary.state == "finished" else ["--fresh"]
@@ -92,26 +122,26 @@ def next_steps(summary: Summary, place: JobRef, again: Sequence[str]) -> list[st
     return steps
 
 
-def _continuation(summary: Summary, place: JobRef, again: Sequence[str]) -> str:
+def _continuation(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> str:
     stopped = summary.state in ("stopped", "draining")
     if stopped and summary.reason == "max_pages":
         if again[1] != "crawl":
             return "skitter crawl as it was started, with a larger --max-pages"
         return _repeated([*_without_limit(again), "--max-pages", str(2 * summary.pages)])
     if stopped and again[1] != "crawl":
-        return place.command("resume")  # a worker would find the job stopped, and leave
+        return job_ref.command("resume")  # a worker would find the job stopped, and leave
     return _repeated(again)
 
 
-def reason_hint(summary: Summary, place: JobRef) -> str:
-    """Where to look when no seed was done."""
-    if place.frontier.startswith("memory:"):
+def reason_hint(summary: Summary, job_ref: JobRef) -> str:
+    """Return the hint for a crawl without a page of a seed."""
+    if job_ref.frontier.startswith("memory:"):
         return "crawl without --frontier memory: to be able to look into it"
     if summary.failed:
-        return f"{place.command('failed')} lists the reasons"
+        return f"{job_ref.command('failed')} lists the reasons"
     if not summary.excluded and not summary.redirected:
         return "the spider's start() gave no request for a page"
-    return f"{place.command('why', 'URL')} tells the reason"
+    return f"{job_ref.command('why', 'URL')} tells the reason"
 
 
 def _without_limit(command: Sequence[str]) -> list[str]:
@@ -125,6 +155,6 @@ def _without_limit(command: Sequence[str]) -> list[str]:
 
 
 def _repeated(command: Sequence[str]) -> str:
-    # --fresh would forget what is to be gone on with.
+    # --fresh would discard the run that is to be continued.
     words = [without_secrets(word) for word in command[1:] if word != "--fresh"]
     return shlex.join([*program_words(), *words])

@@ -1,4 +1,4 @@
-"""Text for people: safe on a terminal, whatever a web page put into it, and numbers that can be read."""
+"""Formatting for terminals: text without control characters or secrets, and readable numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skitter.model.secrets import without_secrets
 
 
 def clean(text: str) -> str:
-    """One line that a terminal shows as it is: control characters are gone, white space is single.
+    """Return text as one safe line: no control characters, single white space.
 
     Secrets are masked, here as in ``clean_block``: what is cleaned is about to be seen.
     """
@@ -18,17 +18,17 @@ def clean(text: str) -> str:
 
 
 def clean_block(text: str) -> str:
-    """As ``clean``, for a text of several lines (a traceback) whose indentation matters."""
+    """Clean a text of several lines (a traceback), keeping its indentation."""
     return without_secrets("\n".join(visible(line.expandtabs(4).rstrip()) for line in text.splitlines()))
 
 
 def clean_json(text: str) -> str:
-    """JSON that means the same and holds no character that a terminal would obey."""
+    """Return equivalent JSON without control characters."""
     return visible_json(text)
 
 
 def first_line(text: str) -> str:
-    """The line of an error that says most: of a traceback the last, otherwise the first."""
+    """Return the last line of a traceback, or the first line of another error."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
@@ -36,7 +36,7 @@ def first_line(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """At most ``width`` characters, cut in the middle: both ends of a URL tell something."""
+    """Shorten to ``width`` characters by a cut in the middle, because both ends of a URL matter."""
     if len(text) <= width:
         return text
     if width < 5:
@@ -71,7 +71,7 @@ def rate(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes as people say them."""
+    """Format a number of bytes with its unit."""
     if value < 1000:
         return f"{value:.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -97,14 +97,14 @@ def duration(seconds: float) -> str:
 
 
 def instant(seconds: float) -> str:
-    """A time of the store's clock."""
+    """Format a time of the store's clock."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def by_class(errors: dict[str, int]) -> list[tuple[str, int]]:
-    """Classes of errors that have happened, the most frequent first."""
+    """Return the error classes that have occurred, the most frequent first."""
     return sorted(((name, n) for name, n in errors.items() if n > 0), key=lambda pair: (-pair[1], pair[0]))
 
 

@@ -1,4 +1,4 @@
-"""How fast a crawl is, from the reports of its frontier: the figures of the display and of the plain lines."""
+"""The throughput of a crawl, from the reports of its frontier."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import deque
 
 WINDOW_SECONDS = 10.0
 KEPT = 400
-"""Samples: a spark line across a wide terminal, and no more."""
+"""The number of samples kept: a spark line across a wide terminal."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = "_.-=+*#@"
 
 
-class Pace:
+class Throughput:
     """Pages per second now, over a window, and as a line of the last samples."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Pace:
         self._rates: deque[float] = deque(maxlen=KEPT)
 
     def sample(self, now: float, pages: int) -> None:
-        """What a report said. Pages may fall back when a new run begins; speed never does."""
+        """Add the page count of a report. Counts fall when a new run begins; the speed is never negative."""
         if self._samples:
             then, before = self._samples[-1]
             if now <= then:
@@ -31,7 +31,7 @@ class Pace:
 
     @property
     def pages_per_second(self) -> float:
-        """Over the last ten seconds."""
+        """Return the speed over the last ten seconds."""
         if len(self._samples) < 2:
             return 0.0
         now, pages = self._samples[-1]
@@ -41,7 +41,7 @@ class Pace:
         return (pages - before) / (now - then)
 
     def spark(self, width: int, blocks: str = BLOCKS) -> str:
-        """The last ``width`` samples, the highest of them a full block; a sample without a page is a blank."""
+        """Draw the last ``width`` samples, the highest of them a full block; a sample without a page is a blank."""
         if width <= 0:
             return ""
         rates = list(self._rates)[-width:]

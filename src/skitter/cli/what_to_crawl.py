@@ -1,4 +1,4 @@
-"""What to crawl: the arguments of ``crawl`` are URLs, or one spider."""
+"""The source of a crawl from the arguments of ``crawl``: URLs, or one spider."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:")
 _HOSTLIKE = re.compile(r"localhost\b|[^\s:/]+\.[^\s:/]+|\[[0-9a-fA-F:.]+\]", re.IGNORECASE)
 
 
-def find_target(
+def find_source(
     words: Sequence[str],
     arguments: Mapping[str, str],
     folder: Path,
-    places: Sequence[str],
+    spider_paths: Sequence[str],
     sitemaps: Sequence[str] = (),
 ) -> CrawlSource:
-    """URLs if they are URLs, and a spider otherwise; UsageError with a hint when it is neither."""
+    """Return the source that the arguments name; UsageError with a hint if they are neither URLs nor a spider."""
     if not words and not sitemaps:
         raise UsageError(
             "nothing to crawl", hint="skitter crawl URL... or skitter crawl SPIDER; see skitter crawl --help"
@@ -34,7 +34,7 @@ def find_target(
                 f"arguments without a spider: -a {next(iter(arguments))}", hint="the built-in spider takes none"
             )
         return source_of_urls(words, sitemaps)
-    reference = find_spider(next(word for word in words if "://" not in word), folder, places)
+    reference = find_spider(next(word for word in words if "://" not in word), folder, spider_paths)
     if len(words) > 1:
         raise UsageError(
             f"a spider and something else: {' '.join(words)}",
@@ -44,11 +44,11 @@ def find_target(
     return source_of_spider(kind, full_reference(reference, kind, folder), arguments, sitemaps)
 
 
-def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:
-    """A reference: the word itself when it is a file, or what has this name in the project."""
+def find_spider(word: str, folder: Path, spider_paths: Sequence[str]) -> str:
+    """Return a spider reference: the word itself if it is a file, else the spider of this name in the project."""
     if _SPIDER_FILE.search(word):
         return word
-    known = named_spiders(places, folder)
+    known = named_spiders(spider_paths, folder)
     references = known.get(word, [])
     if len(references) == 1:
         return references[0]
@@ -62,5 +62,5 @@ def find_spider(word: str, folder: Path, places: Sequence[str]) -> str:
         raise UsageError(f"a URL without a scheme: {word}", hint=f"did you mean https://{word} ?")
     if _SCHEME.match(word):
         return seed_url(word)  # mailto: and its like, which it refuses in its own words
-    there = f"here: {', '.join(sorted(known))}" if known else f"none was found in {', '.join(places)}"
+    there = f"here: {', '.join(sorted(known))}" if known else f"none was found in {', '.join(spider_paths)}"
     raise SpiderError(f"neither a URL nor a spider: {word}", hint=f"https://{word} is a URL; spiders by name, {there}")

@@ -1,4 +1,4 @@
-"""``skitter why``: what became of one URL, and why, in words."""
+"""``skitter why``: explains the state of one URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_voice_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 from skitter.cli.terminal_text import clean, count, duration, first_line, instant
 from skitter.errors import UrlError, UsageError
 
@@ -23,7 +23,7 @@ RULES = {
 def configure(parser: Parser) -> None:
     parser.add_argument("url", metavar="URL", nargs="?", default="", help="as it stands in a page or in the results")
     add_job_options(parser)
-    add_voice_options(parser)
+    add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,12 +33,12 @@ def run(options: argparse.Namespace) -> int:
 
     if not options.url:
         raise UsageError("which URL?", hint="skitter why URL")
-    place = locate(options)
+    job_ref = locate(options)
     try:
-        view = why_refused(options.url) or ask(place, lambda frontier: why_url(frontier, options.url))
+        view = why_refused(options.url) or ask(job_ref, lambda frontier: why_url(frontier, options.url))
     except UrlError as flaw:
         raise UsageError(str(flaw), hint=flaw.hint) from flaw
-    reasons = in_words(view, place)
+    reasons = in_words(view, job_ref)
     if options.json:
         print_json(_as_json(view, reasons))
     else:
@@ -54,17 +54,17 @@ def _as_json(view: WhyView, reasons: list[str]) -> dict[str, Any]:
     return fields | {"url": view.url, "state": view.state, "reasons": reasons}
 
 
-def in_words(view: WhyView, place: JobRef) -> list[str]:
-    """Each reason as a sentence, and where there is one, the command that tells more or helps."""
-    return [sentence for reason in view.reasons for sentence in _sentences(reason, view, place)]
+def in_words(view: WhyView, job_ref: JobRef) -> list[str]:
+    """Return each reason as a sentence, and the command that shows more or helps."""
+    return [sentence for reason in view.reasons for sentence in _sentences(reason, view, job_ref)]
 
 
-def _sentences(reason: Reason, view: WhyView, place: JobRef) -> list[str]:
+def _sentences(reason: Reason, view: WhyView, job_ref: JobRef) -> list[str]:
     sentences = [_WORDS[reason.kind](reason.values)]
     if reason.kind == "spent":
         url = view.trace.url if view.trace else view.url
-        sentences.append(f"the whole error: {place.command('failed', '--url', url)}")
-        sentences.append(f"to try again: {place.command('retry', url)}")
+        sentences.append(f"the whole error: {job_ref.command('failed', '--url', url)}")
+        sentences.append(f"to try again: {job_ref.command('retry', url)}")
     elif reason.kind == "robots_rule" or (reason.kind == "excluded" and reason.values["error_class"] == "robots"):
         sentences.append(HOW_TO_IGNORE)
     return sentences

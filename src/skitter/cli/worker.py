@@ -1,11 +1,11 @@
-"""``skitter worker``: join a job until it is finished, with nothing but the frontier's URL and the job's name."""
+"""``skitter worker``: works on a job until it is finished; it needs the frontier's URL and the job's name only."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from skitter.cli.arguments import LOG_OPTIONS, Parser, add_job_options, add_setting_options, add_voice_options
+from skitter.cli.arguments import LOG_OPTIONS, Parser, add_job_options, add_setting_options, add_verbosity_options
 from skitter.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def configure(parser: Parser) -> None:
             *LOG_OPTIONS,
         ],
     )
-    add_voice_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,42 +36,45 @@ def run(options: argparse.Namespace) -> int:
     from skitter import app
     from skitter.app.frontiers import sqlite_file
     from skitter.cli import settings_layers, what_to_crawl
-    from skitter.cli.event_log import following
+    from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import locate
     from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_node import run_node
     from skitter.cli.run_output import RunOutput
-    from skitter.cli.running import conclude, run_node
+    from skitter.cli.summary import print_summary
     from skitter.spiders.loading import full_reference, load_spider
 
     folder = Path.cwd()
     # With --stay the job may not be there yet, and neither its file.
-    place = locate(options, must_exist=not options.stay)
-    path = sqlite_file(place.frontier)[0]
-    if place.frontier.startswith("sqlite:") and not options.stay and not os.path.lexists(path):
+    job_ref = locate(options, must_exist=not options.stay)
+    path = sqlite_file(job_ref.frontier)[0]
+    if job_ref.frontier.startswith("sqlite:") and not options.stay and not os.path.lexists(path):
         # For a worker that is a job which nobody has started yet, and no fault of the store.
-        raise UsageError(f"no such job: {place.job}: there is no {path}", hint="skitter crawl starts it; --stay waits")
+        raise UsageError(
+            f"no such job: {job_ref.job}: there is no {path}", hint="skitter crawl starts it; --stay waits"
+        )
     project = settings_layers.read_project(folder)
     own, warnings, _ = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""
     if options.spider:
-        reference = what_to_crawl.find_spider(options.spider, folder, project.places)
+        reference = what_to_crawl.find_spider(options.spider, folder, project.spider_paths)
         with stdout_for_data():
             spider = full_reference(reference, load_spider(reference, folder), folder)
-    said = RunOutput(own.logging, job=place.job, quiet=options.quiet)
-    with said.errors_in_form(options.command_line):
+    output = RunOutput(own.logging, job=job_ref.job, quiet=options.quiet)
+    with output.errors_in_form(options.command_line):
         for warning in warnings:
-            said.warn(warning)
-        said.note(f"job {place.job}, frontier {place.shown}")
-        told = {"job": place.job, "quiet": options.quiet, "verbose": options.verbose}
+            output.warn(warning)
+        output.note(f"job {job_ref.job}, frontier {job_ref.shown}")
+        log_options = {"job": job_ref.job, "quiet": options.quiet, "verbose": options.verbose}
         with (
-            said.progress(prints_items=False) as progress,
-            following(own.logging, progress, **told) as log,
+            output.progress(prints_items=False) as progress,
+            event_log_lines(own.logging, progress, **log_options) as log,
         ):
             node = app.worker_node(
-                frontier=place.frontier,
-                job=place.job,
+                frontier=job_ref.frontier,
+                job=job_ref.job,
                 spider=spider,
                 settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
                 stay=options.stay,
@@ -82,4 +85,4 @@ def run(options: argparse.Namespace) -> int:
                 sink_password=settings_layers.sink_password(os.environ),
             )
             summary, number = run_node(node, log.event)
-    return conclude(summary, number, place, options, said)
+    return print_summary(summary, number, job_ref, options, output)

@@ -14,7 +14,7 @@ from skitter.frontier.contract import WorkerStore
 from skitter.model.job import SinkSeen
 from skitter.settings import Fetch
 from skitter.sinks.contract import Archive, PageSink, Sink
-from skitter.sinks.file_targets import archive_of, file_name, here
+from skitter.sinks.file_targets import archive_of, file_name, machine_name
 from skitter.sinks.targets import parse_target, sink_of
 
 
@@ -37,7 +37,7 @@ def unserved_archives(sinks: Sequence[SinkSeen], *, finished: bool) -> list[str]
 def is_elsewhere(target: str) -> bool:
     """Whether it is another machine's archive."""
     archive = archive_of(target)
-    return archive is not None and archive[1] != here()
+    return archive is not None and archive[1] != machine_name()
 
 
 def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
@@ -62,8 +62,8 @@ async def open_archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive
         sink = sink_of(parse_target(target, job=job))
         assert isinstance(sink, PageSink), target
         from skitter.fetch.header_lines import DEFAULT_HEADERS
-        from skitter.sinks.page_spool import WrittenAhead
+        from skitter.sinks.page_spool import PageSpool
 
         sent = {"User-Agent": fetch.agent, **DEFAULT_HEADERS}
-        return WrittenAhead(sink.ahead, worker_id(), node=here(), sent=sent)
+        return PageSpool(sink.ahead, worker_id(), node=machine_name(), sent=sent)
     return None

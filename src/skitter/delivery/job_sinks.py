@@ -18,7 +18,7 @@ from skitter.model.job import SinkProgress, State
 from skitter.observe import events
 from skitter.sinks.contract import Sink
 from skitter.sinks.rejects_file import rejects_of
-from skitter.sinks.targets import Target, parse_target, place_of, sink_of
+from skitter.sinks.targets import Target, parse_target, sink_of, without_options
 from skitter.stop_request import StopRequest
 
 STDOUT = "-"
@@ -78,7 +78,7 @@ def as_kept(target: Target, kept: Sequence[str]) -> Target:
     if target.name in kept or not target.scheme:
         return target
     for name in kept:
-        if place_of(name) == place_of(target.name):
+        if without_options(name) == without_options(target.name):
             return msgspec.structs.replace(parse_target(name, job=target.job), password=target.password)
     return target
 

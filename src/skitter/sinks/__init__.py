@@ -1,1 +1,1 @@
-"""Sinks: where items go. ``contract`` is what a worker knows of them; each kind has a module of its own."""
+"""Sinks, which write items to outputs: ``contract`` is their interface, and each kind has a module of its own."""

@@ -1,7 +1,8 @@
-"""``.warc`` and ``.warc.gz``: the sink's side of an archive. It copies the records that commits refer to.
+"""Sinks for ``.warc`` and ``.warc.gz`` archives, which copy the page records that commits refer to.
 
-The mark is the length of the file, as for JSON lines. What a killed writer has left behind the mark begins with the
-record that comes again first, byte for byte, because a request record is copied as it is; so it is known, and cut off.
+The mark is the length of the file, as for JSON lines. The bytes that a killed writer left after the mark begin with the
+first record of the batch that is delivered again, byte for byte, because request records are copied unchanged. So they
+are recognised and cut off.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import msgspec
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.compression import Packing, Plain, chunks_of
-from skitter.sinks.durable_files import AppendFile, in_place
-from skitter.sinks.page_records import Records
+from skitter.sinks.compression import Compression, Plain, chunks_of
+from skitter.sinks.durable_files import AppendFile, resolve_file
+from skitter.sinks.page_records import PageRecords
 from skitter.sinks.part_files import PartNames, PartsSink
-from skitter.sinks.whole_file import decoded
+from skitter.sinks.whole_file import decode_mark
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -29,36 +30,36 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WarcSink:
-    """One file. It grows with the crawl, and any reader of WARC can read it at any time up to its last record."""
+    """A sink that appends to one WARC file, which is readable up to its last record at any time."""
 
     exact = True
 
-    def __init__(self, target: str, path: str, packing: Packing, *, node: str, overwrite: bool) -> None:
+    def __init__(self, target: str, path: str, compression: Compression, *, node: str, overwrite: bool) -> None:
         """``target`` names the file and the machine; ``path`` is the file."""
         self.target = target
         self.ahead = Path(os.path.realpath(path)).with_name(f".{Path(path).name}.ahead")
         self._path = path
-        self._packing = packing
+        self._compression = compression
         self._overwrite = overwrite
-        self._records = Records(target, packing, node)
+        self._records = PageRecords(target, compression, node)
         self._file: AppendFile | None = None
         self._tail = False
-        """Something stands behind the mark, and it is not known yet whose it is."""
+        """Whether the file has bytes after the mark that may be ours or another writer's."""
 
     def take(self) -> None:
-        self._file = AppendFile(in_place(self._path), self.target)
+        self._file = AppendFile(resolve_file(self._path), self.target)
 
     def open(self, progress: SinkProgress) -> bytes:
         file = self._taken()
         if progress.mark and not progress.closed:
-            self._resume(file, decoded(progress.mark, _Mark, self.target).length)
+            self._resume(file, decode_mark(progress.mark, _Mark, self.target).length)
         else:
             if self._overwrite and not progress.mark:
                 file.cut(0)
             else:
                 self._to_the_end(file)
             file.append(self._records.info())
-        file.keep()
+        file.persist()
         return self._mark(file)
 
     def _resume(self, file: AppendFile, length: int) -> None:
@@ -75,7 +76,7 @@ class WarcSink:
             with file.path.open("rb") as reading:
                 # The whole file is read: a record that lacks its end would make all that follow unreadable.
                 beginning = end = b""
-                for piece in self._packing.unpack(chunks_of(reading)):
+                for piece in self._compression.unpack(chunks_of(reading)):
                     beginning, end = beginning or piece, (end + piece)[-4:]
             if beginning and not (beginning.startswith(b"WARC/") and end == b"\r\n\r\n"):
                 raise ValueError("it is not a complete WARC file")  # noqa: TRY301
@@ -88,9 +89,9 @@ class WarcSink:
 
     def write(self, items: Sequence[Item]) -> bytes:
         file = self._taken()
-        self._records.let_go()  # the batch before is recorded
+        self._records.remove_used_files()  # the batch before is recorded
         if self._tail and (first := self._records.first(items)):
-            # Zeros: what a power cut leaves where data was on its way.
+            # A power cut leaves zeros where data was not written yet.
             ours = first.startswith(file.read(file.end, len(first)).rstrip(b"\0"))
             if ours:
                 file.cut(file.end)
@@ -100,12 +101,12 @@ class WarcSink:
         try:
             file.append(self._records.of(items))
         except SinkError:
-            self._records.forget_last()
+            self._records.discard_last_batch()
             raise
         return self._mark(file)
 
     def finish(self) -> None:
-        """Nothing to do: every record has been in its place since it was written."""
+        """Do nothing: every record was written durably by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:
         if self._file is not None:
@@ -124,9 +125,9 @@ class WarcSink:
 
 
 class _Part:
-    """The form of a part: its spool holds the records as they are to stand in the file."""
+    """The file format of a part, whose spool holds finished WARC records."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: PageRecords) -> None:
         self._records = records
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
@@ -138,14 +139,14 @@ class _Part:
 
 
 class WarcPartsSink(PartsSink):
-    """A folder of files, each complete from the instant it has its name."""
+    """A sink that writes a folder of WARC files, each complete when it gets its name."""
 
     def __init__(
         self,
         target: str,
         folder: Path,
         names: PartNames,
-        packing: Packing,
+        compression: Compression,
         *,
         node: str,
         part_bytes: int,
@@ -153,8 +154,8 @@ class WarcPartsSink(PartsSink):
         overwrite: bool,
         job: str,
     ) -> None:
-        self._records = Records(target, packing, node)
-        # Records are packed when they come here.
+        self._records = PageRecords(target, compression, node)
+        # The records are compressed already.
         super().__init__(
             target,
             folder,
@@ -170,11 +171,11 @@ class WarcPartsSink(PartsSink):
         self.ahead = Path(os.path.realpath(folder)) / f".{names.stem}.ahead"
 
     def write(self, items: Sequence[Item]) -> bytes:
-        self._records.let_go()  # the batch before is recorded
+        self._records.remove_used_files()  # the batch before is recorded
         try:
             return super().write(items)
         except SinkError:
-            self._records.forget_last()
+            self._records.discard_last_batch()
             raise
 
     def close(self, *, complete: bool = False) -> None:
@@ -184,7 +185,7 @@ class WarcPartsSink(PartsSink):
 
 
 def clear(folder: Path) -> None:
-    """The run is complete: what was written ahead for it goes."""
+    """Remove the page spool of a complete run."""
     with suppress(OSError):
         for path in folder.iterdir():
             path.unlink(missing_ok=True)

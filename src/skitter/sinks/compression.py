@@ -1,8 +1,7 @@
-"""How the bytes of a file are packed: not at all, with gzip, or with Zstandard.
+"""Compression of output files: none, gzip or Zstandard.
 
-What is packed piece by piece can be appended to what was packed before: each piece is a gzip member or
-a Zstandard frame of its own, and readers of both take a row of them for one file. So a file can be cut
-back between any two pieces.
+Compressed pieces can be appended: each piece is a gzip member or a Zstandard frame of its own, and readers
+of both formats read a sequence of them as one file. So a file can be cut back between any two pieces.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ _GZIP = 31
 """zlib's name for the gzip format with its largest window."""
 
 
-class Packing(Protocol):
-    """One way to pack. ``suffix`` follows the suffix of the format."""
+class Compression(Protocol):
+    """The interface of a compression; ``suffix`` follows the suffix of the file format."""
 
     suffix: str
 
     def pack(self, data: bytes) -> bytes:
-        """One piece, complete in itself."""
+        """Compress ``data`` to one complete piece."""
         ...
 
     def packed(self, out: BinaryIO) -> AbstractContextManager[BinaryIO]:
-        """A file whose content reaches ``out`` as one piece; complete when the context ends."""
+        """Open a file that writes one compressed piece to ``out``, complete when the context ends."""
         ...
 
     def unpack(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The content of a whole file. ValueError for another format, and for a piece that lacks its end."""
+        """Decompress a whole file. Raises ValueError for another format or an incomplete piece."""
         ...
 
 
 class Plain:
-    """The bytes themselves."""
+    """No compression."""
 
     suffix = ""
 
@@ -60,7 +59,7 @@ class Plain:
 
 
 class Gzip:
-    """Members of gzip."""
+    """Gzip compression, one member for each piece."""
 
     suffix = ".gz"
 
@@ -92,7 +91,7 @@ class Gzip:
 
 
 class Zstandard:
-    """Frames of Zstandard, with the standard library's module or its backport."""
+    """Zstandard compression, one frame for each piece, by the standard library's module or its backport."""
 
     suffix = ".zst"
 
@@ -135,18 +134,18 @@ def _zstd() -> ModuleType:
     return zstd
 
 
-PACKINGS: dict[str, Callable[[], Packing]] = {"": Plain, ".gz": Gzip, ".zst": Zstandard}
+COMPRESSIONS: dict[str, Callable[[], Compression]] = {"": Plain, ".gz": Gzip, ".zst": Zstandard}
 
 
 def chunks_of(file: BinaryIO) -> Iterator[bytes]:
-    """A file, piece by piece."""
+    """Read a file in chunks."""
     while chunk := file.read(_CHUNK):
         yield chunk
 
 
-def unpacked(file: BinaryIO, packing: Packing) -> BinaryIO:
-    """The content of a packed file, to be read from front to back; reading raises ValueError as ``unpack`` does."""
-    return io.BufferedReader(_Unpacked(packing.unpack(chunks_of(file))), _CHUNK)
+def unpacked(file: BinaryIO, compression: Compression) -> BinaryIO:
+    """Open a compressed file for sequential reading; reads raise ValueError as ``unpack`` does."""
+    return io.BufferedReader(_Unpacked(compression.unpack(chunks_of(file))), _CHUNK)
 
 
 @contextmanager
@@ -157,7 +156,7 @@ def _through(out: BinaryIO, each: Callable[[ReadableBuffer], bytes], last: Calla
 
 
 class _Through(io.RawIOBase):
-    """Writes what ``each`` makes of the data."""
+    """A raw writer that passes data through ``each``."""
 
     def __init__(self, out: BinaryIO, each: Callable[[ReadableBuffer], bytes]) -> None:
         self._out, self._each = out, each
@@ -171,7 +170,7 @@ class _Through(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """Reads what the pieces hold."""
+    """A raw reader of an iterator of pieces."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

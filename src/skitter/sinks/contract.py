@@ -1,9 +1,9 @@
-"""What every sink promises, so that committed items reach its target once, whatever is killed.
+"""The sink contract: committed items reach their target once, whatever process is killed.
 
 The frontier keeps one record for each sink: the position up to which the target holds every item,
 and the sink's own mark, both written at once. ``open`` brings the target back to the mark and
 ``write`` makes a batch durable before it returns the next one. So a writer that dies between the
-two leaves only what the next ``open`` or ``write`` takes back.
+two leaves only data that the next ``open`` or ``write`` removes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 
 ARCHIVES = ".warc"
-"""In the name of every target that may be an archive of pages."""
+"""The text that occurs in the name of every target that may be a page archive."""
 
 
 class Sink(Protocol):
-    """One target. Synchronous, and always called from one thread; every method raises SinkError.
+    """A writer to one target. It is synchronous and called from one thread; every method may raise SinkError.
 
     ``open`` and ``finish`` may raise SinkAwayError too, and are then called again.
     """
 
     target: str
-    """The name under which the frontier keeps the progress: the same for the same place."""
+    """The name under which the frontier keeps the progress: the same at every start."""
     exact: bool
     """False: a batch may be written twice after a crash; (request id, place) tells repeats apart."""
 
@@ -66,57 +66,57 @@ class Sink(Protocol):
         ...
 
     def close(self, *, complete: bool = False) -> None:
-        """Let the target go. ``complete``: ``closed`` is recorded, and what served the resuming may go too."""
+        """Release the target. ``complete``: ``closed`` is recorded, so data kept for resuming may be removed."""
         ...
 
 
 @runtime_checkable
 class PageSink(Sink, Protocol):
-    """A sink for pages: it is given references to what workers have written ahead (``Archived``), and no items.
+    """A sink for pages: it gets references to pages in the workers' page spools (``Archived``), and no items.
 
-    Any other sink is given items only.
+    All other sinks get items only.
     """
 
     ahead: Path
-    """The folder, absolute, where the workers of this machine write ahead."""
+    """The absolute path of the folder where the workers of this machine spool pages."""
 
 
 class Archive(Protocol):
-    """The worker's side of a PageSink. A page is written to this machine's disk before its commit refers to it."""
+    """The worker's side of a PageSink: a page is on this machine's disk before its commit refers to it."""
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
-        """Take a page that was answered to the lease of this epoch; the item that refers to it, for its commit."""
+        """Store the page of the lease with this epoch, and return the item that refers to it, for its commit."""
         ...
 
     async def sync(self, held: Container[int]) -> None:
-        """Comes before each commit: makes all durable that was added. SinkError: it cannot be, and work cannot go on.
+        """Make all added pages durable; called before each commit. SinkError ends the work.
 
         ``held``: the epochs of the leases whose pages may still be committed.
         """
         ...
 
     def committed(self, epoch: int) -> None:
-        """The commit of this lease was accepted: from now on its page may be asked for."""
+        """Note that the commit of this lease was accepted: the sink may read its page from now on."""
         ...
 
     def close(self) -> None: ...
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that a target will never hold: one line of a rejects file."""
+    """An item that a target refused: one line of a rejects file."""
 
     reason: str
     target: str
     key: str
-    """Of the item: a line that is there twice after a crash has it twice."""
+    """The key of the item; a line that is repeated after a crash has the same key."""
     url: str = ""
-    """Of its page, where it is known."""
+    """The URL of its page, if known."""
     record: Any
 
 
 class Rejects(Protocol):
-    """Where rejected items go. Called from the thread of their sink."""
+    """A store for rejected items, called from the thread of their sink."""
 
     def add(self, rejected: Sequence[Rejected]) -> None:
-        """Durable when it returns; raises SinkError."""
+        """Store items durably; raises SinkError."""
         ...

@@ -1,4 +1,4 @@
-"""Sinks that people write, named by an entry point or by ``python:module:Class``: a class with ``write(batch)``.
+"""Custom sinks, named by an entry point or by ``python:module:Class``: a class with ``write(batch)``.
 
 ``write`` gets a list of ``(key, record)``, and has made them durable when it returns. After a crash a batch may come
 again, so the promise is: at least once, with a stable key. The class may have more, and needs none of it:
@@ -7,7 +7,7 @@ again, so the promise is: at least once, with a stable key. The class may have m
 - ``open()`` before the first batch and ``close()`` after the last;
 - from ``write``, a mapping of keys to reasons: items that it will never take. They go to the rejects file.
 
-ConnectionError and TimeoutError (and skitter's SinkAwayError) mean that the place is away: the batch comes again.
+ConnectionError and TimeoutError (and skitter's SinkAwayError) mean that the server is away: the batch comes again.
 Anything else that it raises ends the delivery.
 
 A class that has all of ``sinks.contract.Sink`` is taken as it is: it keeps marks of its own, and may promise each item
@@ -28,16 +28,16 @@ from skitter.errors import BadItemsError, SinkAwayError, SinkError, SkitterError
 from skitter.model.import_ref import resolve
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.contract import Sink
-from skitter.sinks.item_keys import keyed
+from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
 
 _MARK = b"1"
 _WHOLE = ("take", "open", "write", "finish", "close")
-"""What a class has that keeps all promises of a sink by itself."""
+"""The methods of a class that implements the whole sink contract."""
 
 
 def entry_point_sink(target: Target, found: EntryPoint) -> Sink:
-    """The sink that another package names for this scheme."""
+    """Return the sink that another package registers for this scheme."""
     kind = load_entry_point(found)
     if not callable(getattr(kind, "write", None)):
         raise unusable(found, "it has no write(batch)")
@@ -45,7 +45,7 @@ def entry_point_sink(target: Target, found: EntryPoint) -> Sink:
 
 
 def python_sink(target: Target) -> Sink:
-    """``python:module:Class``; modules of the current folder are found too."""
+    """Return the sink of ``python:module:Class``; modules of the current folder are found too."""
     try:
         kind = resolve(target.path, str(Path.cwd()), target.trusted)
     except SkitterError:
@@ -64,11 +64,11 @@ def _adapted(target: Target, kind: Any) -> Sink:
     if isinstance(kind, type) and all(callable(getattr(kind, name, None)) for name in _WHOLE):
         whole: Sink = kind(target)
         return whole
-    return UserSink(target, kind)
+    return CustomSink(target, kind)
 
 
-class UserSink:
-    """The promises of a sink, kept for a class that only writes."""
+class CustomSink:
+    """The sink contract for a class that has only ``write``."""
 
     exact = False
 
@@ -78,10 +78,10 @@ class UserSink:
         self._kind = kind
         self._writer: Any = None
         self._written: list[int] = []
-        """Positions of a batch that is written, of which some items were refused: it comes again without them."""
+        """Positions of the accepted items of a batch that was partly refused; it comes again with these only."""
 
     def take(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._writer = _made(self._kind, self._from) if isinstance(self._kind, type) else self._kind
             self._call("open")
 
@@ -91,8 +91,8 @@ class UserSink:
     def write(self, items: Sequence[Item]) -> bytes:
         positions = [item.position for item in items]
         if positions != self._written:
-            pairs = keyed(items, self._from.key_fields, self.target)
-            with self._mapped():
+            pairs = items_with_keys(items, self._from.key_fields, self.target)
+            with self._sink_errors():
                 refused = self._writer.write(pairs)
             if isinstance(refused, Mapping) and refused:
                 self._refuse(items, pairs, refused)
@@ -108,11 +108,11 @@ class UserSink:
             raise BadItemsError(self.target, reasons)
 
     def finish(self) -> None:
-        """Nothing to do: what was written is durable."""
+        """Do nothing: ``write`` has made the items durable."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing served the resuming
         if self._writer is not None:
-            with self._mapped():
+            with self._sink_errors():
                 self._call("close")
             self._writer = None
 
@@ -121,7 +121,7 @@ class UserSink:
             method()
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except SkitterError:
@@ -136,7 +136,7 @@ class UserSink:
 
 
 def _made(kind: Callable[..., Any], target: Target) -> Any:
-    """With the target, if it takes one."""
+    """Make an instance, with the target if its constructor takes one."""
     try:
         inspect.signature(kind).bind(target)
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Files as sinks need them: one owner, durable appends that are cut back when they fail, replaced whole.
+"""Durable files for sinks: locked by one owner, appended to with rollback, or replaced atomically.
 
-Every OSError becomes a SinkError here, with what the user can do.
+Every OSError becomes a SinkError with a hint here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from skitter.errors import SinkError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-_NOT_A_PLACE = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+_NOT_A_FILE = {errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
 
 
 @contextmanager
-def mapped(target: str) -> Iterator[None]:
-    """Raise SinkError for every OSError inside."""
+def sink_errors(target: str) -> Iterator[None]:
+    """Raise SinkError for every OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -44,14 +44,14 @@ def _sink_error(target: str, error: OSError) -> SinkError:
     hint = "nothing is lost: when the cause is gone, run the same command again"
     if error.errno in _FORBIDDEN:
         hint = "choose a file in a folder that you may write to"
-    elif error.errno in _NOT_A_PLACE:
+    elif error.errno in _NOT_A_FILE:
         hint = "choose the name of a file, in a folder"
     return SinkError(f"cannot write results: {target}: {error.strerror or error}", hint=hint)
 
 
-def in_place(target: str) -> Path:
-    """Where the target really is, links followed, in a folder that exists. Raises for what is not a file."""
-    with mapped(target):
+def resolve_file(target: str) -> Path:
+    """Return the path of a target with links followed, and make its folder. Raises SinkError if it is no file."""
+    with sink_errors(target):
         _keep_private(Path(target).parent)
         path = Path(os.path.realpath(target))
         _make_folder(path.parent)
@@ -63,9 +63,9 @@ def in_place(target: str) -> Path:
         return path
 
 
-def made_folder(folder: Path, target: str, *, private: bool = False) -> Path:
-    """Where a folder really is, links followed; made if there is none. ``private``: for its owner alone."""
-    with mapped(target):
+def resolve_folder(folder: Path, target: str, *, private: bool = False) -> Path:
+    """Return the path of a folder with links followed, and make it. ``private``: only its owner can read it."""
+    with sink_errors(target):
         _keep_private(folder)
         if private:
             _make_folder(folder.parent)
@@ -77,7 +77,7 @@ def made_folder(folder: Path, target: str, *, private: bool = False) -> Path:
 
 
 def _keep_private(folder: Path) -> None:
-    """What lies in .skitter is private, whoever puts it there."""
+    """Make the .skitter folder private: only its owner can read it."""
     if folder.parts[:1] == private_files.FOLDER.parts:
         private_files.make_folder(private_files.FOLDER)
 
@@ -90,7 +90,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names in the folder durable: a new file's, a renamed one's."""
+    """Make the names of new and renamed files in the folder durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -99,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """All of it, also to a pipe that somebody has made non-blocking."""
+    """Write all data, also to a non-blocking pipe."""
     rest = memoryview(data)
     while rest:
         try:
@@ -109,7 +109,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 class AppendFile:
-    """A file that one process appends to, under a lock that goes when the process does."""
+    """A file that one process appends to, under a lock that ends with the process."""
 
     def __init__(self, path: Path, target: str, *, private: bool = False) -> None:
         """Open and lock the file; make it if there is none. Raises SinkError while another process has it.
@@ -120,10 +120,10 @@ class AppendFile:
         self._private = private
         self.was_there = True
         self.end = 0
-        """Where the next append goes: everything before is committed, or was there before."""
+        """The offset of the next append: everything before is committed or existed earlier."""
         self._target = target
         self._kept = False
-        with mapped(target):
+        with sink_errors(target):
             self._fd = self._open_locked()
         self.end = self.size()
 
@@ -159,24 +159,24 @@ class AppendFile:
             os.close(fd)
 
     def size(self) -> int:
-        """Of the file, whatever stands behind ``end`` included."""
+        """Return the size of the file, including bytes after ``end``."""
         return os.fstat(self._fd).st_size
 
     def read(self, start: int, length: int) -> bytes:
-        """At most so many bytes from there."""
-        with mapped(self._target):
+        """Read at most ``length`` bytes from ``start``."""
+        with sink_errors(self._target):
             return os.pread(self._fd, length, start)
 
     def cut(self, end: int) -> None:
-        """Forget everything from ``end`` on."""
-        with mapped(self._target):
+        """Truncate the file to ``end``."""
+        with sink_errors(self._target):
             os.ftruncate(self._fd, end)
         self.end = end
 
     def append(self, data: bytes | Iterable[bytes]) -> None:
-        """Durable when it returns; when it raises, the file ends where it did. What is large comes in pieces."""
+        """Append durably; when it raises, the file ends where it did. Large data is passed as an iterable of pieces."""
         size = 0
-        with mapped(self._target):
+        with sink_errors(self._target):
             try:
                 os.lseek(self._fd, self.end, os.SEEK_SET)
                 for piece in (data,) if isinstance(data, bytes) else data:
@@ -190,15 +190,15 @@ class AppendFile:
                 raise
         self.end += size
 
-    def keep(self) -> None:
-        """Make the file's length and its name durable. Until then, a file that was made here goes when it is closed."""
-        with mapped(self._target):
+    def persist(self) -> None:
+        """Make the file's length and name durable. Until then, ``close`` removes a file that was made here."""
+        with sink_errors(self._target):
             os.fsync(self._fd)
             sync_folder(self.path.parent)
         self._kept = True
 
     def close(self, *, remove: bool = False) -> None:
-        """Unlocks, too. What is removed is removed under the lock: nobody else has begun with it."""
+        """Close and unlock the file. It is removed under the lock, so that no other process has begun to use it."""
         if self._fd >= 0:
             with suppress(OSError):
                 if remove or not (self._kept or self.was_there):
@@ -216,12 +216,12 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def replace(path: Path, target: str, render: Callable[[BinaryIO], None]) -> None:
-    """The file with what ``render`` writes, or as it was: never half of it."""
+    """Replace the file atomically by the output of ``render``."""
     temporary = path.with_name(f".{path.name}.render")
-    with mapped(target):
+    with sink_errors(target):
         temporary.unlink(missing_ok=True)
         try:
-            # At no time may more people read it than the target: a new one is read by whom the umask lets.
+            # The new file must never be readable by more users than the target; the umask decides for a new target.
             mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as out:

@@ -1,4 +1,4 @@
-"""Which sink a target without a scheme is: the suffix picks the format, ``-`` is standard output.
+"""Sinks of targets without a scheme: the suffix selects the format, and ``-`` is standard output.
 
 A name with ``{part}`` in it is a folder of parts (``parts``), and so is a name that ends with ``/`` and says
 ``?format=``. Only these have options behind a ``?``, which any other file may have in its name.
@@ -18,16 +18,16 @@ from urllib.parse import parse_qsl, urlencode
 
 from skitter.errors import UsageError
 from skitter.model.secrets import shown_address
-from skitter.sinks.compression import PACKINGS, Gzip, Packing, Plain
+from skitter.sinks.compression import COMPRESSIONS, Compression, Gzip, Plain
 from skitter.sinks.contract import Sink
 from skitter.sinks.json_lines import LinesSink
 
 if TYPE_CHECKING:
     from skitter.sinks.archive import WarcPartsSink, WarcSink
     from skitter.sinks.part_files import PartsSink
-    from skitter.sinks.whole_file import Form
+    from skitter.sinks.whole_file import FileFormat
 
-# Every crawl that writes a file comes here, and most write lines: other kinds are loaded when they are wanted.
+# Every crawl that writes a file imports this, and most write JSON lines: other formats are imported on demand.
 _LINES = (".jsonl", ".ndjson", ".jl")
 _FORMS = {
     **dict.fromkeys(_LINES, ("json_lines", "JsonLines")),
@@ -35,18 +35,21 @@ _FORMS = {
     ".csv": ("csv_table", "CsvTable"),
     ".parquet": ("parquet", "ParquetTable"),
 }
-"""Suffix -> the module of this package that has its form, and the class there."""
+"""Suffix -> the module of this package that has the file format, and the class there."""
 _PACK_THEMSELVES = (".parquet",)
 SUFFIXES = tuple(
-    suffix + packing for suffix in _FORMS for packing in PACKINGS if not (packing and suffix in _PACK_THEMSELVES)
+    suffix + compression
+    for suffix in _FORMS
+    for compression in COMPRESSIONS
+    if not (compression and suffix in _PACK_THEMSELVES)
 )
-_ARCHIVES: dict[str, Callable[[], Packing]] = {".warc": Plain, ".warc.gz": Gzip}
+_ARCHIVES: dict[str, Callable[[], Compression]] = {".warc": Plain, ".warc.gz": Gzip}
 _OPTIONS = ("format", "part_bytes", "part_seconds")
 DEFAULT_PATTERN = "{job}-{part}"
 
 
 def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
-    """The sink for a target of ``-o`` (or ``-O``: ``overwrite``). Nothing is touched before ``take``.
+    """Return the sink for a target of ``-o`` (or ``-O``: ``overwrite``). No file is touched before ``take``.
 
     ``job`` is written into spools, so that two unfinished jobs do not take each other's for their own.
     """
@@ -57,42 +60,42 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
     name, given = file_name(target, options or {})
     if unknown := [option for option in given if option not in _OPTIONS]:
         raise UsageError(f"no such option of this target: {unknown[0]}", hint=f"a folder has {', '.join(_OPTIONS)}")
-    if given and not is_parts(name):
+    if given and not is_part_folder(name):
         raise UsageError(
             f"only a folder of parts has this option: {next(iter(given))}: {target}",
             hint="its name has {part} in it, or ends with /",
         )
     if archive := archive_of(name):
         return _archive_sink(name, *archive, given, overwrite=overwrite, job=job)
-    if is_parts(name):
+    if is_part_folder(name):
         return _parts_sink(name, given, overwrite=overwrite, job=job)
-    suffix, form, packing = format_of(name, target)
+    suffix, form, compression = format_of(name, target)
     if suffix in _LINES:
-        return LinesSink(name, packing, overwrite=overwrite)
-    from skitter.sinks.whole_file import RenderedSink
+        return LinesSink(name, compression, overwrite=overwrite)
+    from skitter.sinks.whole_file import WholeFileSink
 
-    return RenderedSink(name, form, packing, overwrite=overwrite, job=job)
+    return WholeFileSink(name, form, compression, overwrite=overwrite, job=job)
 
 
 def archive_of(name: str) -> tuple[str, str] | None:
-    """Of the name of an archive: the target as it was written, and its machine. None: it is another kind of sink."""
+    """Split an archive's name into the target as written and its machine; None for another kind of sink."""
     text, _, node = name.rpartition("@")
     return (text, node) if text.partition("?")[0].lower().endswith(tuple(_ARCHIVES)) else None
 
 
-def here() -> str:
-    """This machine, as the names of archives have it."""
+def machine_name() -> str:
+    """Return the name of this machine as archive names contain it."""
     return socket.gethostname()
 
 
-def is_parts(name: str) -> bool:
-    """Whether a name means a folder of parts."""
+def is_part_folder(name: str) -> bool:
+    """Return whether a name means a folder of parts."""
     path = name.partition("?")[0]
     return path.endswith("/") or "{part}" in path
 
 
 def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """What the frontier keeps of a target, the same for the same place; and its options.
+    """Return the name under which the frontier keeps a target, and the target's options.
 
     Not made absolute: a folder with its crawl and its results may be moved as a whole.
     """
@@ -100,10 +103,10 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         text, node = archive
         name, given = file_name(text, options)
         return name.rpartition("@")[0] + f"@{node}", given
-    if not is_parts(text):
+    if not is_part_folder(text):
         name = os.path.normpath(text) if text else ""
-        # What is written ahead for an archive stays on its machine, so each has its own.
-        return f"{name}@{here()}" if name.lower().endswith(tuple(_ARCHIVES)) else name, dict(options)
+        # The page spool of an archive stays on its machine, so each machine has an archive of its own.
+        return f"{name}@{machine_name()}" if name.lower().endswith(tuple(_ARCHIVES)) else name, dict(options)
     path, _, query = text.partition("?")
     try:
         given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
@@ -115,7 +118,7 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         path += f"{DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
     shown = urlencode(sorted(given.items()))
     name = os.path.normpath(path) + ("/" if path.endswith("/") else "") + (shown and f"?{shown}")
-    return f"{name}@{here()}" if path.lower().endswith(tuple(_ARCHIVES)) else name, given
+    return f"{name}@{machine_name()}" if path.lower().endswith(tuple(_ARCHIVES)) else name, given
 
 
 def _archive_sink(
@@ -124,18 +127,18 @@ def _archive_sink(
     from skitter.sinks.archive import WarcPartsSink, WarcSink
     from skitter.sinks.part_files import PART_BYTES, PartNames
 
-    if node != here():
+    if node != machine_name():
         raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")
     path = text.partition("?")[0]
-    packing = next(packing for suffix, packing in _ARCHIVES.items() if path.lower().endswith(suffix))()
-    if not is_parts(text):
-        return WarcSink(name, path, packing, node=node, overwrite=overwrite)
+    compression = next(compression for suffix, compression in _ARCHIVES.items() if path.lower().endswith(suffix))()
+    if not is_part_folder(text):
+        return WarcSink(name, path, compression, node=node, overwrite=overwrite)
     folder, pattern = _split(text)
     return WarcPartsSink(
         name,
         Path(folder),
         PartNames(pattern, job=job, node=node),
-        packing,
+        compression,
         node=node,
         part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
         part_seconds=number_of(options, "part_seconds", 0.0),
@@ -157,13 +160,13 @@ def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str
     folder, pattern = _split(name)
     if "format" in options or not pattern:
         raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
-    _, form, packing = format_of(pattern, name)
+    _, form, compression = format_of(pattern, name)
     return PartsSink(
         name,
         Path(folder),
-        PartNames(pattern, job=job, node=here()),
+        PartNames(pattern, job=job, node=machine_name()),
         form,
-        packing,
+        compression,
         part_bytes=int(number_of(options, "part_bytes", PART_BYTES)),
         part_seconds=number_of(options, "part_seconds", 0.0),
         overwrite=overwrite,
@@ -181,14 +184,14 @@ def number_of(options: dict[str, str], name: str, default: float) -> float:
     return value
 
 
-def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
-    """By the end of its name: the suffix, the form, the packing."""
+def format_of(name: str, target: str = "") -> tuple[str, FileFormat, Compression]:
+    """Return the suffix, the file format and the compression of a file name."""
     lower = name.rpartition("/")[2].lower()
-    for ending, packing in reversed(PACKINGS.items()):
+    for ending, compression in reversed(COMPRESSIONS.items()):
         plain = lower.removesuffix(ending)
         for suffix in _FORMS:
             if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
-                return suffix, _form(suffix), packing()
+                return suffix, _form(suffix), compression()
     raise UsageError(
         f"no format for this file of results: {shown_address(target or name) or '(empty)'}",
         hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
@@ -196,7 +199,7 @@ def format_of(name: str, target: str = "") -> tuple[str, Form, Packing]:
     )
 
 
-def _form(suffix: str) -> Form:
+def _form(suffix: str) -> FileFormat:
     module, name = _FORMS[suffix]
-    form: Form = getattr(import_module(f"skitter.sinks.{module}"), name)()
+    form: FileFormat = getattr(import_module(f"skitter.sinks.{module}"), name)()
     return form

@@ -1,4 +1,4 @@
-"""What names an item in a target that keeps one record for each name.
+"""Keys of items, for targets that keep one record for each key.
 
 By default that is the item's place on its page, which stays the same however often the page is fetched. Where fields
 are named instead, two pages that describe the same thing make one record, and the later one stays.
@@ -19,7 +19,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def key_of(item: Item, record: Mapping[str, Any], fields: Sequence[str]) -> str:
-    """The item's key: of its page, or made of these fields. ItemError, with the reason, where one of them is missing.
+    """Return the item's key: its own, or made of these fields. Raises ItemError if a field is missing.
 
     One field that is text is the key as it is. Anything else is JSON, so that ("a,b", "c") and ("a", "b,c") differ.
     """
@@ -38,8 +38,8 @@ def key_of(item: Item, record: Mapping[str, Any], fields: Sequence[str]) -> str:
     return _ENCODER.encode(values[0] if len(values) == 1 else values).decode()
 
 
-def keyed(items: Sequence[Item], fields: Sequence[str], target: str) -> list[tuple[str, dict[str, Any]]]:
-    """Each item's key and record, in order. BadItemsError names those that have none."""
+def items_with_keys(items: Sequence[Item], fields: Sequence[str], target: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return each item's key and record, in order. Raises BadItemsError for items without a key."""
     pairs: list[tuple[str, dict[str, Any]]] = []
     reasons: dict[int, str] = {}
     for item in items:

@@ -1,4 +1,4 @@
-"""A spool: items that wait, as JSON lines in a hidden file, until they are rendered into a form that is written whole.
+"""The item spool: a hidden file of JSON lines, from which a file that must be written whole is rendered.
 
 Its first line says whose it is, and has a token that is new with each spool: so a mark (the token and a length) is
 never taken for another spool's.
@@ -28,10 +28,10 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class Spool:
-    """One hidden file, under the lock of this process."""
+    """A hidden file of rows, locked by this process."""
 
     def __init__(self, path: Path, target: str) -> None:
-        """Open it, or make it; SinkError while another process has it. What it holds stays until ``begin``."""
+        """Open or make the file; SinkError while another process has it. Its content stays until ``begin``."""
         self.path = path
         self.token = ""
         self._target = target
@@ -40,16 +40,16 @@ class Spool:
 
     @property
     def length(self) -> int:
-        """With its first line: what a mark says."""
+        """Return the length in bytes with the header, as marks record it."""
         return self._file.end
 
     @property
     def size_bytes(self) -> int:
-        """Of the rows."""
+        """Return the size of the rows."""
         return self._file.end - self._start
 
     def begin(self, job: str, *, anew: bool = False) -> None:
-        """Empty, for this job. Refuses what an unfinished run of another job has collected, unless ``anew``."""
+        """Empty the spool for this job. Refuses the spool of another job's unfinished run, unless ``anew``."""
         header = self._header()
         if header is not None and header.job != job and not anew:
             raise SinkError(
@@ -62,7 +62,7 @@ class Spool:
         self._start = self._file.end
 
     def resume(self, token: str, length: int) -> None:
-        """Back to a mark."""
+        """Cut the spool back to a mark."""
         header = self._header()
         if header is None or header.token != token or self._file.end < length:
             raise SinkError(
@@ -74,11 +74,11 @@ class Spool:
         self._file.cut(length)
 
     def append(self, rows: bytes | Iterable[bytes]) -> None:
-        """Durable when it returns; when it raises, the spool ends where it did."""
+        """Append rows durably; when it raises, the spool ends where it did."""
         self._file.append(rows)
 
     def append_all(self, rows: Iterable[bytes]) -> None:
-        """Row by row; appends are synced, so they go in batches."""
+        """Append rows in batches, because each append is synced."""
         held: list[bytes] = []
         size = 0
         for row in rows:
@@ -90,15 +90,15 @@ class Spool:
         self._file.append(b"".join(held))
 
     def lines(self) -> Iterator[bytes]:
-        """Every row, from the first on."""
+        """Iterate over all rows."""
         self._file.cut(self._file.end)  # a failed write may have left a tail that could not be cut off then
         with self.path.open("rb") as file:
             next(file)  # the header
             yield from file
 
-    def keep(self) -> None:
-        """Make it durable. Until then, a file that was made here goes when it is closed."""
-        self._file.keep()
+    def persist(self) -> None:
+        """Make the file durable. Until then, ``close`` removes a file that was made here."""
+        self._file.persist()
 
     def close(self, *, remove: bool = False) -> None:
         self._file.close(remove=remove)

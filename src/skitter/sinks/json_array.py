@@ -1,4 +1,4 @@
-"""``.json``: one array of objects, each on its own line."""
+"""The ``.json`` file format: one array of objects, each on its own line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _decode_objects = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 class JsonArray:
-    """The form of a ``.json`` target."""
+    """The file format of a ``.json`` target."""
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
         try:

@@ -1,8 +1,8 @@
-"""JSON lines, plain and compressed: each batch is appended and becomes durable before it is marked.
+"""The JSON lines sink, plain and compressed: each batch is durable before its mark is returned.
 
 The mark is the length of the file. After a crash the file may be longer: by a batch that was
-written and not yet marked, or by what another job or a person has appended since. The two are told
-apart when the next batch comes, because a batch of ours comes again; only that is cut off.
+written and not yet marked, or by lines that another job or a person has appended since. The next batch
+tells which, because a batch that was not marked comes again; only such a batch is cut off.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.compression import Packing
-from skitter.sinks.durable_files import AppendFile, in_place
+from skitter.sinks.compression import Compression
+from skitter.sinks.durable_files import AppendFile, resolve_file
 from skitter.sinks.json_records import json_lines
 
 _CHUNK = 1 << 20
@@ -22,18 +22,18 @@ _MARK = b"1 "
 """The version of the mark's form."""
 
 
-class Layout:
-    """How lines stand in a file: packed in pieces, one for each batch."""
+class LinesReader:
+    """A reader of JSON lines in a file that has one compressed piece for each batch."""
 
-    def __init__(self, packing: Packing) -> None:
-        self._packing = packing
-        self.pack = packing.pack
+    def __init__(self, compression: Compression) -> None:
+        self._compression = compression
+        self.pack = compression.pack
 
     def peek(self, file: AppendFile, start: int, length: int) -> bytes:
-        """The first lines from ``start`` on, as far as they can be read, at most so many bytes."""
+        """Return at most ``length`` bytes of the lines from ``start`` on, as far as they can be read."""
         lines = b""
         with suppress(ValueError):  # torn: what was read until here counts
-            for piece in self._packing.unpack(_chunks(file, start)):
+            for piece in self._compression.unpack(_chunks(file, start)):
                 lines += piece
                 if len(lines) >= length:
                     break
@@ -41,12 +41,12 @@ class Layout:
         return lines[:length].partition(b"\0")[0]
 
     def ends_a_line(self, file: AppendFile) -> bool:
-        """Whether the file is empty or its last line is complete; ValueError for another format."""
+        """Return whether the file is empty or its last line complete; ValueError for another format."""
         last = b"\n"
-        if not self._packing.suffix:
+        if not self._compression.suffix:
             return file.size() == 0 or file.read(file.size() - 1, 1) == last
         # The whole file is read: a piece that lacks its end would make all that follow unreadable.
-        for piece in self._packing.unpack(_chunks(file, 0)):
+        for piece in self._compression.unpack(_chunks(file, 0)):
             last = piece[-1:] or last
         return last == b"\n"
 
@@ -58,7 +58,7 @@ def _chunks(file: AppendFile, start: int) -> Iterator[bytes]:
 
 
 class JsonLines:
-    """The form of a part of JSON lines."""
+    """The file format of a part of JSON lines."""
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
         yield from file
@@ -68,20 +68,20 @@ class JsonLines:
 
 
 class LinesSink:
-    """A file of JSON lines."""
+    """A sink that appends to one file of JSON lines."""
 
     exact = True
 
-    def __init__(self, target: str, packing: Packing, *, overwrite: bool) -> None:
+    def __init__(self, target: str, compression: Compression, *, overwrite: bool) -> None:
         self.target = target
-        self._layout = Layout(packing)
+        self._layout = LinesReader(compression)
         self._overwrite = overwrite
         self._file: AppendFile | None = None
         self._tail = False
-        """Something stands behind the mark, and it is not known yet whose it is."""
+        """Whether the file has bytes after the mark that may be ours or another writer's."""
 
     def take(self) -> None:
-        self._file = AppendFile(in_place(self.target), self.target)
+        self._file = AppendFile(resolve_file(self.target), self.target)
 
     def open(self, progress: SinkProgress) -> bytes:
         file = self._taken()
@@ -91,7 +91,7 @@ class LinesSink:
             file.cut(0)
         else:
             self._to_the_end(file)
-        file.keep()
+        file.persist()
         return self._mark(file)
 
     def _resume(self, file: AppendFile, mark: bytes) -> None:
@@ -144,7 +144,7 @@ class LinesSink:
         self._tail = False
 
     def finish(self) -> None:
-        """Nothing to do: every line has been in its place since it was written."""
+        """Do nothing: every line was written durably by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing but the file is kept
         if self._file is not None:

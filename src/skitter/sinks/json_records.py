@@ -1,4 +1,4 @@
-"""Stored items as JSON lines: UTF-8, one object a line, keys in the order they were yielded.
+"""Conversion of stored items to JSON lines: UTF-8, one object a line, keys in the order they were yielded.
 
 What JSON has no form for was made plain before it was stored; bytes become base64 text here, and
 NaN and infinities null. About 2 us for an item of 300 bytes (bench/sink_cost.py).
@@ -26,7 +26,7 @@ _REPLACEMENT = "\ufffd".encode()
 
 
 def json_lines(items: Sequence[Item]) -> bytes:
-    """One line for each item, each with its newline. BadItemsError names those that cannot be read."""
+    """Return one line for each item, with its newline. Raises BadItemsError for unreadable items."""
     try:
         return _ENCODER.encode_lines([_decode(item.record) for item in items])
     except _FAILURES:
@@ -34,7 +34,7 @@ def json_lines(items: Sequence[Item]) -> bytes:
 
 
 def record_of(item: Item) -> dict[str, Any]:
-    """The plain record; ItemError for one that cannot be read."""
+    """Return the item's record; raises ItemError for an unreadable one."""
     try:
         try:
             return _decode(item.record)

@@ -1,4 +1,4 @@
-"""The records of pages that commits refer to: found where they were written ahead, made as they stand in an archive."""
+"""WARC records of committed pages, read from the workers' page spools and converted for an archive."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ import msgspec
 from skitter.errors import BadItemsError, SinkError
 from skitter.model.archive_ref import Archived, archived
 from skitter.model.job import Item
-from skitter.sinks.compression import Gzip, Packing
-from skitter.sinks.durable_files import mapped
+from skitter.sinks.compression import Compression, Gzip
+from skitter.sinks.durable_files import sink_errors
 from skitter.sinks.page_spool import remove_if_used_up
 from skitter.sinks.warc import revisit_record, warcinfo
 
 REMEMBERED = 100_000
-"""Payloads that are known when they come again, about 400 bytes each; the oldest is forgotten first."""
+"""Payload digests kept to write revisit records, about 400 bytes each; the oldest is dropped first."""
 _HEADS_BYTES = 1 << 20
 """libcurl takes no more than 300 KB of headers."""
 _GZIP = 31
 
 
-class Records:
-    """The records of pages, as they stand in an archive."""
+class PageRecords:
+    """A reader of page spools that makes the records of an archive."""
 
-    def __init__(self, target: str, packing: Packing, node: str) -> None:
+    def __init__(self, target: str, compression: Compression, node: str) -> None:
         self._target = target
-        self._packing = packing
+        self._compression = compression
         self._node = node
         self._originals: dict[bytes, tuple[str, Archived]] = {}
-        """By payload digest: the key of the item, and the page."""
+        """Payload digest -> the key of the item, and the page."""
         self._taken: dict[str, set[int]] = {}
-        """By file: the offsets of the pages that the archive holds."""
+        """Spool file -> the offsets of the pages that the archive holds."""
         self._taking: list[tuple[str, int]] = []
-        """Of the last batch, which may not be recorded."""
+        """Spool file and offset of each page of the last batch, which may not be recorded yet."""
 
     def info(self) -> bytes:
-        """What stands before them."""
-        return self._packing.pack(warcinfo())
+        """Return the warcinfo record that begins a file."""
+        return self._compression.pack(warcinfo())
 
     def first(self, items: Sequence[Item]) -> bytes:
-        """How the records of these items begin; empty: none is of this machine."""
+        """Return the first request record of these items; empty if none is of this machine."""
         for _, page in self._ours(items):
-            with mapped(self._target), _opened(page, self._target) as file:
+            with sink_errors(self._target), _opened(page, self._target) as file:
                 file.seek(page.offset)
                 return self._repacked(file.read(page.request_bytes))
         return b""
 
     def of(self, items: Sequence[Item]) -> Iterator[bytes]:
-        """Request and response, or request and revisit, of each page of this machine; one at a time is in memory."""
+        """Iterate over the request and response (or revisit) records of this machine's pages, one at a time."""
         self._taking = []
-        with ExitStack() as open_files, mapped(self._target):
+        with ExitStack() as open_files, sink_errors(self._target):
             files: dict[str, BinaryIO] = {}
             for item, page in self._ours(items):
                 if page.file not in files:
@@ -74,7 +74,7 @@ class Records:
         if known is not None and known[0] != item.key:
             original = known[1]
             heads = zlib.decompressobj(wbits=_GZIP).decompress(answered, _HEADS_BYTES)
-            return self._packing.pack(revisit_record(heads, original.url, original.date, original.record_id))
+            return self._compression.pack(revisit_record(heads, original.url, original.date, original.record_id))
         if page.payload_digest and known is None:
             self._originals[page.payload_digest] = (item.key, page)
             if len(self._originals) > REMEMBERED:
@@ -82,7 +82,7 @@ class Records:
         return self._repacked(answered)
 
     def _repacked(self, member: bytes) -> bytes:
-        return member if self._packing.suffix else b"".join(Gzip().unpack([member]))
+        return member if self._compression.suffix else b"".join(Gzip().unpack([member]))
 
     def _ours(self, items: Sequence[Item]) -> Iterator[tuple[Item, Archived]]:
         bad: dict[int, str] = {}
@@ -99,16 +99,16 @@ class Records:
             raise BadItemsError(self._target, bad)
         return iter(pages)
 
-    def let_go(self) -> None:
-        """The last batch is recorded: files whose pages are all in the archive are removed."""
+    def remove_used_files(self) -> None:
+        """Note that the last batch is recorded, and remove spool files whose pages are all in the archive."""
         for file, offset in self._taking:
             self._taken.setdefault(file, set()).add(offset)
         self._taking = []
         for file in [file for file, pages in self._taken.items() if remove_if_used_up(Path(file), len(pages))]:
             del self._taken[file]
 
-    def forget_last(self) -> None:
-        """The last batch could not be written."""
+    def discard_last_batch(self) -> None:
+        """Forget the pages of the last batch, which could not be written."""
         self._taking = []
 
 

@@ -1,4 +1,4 @@
-"""Pages written ahead, in the worker: records go to a file of the worker's own, and the commit refers to them.
+"""The page spool of a worker: page records go to a file of the worker's own, and the commit refers to them.
 
 When a file is large the next one begins. Once it is known of each page of a file whether it was committed, their
 number is written beside it (``.total``), and the sink removes both when it has written that many. So nothing depends on
@@ -17,18 +17,18 @@ from skitter.model.archive_ref import Archived
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.sinks.compression import Gzip
-from skitter.sinks.durable_files import AppendFile, made_folder, mapped
+from skitter.sinks.durable_files import AppendFile, resolve_folder, sink_errors
 from skitter.sinks.warc import date_of, new_id, request_record, response_record, sha1, target_uri
 
 FILE_BYTES = 64 << 20
 _LARGE = 200_000
-"""A body of this size is packed beside the loop: it takes some milliseconds."""
+"""Bodies of this size are compressed in a thread, because it takes some milliseconds."""
 _PACKING = Gzip(level=4)
 """Two thirds of the time of level 6 and 3 % more bytes, for pages of 30 KB."""
 
 
 class _File:
-    """One file, and what is on its way to it."""
+    """One spool file with its unwritten data."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,18 +41,18 @@ class _File:
         self._was_there = self._file.was_there
         # Not 0: a process may work for a job twice, and both times under the same name.
         self.end = self._file.end
-        """With what is on its way."""
+        """The end of the file including unwritten data."""
 
     def flush(self, data: bytes) -> None:
         if not self._is_kept:
-            self._file.keep()
+            self._file.persist()
             self._is_kept = True
         self._file.append(data)
 
-    def tell_total(self) -> None:
-        """Nothing more will be committed."""
+    def write_total(self) -> None:
+        """Write the number of committed pages beside the file: no more will be committed."""
         if not self._was_there:
-            with mapped(str(self.path)):
+            with sink_errors(str(self.path)):
                 unfinished = self.path.with_suffix(".new")
                 unfinished.write_text(str(self.committed))
                 unfinished.replace(total_of(self.path))
@@ -61,25 +61,25 @@ class _File:
         self._file.close()
 
 
-class WrittenAhead:
-    """The worker's side of an archive (``contract.Archive``)."""
+class PageSpool:
+    """The page spool of one worker, which implements ``contract.Archive``."""
 
     def __init__(
         self, folder: Path, worker: str, *, node: str, sent: Mapping[str, str], file_bytes: int = FILE_BYTES
     ) -> None:
-        """``sent``: the headers of every request."""
-        self._folder = made_folder(folder, str(folder), private=True)
+        """Open the spool folder. ``sent`` are the headers of every request."""
+        self._folder = resolve_folder(folder, str(folder), private=True)
         self._worker = re.sub(r"[^\w.-]", "_", worker)
         self._node = node
         self._sent = sent
         self._file_bytes = file_bytes
         self._number = 0
         self._files: list[_File] = []
-        """The one that grows is the last."""
+        """The spool files; the last one is appended to."""
         self._turn = asyncio.Lock()
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
-        """Take a page; what to commit for it."""
+        """Spool a page, and return the item to commit for it."""
         date, response_id = date_of(page.started_at), new_id()
 
         def packed() -> tuple[bytes, bytes]:
@@ -87,7 +87,7 @@ class WrittenAhead:
             return _PACKING.pack(about), _PACKING.pack(response_record(page, date=date, response_id=response_id))
 
         asked, answered = await asyncio.to_thread(packed) if len(page.body) > _LARGE else packed()
-        # From here on without a pause: the place is taken and told at once.
+        # No await from here on: the offset is reserved and returned at once.
         file = self._growing()
         reference = Archived(
             node=self._node,
@@ -112,7 +112,7 @@ class WrittenAhead:
         return self._files[-1]
 
     async def sync(self, held: Container[int]) -> None:
-        """Make everything durable that was added. ``held``: the leases that may still be committed."""
+        """Make all added pages durable. ``held`` are the leases that may still be committed."""
         async with self._turn:
             for file in self._files.copy():
                 # Before the rest is awaited: what is added meanwhile is of leases that are held.
@@ -122,30 +122,30 @@ class WrittenAhead:
                     await asyncio.to_thread(file.flush, data)
             for file in self._files[:-1]:
                 if not file.open and not file.waiting:
-                    file.tell_total()
+                    file.write_total()
                     file.close()
                     self._files.remove(file)
 
     def committed(self, epoch: int) -> None:
-        """The page of this lease is in the frontier."""
+        """Note that the page of this lease is committed."""
         for file in self._files:
             if epoch in file.open:
                 file.open.remove(epoch)
                 file.committed += 1
 
     def close(self) -> None:
-        """Let the files go; they stay."""
+        """Close the files without removing them."""
         while self._files:
             self._files.pop().close()
 
 
 def total_of(file: Path) -> Path:
-    """Where it is written how many pages of a file were committed."""
+    """Return the path of the file with the number of committed pages of a spool file."""
     return file.with_suffix(".total")
 
 
 def remove_if_used_up(file: Path, pages: int) -> bool:
-    """Remove a file of which so many pages are in the archive, if there are no more; whether it is gone."""
+    """Remove a spool file whose ``pages`` archived pages are all of it; return whether it was removed."""
     with suppress(OSError, ValueError):
         if int(total_of(file).read_text()) <= pages:
             file.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""``.parquet``: a table of typed columns, which are the union of all fields, in the order they were first seen.
+"""The ``.parquet`` file format: typed columns, the union of all fields in the order they were first seen.
 
-The spool is read twice: for the types (``columns``), and for the rows, which go to the file in row groups
+The spool is read twice: for the types (``type_inference``), and for the rows, which go to the file in row groups
 of bounded size. So memory does not grow with the table. Rows that a target had before are read back as
 items, and their types are found anew together with the others.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH_ROWS = 2_000
-"""Rows are Python objects for a moment, many times their size; so few at once."""
+"""Rows converted at once; as Python objects they take many times their size."""
 _GROUP_ROWS = 100_000
 _GROUP_BYTES = 32 << 20
-"""A row group holds no more than either of these. Readers skip whole groups, so they should not be small."""
+"""The limits of a row group. Readers skip whole groups, so they should not be small."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ParquetTable:
-    """The form of a ``.parquet`` target."""
+    """The file format of a ``.parquet`` target."""
 
     def __init__(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Results in parts: a folder in which a file appears, complete, whenever enough has come together.
+"""The parts sink: a folder in which each file appears complete, when it is large or old enough.
 
 The open part is a spool. It is rendered into its file by a rename when it is large or old enough, which is looked
 at when more items come, and at the end. The mark names the open part: its number, its file, its spool's length.
@@ -21,11 +21,11 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.compression import Packing
-from skitter.sinks.durable_files import AppendFile, made_folder, mapped, replace
+from skitter.sinks.compression import Compression
+from skitter.sinks.durable_files import AppendFile, replace, resolve_folder, sink_errors
 from skitter.sinks.item_spool import Spool
 from skitter.sinks.json_records import json_lines
-from skitter.sinks.whole_file import Form, decoded, rendering
+from skitter.sinks.whole_file import FileFormat, decode_mark, spool_renderer
 
 PART_BYTES = 128_000_000
 _DIGITS = 6
@@ -36,7 +36,7 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True):
     length: int
     token: str
     file: str = ""
-    """Empty until the part has items."""
+    """The name of the part's file; empty until the part has items."""
     begun_at: float = 0.0
 
 
@@ -48,7 +48,7 @@ class PartNames:
         self._pattern = pattern
         self._known = {"{job}": job.replace("/", "_"), "{worker}": node.replace("/", "_")}
         self.stem = self._filled({"{part}": "part", "{date}": "date"})
-        """Of hidden files: the same for all parts."""
+        """The name stem of hidden files, the same for all parts."""
         ours = re.escape(self._filled({}))
         ours = ours.replace(re.escape("{part}"), r"(?P<number>\d+)", 1).replace(re.escape("{part}"), r"(?P=number)")
         self._ours = re.compile(ours.replace(re.escape("{date}"), r"\d{4}-\d\d-\d\d"))
@@ -58,7 +58,7 @@ class PartNames:
         return self._filled({"{part}": f"{number:0{_DIGITS}}", "{date}": date})
 
     def number(self, name: str) -> int | None:
-        """Of a part; None: the file is something else."""
+        """Return the number of a part; None if the file is no part."""
         found = self._ours.fullmatch(name)
         return int(found["number"]) if found else None
 
@@ -70,46 +70,46 @@ class PartNames:
 
 
 class PartStore(Protocol):
-    """Where complete parts are. Raises SinkError; SinkAwayError: the same comes again."""
+    """A store of complete parts. Raises SinkError; after SinkAwayError the call is repeated."""
 
     def open(self) -> None:
-        """Comes first, and may come again."""
+        """Open the store; may be called again."""
         ...
 
     def names(self) -> Iterator[str]:
-        """What is there, also what is none of our parts."""
+        """Iterate over the names of all files, also those that are no parts."""
         ...
 
     def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
-        """The file with what ``render`` writes, or as it was: never half of it."""
+        """Replace the file atomically by the output of ``render``."""
         ...
 
     def remove(self, name: str) -> None: ...
 
 
-class FolderShelf:
-    """The folder in which the spool is too."""
+class FolderPartStore:
+    """A local folder of parts, which also holds the spool."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self._folder, self._target = folder, target
 
     def open(self) -> None:
-        self._folder = made_folder(self._folder, self._target)
+        self._folder = resolve_folder(self._folder, self._target)
 
     def names(self) -> Iterator[str]:
-        with mapped(self._target):
+        with sink_errors(self._target):
             yield from [path.name for path in self._folder.iterdir()]
 
     def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
         replace(self._folder / name, self._target, render)
 
     def remove(self, name: str) -> None:
-        with mapped(self._target):
+        with sink_errors(self._target):
             (self._folder / name).unlink()
 
 
 class PartsSink:
-    """A folder of files, or another shelf. Each is complete from the instant it has its name."""
+    """A sink that writes parts to a folder or another store, each complete when it gets its name."""
 
     exact = True
 
@@ -118,8 +118,8 @@ class PartsSink:
         target: str,
         folder: Path,
         names: PartNames,
-        form: Form,
-        packing: Packing,
+        form: FileFormat,
+        compression: Compression,
         *,
         encode: Callable[[Sequence[Item]], Iterator[bytes]] = lambda items: iter((json_lines(items),)),
         part_bytes: int = PART_BYTES,
@@ -127,18 +127,18 @@ class PartsSink:
         overwrite: bool,
         job: str,
         clock: Callable[[], float] = time.time,
-        shelf: PartStore | None = None,
+        store: PartStore | None = None,
     ) -> None:
         """A part is closed when its rows, as they are encoded, have that many bytes, or it is that old (0: never).
 
-        ``folder``: of the spool, and of the parts where there is no other shelf for them.
+        ``folder`` holds the spool, and the parts if there is no ``store``.
         """
         self.target = target
         self._folder = folder
-        self._shelf = shelf or FolderShelf(folder, target)
+        self._store = store or FolderPartStore(folder, target)
         self._names = names
         self._form = form
-        self._packing = packing
+        self._compression = compression
         self._encode = encode
         self._part_bytes = part_bytes
         self._part_seconds = part_seconds
@@ -150,18 +150,18 @@ class PartsSink:
         self._number = 0
         self._file = ""
         self._begun_at = 0.0
-        self._before: Spool | None = None
-        """The spool of the part before, until a mark of this one is recorded."""
-        self._told = 0
+        self._previous_spool: Spool | None = None
+        """The spool of the previous part, until a mark of this one is recorded."""
+        self._marked_part = 0
         """The number of the part in the last mark that was returned."""
 
     def take(self) -> None:
-        self._folder = made_folder(self._folder, self.target)
+        self._folder = resolve_folder(self._folder, self.target)
         self._lock = AppendFile(self._folder / f".{self._names.stem}.lock", self.target, private=True)
 
     def open(self, progress: SinkProgress) -> bytes:
-        mark = decoded(progress.mark, _Mark, self.target) if progress.mark else None
-        self._shelf.open()
+        mark = decode_mark(progress.mark, _Mark, self.target) if progress.mark else None
+        self._store.open()
         if mark is not None and not progress.closed:
             self._resume(mark)
         else:
@@ -172,7 +172,7 @@ class PartsSink:
         self._number, self._file, self._begun_at = mark.number, mark.file, mark.begun_at
         self._spool = Spool(self._spool_path(mark.number), self.target)
         self._spool.resume(mark.token, mark.length)
-        self._spool.keep()
+        self._spool.persist()
         # The part before was recorded as complete; one behind was never recorded.
         self._remove(number for number in self._spools() if number != mark.number)
 
@@ -180,10 +180,10 @@ class PartsSink:
         anew = self._overwrite and mark is None
         parts = dict(self._parts())
         for name in parts if anew else ():
-            self._shelf.remove(name)
+            self._store.remove(name)
         there = 0 if anew else max(parts.values(), default=0)
         for number in self._spools():
-            # What a forgotten run has left; another job's unfinished run is not forgotten.
+            # Spools of an abandoned run are removed; those of another job's unfinished run are not.
             spool = Spool(self._spool_path(number), self.target)
             try:
                 spool.begin(self._job, anew=anew)
@@ -196,14 +196,14 @@ class PartsSink:
         spool = Spool(self._spool_path(number), self.target)
         try:
             spool.begin(self._job, anew=True)
-            spool.keep()
+            spool.persist()
         except BaseException:
             spool.close()
             raise
         self._number, self._file, self._begun_at, self._spool = number, "", 0.0, spool
 
     def write(self, items: Sequence[Item]) -> bytes:
-        self._let_go_of_the_part_before()
+        self._remove_previous_spool()
         rows = self._encode(items) if items else iter(())
         # There may be none for this target, and what is wrong with an item is said before anything is done.
         if first := next(rows, b""):
@@ -226,21 +226,21 @@ class PartsSink:
         self._render()
         full = self._opened()
         self._begin(self._number + 1)
-        self._before = full
+        self._previous_spool = full
 
-    def _let_go_of_the_part_before(self) -> None:
-        if self._before is not None and self._told == self._number:
-            self._before.close(remove=True)
-            self._before = None
+    def _remove_previous_spool(self) -> None:
+        if self._previous_spool is not None and self._marked_part == self._number:
+            self._previous_spool.close(remove=True)
+            self._previous_spool = None
 
     def finish(self) -> None:
         if self._opened().size_bytes:
             self._render()
 
     def close(self, *, complete: bool = False) -> None:
-        if self._before is not None:
-            self._before.close(remove=complete)
-            self._before = None
+        if self._previous_spool is not None:
+            self._previous_spool.close(remove=complete)
+            self._previous_spool = None
         if self._spool is not None:
             self._spool.close(remove=complete)
             self._spool = None
@@ -249,21 +249,21 @@ class PartsSink:
             self._lock = None
 
     def _render(self) -> None:
-        self._shelf.put(self._file, rendering(self._form, self._packing, self._opened()))
+        self._store.put(self._file, spool_renderer(self._form, self._compression, self._opened()))
 
     def _opened(self) -> Spool:
         assert self._spool is not None, "open() comes first"
         return self._spool
 
     def _mark(self) -> bytes:
-        self._told = self._number
+        self._marked_part = self._number
         spool = self._opened()
         return msgspec.json.encode(_Mark(self._number, spool.length, spool.token, self._file, self._begun_at))
 
     # ---- the folder
 
     def _parts(self) -> Iterator[tuple[str, int]]:
-        for name in self._shelf.names():
+        for name in self._store.names():
             if (number := self._names.number(name)) is not None:
                 yield name, number
 
@@ -272,7 +272,7 @@ class PartsSink:
 
     def _spools(self) -> list[int]:
         pattern = re.compile(rf"\.{re.escape(self._names.stem)}\.spool-(\d+)\.jsonl")
-        with mapped(self.target):
+        with sink_errors(self.target):
             return [int(found[1]) for path in self._folder.iterdir() if (found := pattern.fullmatch(path.name))]
 
     def _remove(self, spools: Sequence[int] | Iterator[int]) -> None:

@@ -1,4 +1,4 @@
-"""Rejects files: JSON lines of items that a target will not take, with the reason.
+"""Rejects files: JSON lines of the items that a target refused, with the reason.
 
 Beside a file of results it is called after it, ``books.jsonl.rejects.jsonl``; for any other target it is
 ``.skitter/JOB.rejects.jsonl``. Several processes may add to one: each holds a lock while it does.
@@ -15,7 +15,7 @@ import msgspec
 
 from skitter import private_files
 from skitter.sinks.contract import Rejected, Sink
-from skitter.sinks.durable_files import in_place, mapped, sync_folder, write_all
+from skitter.sinks.durable_files import resolve_file, sink_errors, sync_folder, write_all
 from skitter.sinks.stdout import StdoutSink
 from skitter.sinks.targets import parse_target
 
@@ -24,21 +24,21 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def rejects_of(sink: Sink, job: str) -> RejectsFile:
-    """The file for the rejects of this sink; it is made with its first line."""
+    """Return the rejects file of this sink; it is created with its first line."""
     target = parse_target(sink.target)
     is_file = not target.scheme and sink.target != StdoutSink.target and "{part}" not in sink.target
     return RejectsFile(target.name.rstrip("/") + SUFFIX if is_file else f".skitter/{job}{SUFFIX}")
 
 
 class RejectsFile:
-    """Appended to, never read and never emptied here: it is for people."""
+    """A rejects file, which is only appended to: people read it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def add(self, rejected: Sequence[Rejected]) -> None:
-        with mapped(self.name):
-            path = in_place(self.name)
+        with sink_errors(self.name):
+            path = resolve_file(self.name)
             self._append(path, _ENCODER.encode_lines(rejected))
 
     @staticmethod

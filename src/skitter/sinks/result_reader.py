@@ -1,4 +1,4 @@
-"""Results that lie in a file, read back record by record: for looking at them, and for writing them elsewhere.
+"""Readers of result files, record by record, for preview and export.
 
 What a format has no form for is lost in it: bytes come back as base64 text, and all that a table of CSV holds is text.
 """
@@ -14,7 +14,7 @@ import msgspec
 from skitter.errors import UsageError
 from skitter.sinks.compression import unpacked
 from skitter.sinks.csv_table import column_fields
-from skitter.sinks.durable_files import mapped
+from skitter.sinks.durable_files import sink_errors
 from skitter.sinks.file_targets import SUFFIXES, format_of
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -22,15 +22,15 @@ Records = Iterator[dict[str, Any]]
 
 
 def records_of(name: str) -> Records:
-    """The records of a file of results, in order. UsageError for what is none."""
+    """Iterate over the records of a result file. Raises UsageError for another file."""
     path = Path(name)
-    suffix, form, packing = format_of(name)
+    suffix, form, compression = format_of(name)
     if not path.is_file():
         raise UsageError(f"no such file of results: {name}", hint="give the path of a file that a crawl has written")
     read = _table if suffix == ".csv" else _objects
-    with mapped(name), path.open("rb") as file:
+    with sink_errors(name), path.open("rb") as file:
         try:
-            yield from read(form.read(unpacked(file, packing) if packing.suffix else file))
+            yield from read(form.read(unpacked(file, compression) if compression.suffix else file))
         except ValueError as error:
             raise UsageError(
                 f"not readable as results: {name}: {error}", hint="is it whole, and of its format?"
@@ -38,7 +38,7 @@ def records_of(name: str) -> Records:
 
 
 def is_readable(name: str) -> bool:
-    """Whether a target is a file that ``records_of`` reads, and it is there."""
+    """Return whether a target is an existing file that ``records_of`` can read."""
     return name.lower().endswith(SUFFIXES) and Path(name).is_file()
 
 

@@ -1,4 +1,4 @@
-"""``s3://BUCKET/PREFIX/?format=jsonl.gz``: parts in a bucket, of any endpoint that speaks S3.
+"""The S3 sink, ``s3://BUCKET/PREFIX/?format=jsonl.gz``: parts in a bucket of any endpoint that speaks S3.
 
 Items are collected in a spool on this machine, as for a folder of parts, and each part is uploaded when it is full, and
 the last one at the end. Its name is settled when its first items are recorded, so that an upload that is repeated after
@@ -17,14 +17,14 @@ from typing import Any, BinaryIO
 from skitter import private_files
 from skitter.errors import ExtraMissingError, SinkAwayError, SinkError, UsageError
 from skitter.sinks.contract import Sink
-from skitter.sinks.durable_files import mapped
-from skitter.sinks.file_targets import DEFAULT_PATTERN, format_of, here, number_of
+from skitter.sinks.durable_files import sink_errors
+from skitter.sinks.file_targets import DEFAULT_PATTERN, format_of, machine_name, number_of
 from skitter.sinks.part_files import PART_BYTES, PartNames, PartsSink
 from skitter.sinks.targets import Target
 
 SPOOLS = private_files.FOLDER
 PIECE_BYTES = 16 << 20
-"""What is larger goes up in pieces of this size: none is sent again for another's failure. The least is 5 MB."""
+"""The size of the pieces of a multipart upload, each retried alone. S3's minimum is 5 MB."""
 _OPTIONS = ("endpoint", "region", "profile", "format", "part_bytes", "part_seconds")
 _AWAY = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _HINTS = {
@@ -40,7 +40,7 @@ _HINTS = {
 
 
 def s3_sink(target: Target) -> Sink:
-    """Nothing is touched yet."""
+    """Return the sink of an ``s3:`` target without connecting."""
     bucket, (folder, _, pattern) = target.hosts, target.path.lstrip("/").rpartition("/")
     if unknown := sorted(set(target.options) - set(_OPTIONS)):
         raise UsageError(
@@ -59,11 +59,11 @@ def s3_sink(target: Target) -> Sink:
         raise UsageError(
             f"a name in a bucket needs {{job}} and {{part}}: {target.name}", hint="for example {job}-{part}.jsonl.gz"
         )
-    _, form, packing = format_of(pattern, target.name)
+    _, form, compression = format_of(pattern, target.name)
     spools = SPOOLS / f"s3-{hashlib.blake2b(f'{target.job} {target.name}'.encode(), digest_size=8).hexdigest()}"
-    names = PartNames(pattern, job=target.job, node=here())
+    names = PartNames(pattern, job=target.job, node=machine_name())
     try:
-        shelf = BucketShelf(target, bucket, f"{folder}/" if folder else "", names, spools)
+        store = S3PartStore(target, bucket, f"{folder}/" if folder else "", names, spools)
     except ModuleNotFoundError as error:
         raise ExtraMissingError("results in S3", "s3") from error
     return PartsSink(
@@ -71,20 +71,20 @@ def s3_sink(target: Target) -> Sink:
         spools,
         names,
         form,
-        packing,
+        compression,
         part_bytes=int(number_of(target.options, "part_bytes", PART_BYTES)),
         part_seconds=number_of(target.options, "part_seconds", 0.0),
         overwrite=target.overwrite,
         job=target.job,
-        shelf=shelf,
+        store=store,
     )
 
 
-class BucketShelf:
-    """Objects of a bucket under a prefix. Credentials come from where the tools of AWS have them, or from the URL."""
+class S3PartStore:
+    """A store of parts under a prefix of a bucket. Credentials come from the usual AWS sources, or from the URL."""
 
     def __init__(self, target: Target, bucket: str, prefix: str, names: PartNames, folder: Path) -> None:
-        """``folder``: where a part is rendered before it goes up; it is there when the sink is taken."""
+        """``folder`` is where a part is rendered before its upload; it exists once the sink is taken."""
         import boto3  # noqa: F401  asked for before anything is begun
 
         self._target = target
@@ -95,12 +95,12 @@ class BucketShelf:
         self._client: Any = None
 
     def open(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._client = self._client or self._connected()
             self._abort_leftovers()
 
     def names(self) -> Iterator[str]:
-        with self._mapped():
+        with self._sink_errors():
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix, Delimiter="/"
             )
@@ -111,14 +111,14 @@ class BucketShelf:
 
         # In one thread: a sink has one, and the network is the limit.
         pieces = TransferConfig(multipart_threshold=PIECE_BYTES, multipart_chunksize=PIECE_BYTES, use_threads=False)
-        with mapped(self._target.name), tempfile.TemporaryFile(dir=self._folder) as file:
+        with sink_errors(self._target.name), tempfile.TemporaryFile(dir=self._folder) as file:
             render(file)
             file.seek(0)
-            with self._mapped():
+            with self._sink_errors():
                 self._client.upload_fileobj(file, self._bucket, self._prefix + name, Config=pieces)
 
     def remove(self, name: str) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
     def _connected(self) -> Any:
@@ -145,7 +145,7 @@ class BucketShelf:
         )
 
     def _abort_leftovers(self) -> None:
-        """Pieces of uploads that a killed writer has begun: they are invisible, and cost money."""
+        """Abort unfinished uploads of a killed writer: their pieces are invisible, and cost money."""
         from botocore.exceptions import ClientError
 
         try:
@@ -163,7 +163,7 @@ class BucketShelf:
                 raise
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         from botocore import exceptions
 
         name = self._target.name

@@ -1,4 +1,4 @@
-"""JSON lines on standard output. What a pipe has taken cannot be taken back, so: at least once.
+"""The standard output sink: JSON lines, at least once, because bytes written to a pipe cannot be removed.
 
 After a crash the items of at most one batch come again; the order stays.
 """
@@ -13,14 +13,14 @@ from typing import TextIO
 from skitter.errors import SinkError
 from skitter.model.control_characters import visible_json
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.durable_files import mapped, write_all
+from skitter.sinks.durable_files import sink_errors, write_all
 from skitter.sinks.json_records import json_lines
 
 _MARK = b"1"
 
 
 class StdoutSink:
-    """``-o -``."""
+    """The sink of ``-o -``."""
 
     exact = False
     target = "-"
@@ -30,7 +30,7 @@ class StdoutSink:
         self._stream = sys.stdout
 
     def take(self) -> None:
-        """Nothing to do: every process has its own."""
+        """Do nothing: every process has its own standard output."""
 
     def open(self, progress: SinkProgress) -> bytes:
         return progress.mark or _MARK
@@ -41,7 +41,7 @@ class StdoutSink:
             # A pipe gets what the page had; somebody who looks gets it escaped, which means the same.
             lines = visible_json(lines.decode()).encode()
         try:
-            with mapped("standard output"):
+            with sink_errors("standard output"):
                 _print(lines, self._stream)
         except SinkError as error:
             if isinstance(error.__cause__, BrokenPipeError):
@@ -53,10 +53,10 @@ class StdoutSink:
         return _MARK
 
     def finish(self) -> None:
-        """Nothing to do: everything was handed over when it was written."""
+        """Do nothing: ``write`` has written everything."""
 
     def close(self, *, complete: bool = False) -> None:
-        """Standard output stays open: it is not ours."""
+        """Do nothing: standard output stays open."""
 
 
 def _print(lines: bytes, stream: TextIO) -> None:

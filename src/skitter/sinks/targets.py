@@ -1,7 +1,7 @@
-"""Which sink a target is: the scheme of a URL picks it, or the suffix of a file's name.
+"""Targets, and their sinks: the scheme of a URL or the suffix of a file name selects the sink.
 
 A target is known by two texts. ``text`` is what somebody wrote, and may hold a password. ``name`` is the same without
-secrets: frontiers keep it, people see it, and a run goes on with it. So whatever opens a place again (the key, the
+secrets: frontiers keep it, people see it, and a run goes on with it. So whatever opens a target again (the key, the
 table, the options) is part of the name, and a password is not: it is given again, or comes from a file
 (``?password_file=``), from the environment, or from where the driver of the server looks for it by itself.
 """
@@ -48,9 +48,9 @@ SCHEMES = {
 """Each is a function that takes the Target and returns its Sink; imported when it is asked for, so that drivers stay
 optional (ExtraMissingError)."""
 _WITHOUT_HOST = ("sqlite", "python")
-"""Written ``scheme:PATH``, as the SQLite frontier is."""
+"""Schemes of targets that are written ``scheme:PATH``."""
 _WITH_AT = ("s3", "unix")
-"""Their paths are names of files, which may have an ``@``."""
+"""Schemes whose paths may contain an ``@``."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _SECRET_OPTION = re.compile(r"passw|passphrase|pwd|secret|token|credential", re.IGNORECASE)
@@ -58,12 +58,12 @@ _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]*)(:[0-9]*)?")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A place for results, and how it is to be written."""
+    """An output, and the options for writing it."""
 
     text: str
     """As it was written, secrets included. Never shown."""
     name: str
-    """What the frontier keeps and people see: without secrets, and the same for the same place."""
+    """The name that the frontier keeps and people see: without secrets, the same at every start."""
     overwrite: bool = False
     """``-O``: a new run begins with an empty target."""
     job: str = ""
@@ -78,7 +78,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scheme(self) -> str:
-        """Of a URL, in lower case; empty: a file."""
+        """The scheme of a URL, in lower case; empty for a file."""
         return _scheme(self.text)
 
     @property
@@ -92,16 +92,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Behind the hosts, with its slash; all there is between scheme and query where a scheme has no hosts."""
+        """The path after the hosts, with its slash; everything between scheme and query if a scheme has no hosts."""
         return unquote(_split(self.text).path)
 
     @property
     def fragment(self) -> str:
-        """What is behind ``#``: a table, a collection, a stream, a topic."""
+        """The part after ``#``: a table, a collection, a stream or a topic."""
         return unquote(_split(self.text).fragment)
 
     def __repr__(self) -> str:
-        """For tracebacks and logs, which must not hold secrets either."""
+        """Return the name: tracebacks and logs must not hold secrets."""
         return f"Target({self.name!r})"
 
 
@@ -115,7 +115,7 @@ def parse_target(
     password: str | None = None,
     trusted: tuple[str, ...] | None = None,
 ) -> Target:
-    """A target as ``-o``, a ``[[sink]]`` table or a frontier has it. UsageError, without secrets, for what is none.
+    """Parse a target of ``-o``, a ``[[sink]]`` table or a frontier. Raises UsageError, without secrets.
 
     What stands in a URL wins over ``key_fields`` and ``options``. ``password`` is for a URL that names a user and has
     no password.
@@ -152,7 +152,7 @@ def parse_target(
 
 
 def sink_of(target: Target) -> Sink:
-    """The sink of a target; nothing is touched yet."""
+    """Return the sink of a target without opening anything."""
     scheme = target.scheme
     if not scheme:
         from skitter.sinks.file_targets import file_sink
@@ -167,13 +167,13 @@ def sink_of(target: Target) -> Sink:
     raise _unknown(target)
 
 
-def place_of(name: str) -> str:
-    """A name without its options: what a person means by the same target."""
+def without_options(name: str) -> str:
+    """Return a target's name without its options, to compare targets."""
     return _split(name).named({}) if _scheme(name) else name
 
 
 def shown(text: str) -> str:
-    """A target as it may be shown, also one that is not understood."""
+    """Return a target without secrets, also one that cannot be parsed."""
     try:
         return parse_target(text).name
     except UsageError:
@@ -184,10 +184,10 @@ def shown(text: str) -> str:
 
 
 class _Parts(NamedTuple):
-    """A URL, as it was written."""
+    """The parts of a URL as it was written."""
 
     scheme: str
-    """With its colon, and the slashes if it has them."""
+    """The scheme with its colon, and the slashes if it has them."""
     user: str
     password: str
     hosts: str
@@ -196,7 +196,7 @@ class _Parts(NamedTuple):
     fragment: str
 
     def named(self, options: Mapping[str, str]) -> str:
-        """The URL without secrets, with these options."""
+        """Return the URL without secrets, with these options."""
         kept = sorted((option, value) for option, value in options.items() if not _is_secret(option))
         query = urlencode(kept, safe=",/:{}", quote_via=quote)
         place = f"{self.user}@{self.hosts}{self.path}" if self.user else f"{self.hosts}{self.path}"
@@ -204,7 +204,7 @@ class _Parts(NamedTuple):
 
 
 def _split(text: str) -> _Parts:
-    """UsageError where a password may have broken it: half of one would be taken for a port, and shown."""
+    """Split a URL. Raises UsageError if an unescaped password may have broken it, or a part of it would be shown."""
     match = _SCHEME.match(text)
     assert match is not None, "a file has no parts"
     rest, _, fragment = text[match.end() :].partition("#")
@@ -228,7 +228,7 @@ def _split(text: str) -> _Parts:
 
 
 def _scheme(text: str) -> str:
-    """Lower case; empty for a file. A file's name may have a colon, so only known schemes go without slashes."""
+    """Return the scheme in lower case; empty for a file, whose name may have a colon."""
     match = _SCHEME.match(text)
     if match is None:
         return ""

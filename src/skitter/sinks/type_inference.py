@@ -1,4 +1,4 @@
-"""What type each column of a table has, after all of its values were seen.
+"""Type inference for the columns of a table, after all of its values were seen.
 
 JSON has six kinds of values and a column has one type. The rules, so that nothing is lost:
 
@@ -56,7 +56,7 @@ _PLAIN = {
 
 
 class Column:
-    """One column, or what is inside a list or an object."""
+    """The values seen in one column, or inside a list or an object."""
 
     __slots__ = ("_depth", "_seen", "element", "fields")
 
@@ -64,9 +64,9 @@ class Column:
         self._depth = depth
         self._seen = 0
         self.element: Column | None = None
-        """Of a list."""
+        """The element of a list."""
         self.fields: dict[str, Column] = {}
-        """Of a struct, in the order they were first seen."""
+        """The fields of a struct, in the order they were first seen."""
 
     def see(self, value: Any) -> None:
         """Take one more value into account."""
@@ -113,7 +113,7 @@ class Column:
         return _PLAIN.get(self._seen, Kind.TEXT)
 
     def conversion(self) -> Callable[[Any], Any] | None:
-        """From a value as it was seen to one of the column's type; None: it is one already."""
+        """Return the conversion of a value to the column's type; None if none is needed."""
         kind = self.kind
         if kind is Kind.TIME:
             return _as_instant
@@ -139,7 +139,7 @@ class Column:
 
 
 def instant(text: str) -> datetime | None:
-    """The instant that a text names, if it is a whole RFC 3339 date and time with its zone."""
+    """Parse an RFC 3339 date and time with its zone; None for another text."""
     # The first look is cheap: most texts are none.
     if len(text) < 20 or text[4] != "-" or not _TIME.fullmatch(text):
         return None

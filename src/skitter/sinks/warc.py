@@ -1,4 +1,4 @@
-"""WARC 1.1 records (ISO 28500) as bytes: what a page becomes, and a page whose payload is known.
+"""WARC 1.1 records (ISO 28500) as bytes: request, response and revisit records of a page.
 
 A record is a head, a block and two empty lines. Digests are SHA-1 in base 32, as everybody writes them. The HTTP head
 must not claim what is not so: bodies are decoded, so the codings and the length of the wire have other names.
@@ -29,13 +29,13 @@ Head = list[tuple[str, str]]
 
 
 def record(kind: str, head: Head, block: bytes) -> bytes:
-    """One record; its type, length and block digest are added."""
+    """Return one record; its type, length and block digest are added."""
     lines = [("WARC-Type", kind), *head, ("WARC-Block-Digest", digest(block)), ("Content-Length", str(len(block)))]
     return VERSION + _head(lines) + b"\r\n" + block + b"\r\n\r\n"
 
 
 def warcinfo() -> bytes:
-    """The record at the head of a file."""
+    """Return the record that begins a file."""
     fields = [("software", f"skitter/{__version__}"), ("format", "WARC File Format 1.1"), ("conformsTo", _CONFORMS_TO)]
     head = [
         ("WARC-Record-ID", new_id()),
@@ -46,7 +46,7 @@ def warcinfo() -> bytes:
 
 
 def request_record(request: Request, page: Page, sent: Mapping[str, str], *, date: str, response_id: str) -> bytes:
-    """What libcurl was asked to send; ``sent`` are headers that every request has."""
+    """Return the record of the request as libcurl sent it; ``sent`` are headers that every request has."""
     parts = urlsplit(target_uri(page))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     given = {name.lower() for name in request.headers}
@@ -68,7 +68,7 @@ def request_record(request: Request, page: Page, sent: Mapping[str, str], *, dat
 
 
 def response_record(page: Page, *, date: str, response_id: str) -> bytes:
-    """What the server answered."""
+    """Return the record of the server's response."""
     block = _status_line(page) + _head(_truthful(page)) + b"\r\n" + page.body
     head = [
         ("WARC-Record-ID", response_id),
@@ -82,7 +82,7 @@ def response_record(page: Page, *, date: str, response_id: str) -> bytes:
 
 
 def revisit_record(response: bytes, original_url: str, original_date: str, original_id: str) -> bytes:
-    """A response whose payload stands in another record: its heads, without its payload.
+    """Return the record of a response whose payload is in another record: its heads without the payload.
 
     ``response`` is its record, or the beginning of it with both heads.
     """
@@ -103,7 +103,7 @@ def revisit_record(response: bytes, original_url: str, original_date: str, origi
 
 
 def target_uri(page: Page) -> str:
-    """Its URL, without a user and a password."""
+    """Return the page's URL without user and password."""
     scheme, slashes, rest = page.url.partition("://")
     authority, slash, path = rest.partition("/")
     return scheme + slashes + authority.rpartition("@")[2] + slash + path
@@ -114,7 +114,7 @@ def new_id() -> str:
 
 
 def date_of(seconds: float) -> str:
-    """Wall time as records have it."""
+    """Format wall time for records."""
     whole = int(seconds)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((seconds - whole) * 1e6):06}Z"
 

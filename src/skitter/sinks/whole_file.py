@@ -1,4 +1,4 @@
-"""Files that are written whole, ``.json``, ``.csv`` and ``.parquet``: a spool beside the target, rendered at the end.
+"""The sink for files that are written whole (``.json``, ``.csv``, ``.parquet``): a spool rendered at the end.
 
 In the spool come first the rows that the target had before (``-o`` appends), then the items. The mark is
 the spool's length and its token. ``finish`` renders the spool into the target by a rename, as often as it
@@ -15,26 +15,26 @@ import msgspec
 
 from skitter.errors import SinkError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.compression import Packing, unpacked
-from skitter.sinks.durable_files import in_place, mapped, replace
+from skitter.sinks.compression import Compression, unpacked
+from skitter.sinks.durable_files import replace, resolve_file, sink_errors
 from skitter.sinks.item_spool import Spool
 from skitter.sinks.json_records import json_lines
 
 M = TypeVar("M", bound=msgspec.Struct)
 
 
-class Form(Protocol):
-    """What the target looks like."""
+class FileFormat(Protocol):
+    """The interface of a file format."""
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
-        """The rows of an existing target as lines for the spool; ValueError when it is something else.
+        """Read the rows of an existing target as lines for the spool; ValueError for another format.
 
         A file that is packed can only be read from front to back.
         """
         ...
 
     def render(self, lines: Callable[[], Iterator[bytes]], out: BinaryIO) -> None:
-        """The whole target; ``lines()`` starts reading the spool anew."""
+        """Write the whole target; each call of ``lines()`` reads the spool from the start."""
         ...
 
 
@@ -43,28 +43,28 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True):
     token: str
 
 
-class RenderedSink:
-    """A file that is complete when the run is, and is not touched before."""
+class WholeFileSink:
+    """A sink whose file is written when the run is complete, and not touched before."""
 
     exact = True
 
-    def __init__(self, target: str, form: Form, packing: Packing, *, overwrite: bool, job: str) -> None:
+    def __init__(self, target: str, form: FileFormat, compression: Compression, *, overwrite: bool, job: str) -> None:
         self.target = target
         self._form = form
-        self._packing = packing
+        self._compression = compression
         self._overwrite = overwrite
         self._job = job
         self._path = Path()
         self._spool: Spool | None = None
 
     def take(self) -> None:
-        self._path = in_place(self.target)
+        self._path = resolve_file(self.target)
         self._spool = Spool(self._path.with_name(f".{self._path.name}.spool.jsonl"), self.target)
 
     def open(self, progress: SinkProgress) -> bytes:
         spool = self._taken()
         if progress.mark and not progress.closed:
-            mark = decoded(progress.mark, _Mark, self.target)
+            mark = decode_mark(progress.mark, _Mark, self.target)
             spool.resume(mark.token, mark.length)
         else:
             # Done anew if it is interrupted.
@@ -72,11 +72,11 @@ class RenderedSink:
             spool.begin(self._job, anew=anew)
             if not anew and self._path.exists():
                 self._read_back(spool)
-        spool.keep()
+        spool.persist()
         return self._mark(spool)
 
     def _read_back(self, spool: Spool) -> None:
-        with mapped(self.target):
+        with sink_errors(self.target):
             try:
                 spool.append_all(self._rows())
             except ValueError as error:
@@ -87,7 +87,7 @@ class RenderedSink:
 
     def _rows(self) -> Iterator[bytes]:
         with self._path.open("rb") as file:
-            yield from self._form.read(unpacked(file, self._packing) if self._packing.suffix else file)
+            yield from self._form.read(unpacked(file, self._compression) if self._compression.suffix else file)
 
     def write(self, items: Sequence[Item]) -> bytes:
         spool = self._taken()
@@ -96,7 +96,7 @@ class RenderedSink:
         return self._mark(spool)
 
     def finish(self) -> None:
-        replace(self._path, self.target, rendering(self._form, self._packing, self._taken()))
+        replace(self._path, self.target, spool_renderer(self._form, self._compression, self._taken()))
 
     def close(self, *, complete: bool = False) -> None:
         # If the spool stays because the process dies before, it is rebuilt from the target the next time,
@@ -114,18 +114,18 @@ class RenderedSink:
         return msgspec.json.encode(_Mark(spool.length, spool.token))
 
 
-def rendering(form: Form, packing: Packing, spool: Spool) -> Callable[[BinaryIO], None]:
-    """What writes the whole target, with what the spool holds, into a file."""
+def spool_renderer(form: FileFormat, compression: Compression, spool: Spool) -> Callable[[BinaryIO], None]:
+    """Return a function that writes the content of the spool to a file in this format."""
 
     def into(out: BinaryIO) -> None:
-        with packing.packed(out) as file:
+        with compression.packed(out) as file:
             form.render(spool.lines, file)
 
     return into
 
 
-def decoded(mark: bytes, kind: type[M], target: str) -> M:
-    """What a sink recorded earlier."""
+def decode_mark(mark: bytes, kind: type[M], target: str) -> M:
+    """Decode a mark that a sink recorded earlier."""
     try:
         return msgspec.json.decode(mark, type=kind)
     except msgspec.DecodeError as error:

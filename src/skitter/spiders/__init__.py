@@ -1,1 +1,1 @@
-"""Spiders: the public base class, the built-in one, and how a spider is found."""
+"""Spiders: the public base class, the built-in spider, and the loading of spiders."""

@@ -1,4 +1,4 @@
-"""The spider: what people write. Its methods say what to do with pages; everything else is skitter's."""
+"""The base class of spiders."""
 
 from __future__ import annotations
 

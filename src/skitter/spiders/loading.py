@@ -1,4 +1,4 @@
-"""From a reference to a spider: ``file.py``, ``file.py:Class``, or a name in the project.
+"""Loading of spiders by reference: ``file.py``, ``file.py:Class``, or a name in the project.
 
 A spider's file is code of the user's own and is run when it is loaded. Looking for a name runs
 nothing: the files are only read. Every way in which it can go wrong is a SpiderError with a hint.
@@ -25,14 +25,14 @@ from skitter.spiders.base import Spider
 from skitter.spiders.scrapy_names import check_attributes
 from skitter.spiders.site_spider import SiteSpider
 
-DEFAULT_PLACES = ("spiders",)
-"""Where a name is looked for, unless the project says otherwise."""
+DEFAULT_SPIDER_PATHS = ("spiders",)
+"""The files and folders that are searched for spiders, unless the project names others."""
 LOADING: ContextVar[str] = ContextVar("LOADING", default="")
 """The spider file whose code runs at this moment because it is being loaded."""
 
 
 def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = None) -> type[Spider]:
-    """The class that a reference stands for; relative files are looked for in ``folder``. Empty: the built-in one.
+    """Load the spider class of a reference, relative to ``folder``; an empty reference is the built-in spider.
 
     ``trusted``: see ``check_trusted``.
     """
@@ -46,14 +46,14 @@ def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = No
 
 
 def check_trusted(reference: str, folder: Path, trusted: Sequence[str] | None) -> None:
-    """UsageError for a spider that may not be loaded. ``trusted``: the store named it; None: this command did."""
+    """Raise UsageError for a spider that may not be loaded. ``trusted``: the store named it; None: this command did."""
     place = reference.partition(":")[0]
     if trusted is not None and place and not is_trusted_file(str(folder / place), str(folder), trusted):
         raise untrusted(reference, place, f"skitter worker {reference}, or ")
 
 
 def load_function(reference: str, trusted: Sequence[str] | None = None) -> Any:
-    """What ``module:name`` stands for; modules of the current folder are found too. ``trusted``: see ``resolve``."""
+    """Load ``module:name``; modules of the current folder are found too. ``trusted``: see ``resolve``."""
     try:
         return resolve(reference, str(Path.cwd()), trusted)
     except SkitterError:
@@ -65,7 +65,7 @@ def load_function(reference: str, trusted: Sequence[str] | None = None) -> Any:
 
 
 def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
-    """The one form that a job stores: with the class, and relative where the file is below ``folder``.
+    """Return the reference that a job stores: with the class, and relative if the file is below ``folder``.
 
     So ``./books.py`` and ``books.py:Books`` are the same spider, and another machine may keep the
     project elsewhere.
@@ -77,7 +77,7 @@ def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
 
 
 def code_of(reference: str, folder: Path) -> str:
-    """A hash of the spider's file, to tell two versions of it apart; empty where there is no file."""
+    """Return a hash of the spider's file, to detect changes; empty if there is no file."""
     file = reference.partition(":")[0]
     try:
         content = (folder / file).read_bytes() if file.endswith(".py") else b""
@@ -87,7 +87,7 @@ def code_of(reference: str, folder: Path) -> str:
 
 
 def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
-    """An instance, with the arguments of ``-a``."""
+    """Make an instance with the arguments of ``-a``."""
     try:
         return kind(**arguments)
     except Exception as error:
@@ -98,7 +98,7 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
 
 
 def check_spider(spider: Spider) -> None:
-    """What can be seen to be missing before anything runs: where to start, and what to do with a page."""
+    """Raise SpiderError for a spider without start URLs or without a callback, before anything runs."""
     kind = type(spider)
     check_attributes(kind)
     starts_itself = kind.start is not Spider.start
@@ -121,13 +121,13 @@ def check_spider(spider: Spider) -> None:
         )
 
 
-def named_spiders(places: Iterable[str], folder: Path) -> dict[str, list[str]]:
+def named_spiders(spider_paths: Iterable[str], folder: Path) -> dict[str, list[str]]:
     """Every spider name in the project with its references (two with one name are a mistake, but not ours to hide).
 
     A place is a file, or a folder whose files are read. A file that cannot be parsed names nothing.
     """
     found: dict[str, list[str]] = {}
-    for place in places:
+    for place in spider_paths:
         path = folder / place
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             for class_name, name in _names_in(file):
@@ -254,7 +254,7 @@ def _other_files(path: Path) -> str:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    """For somebody who mistyped a name, and for nobody else: then it need not be loaded."""
+    """Return the nearest name, or an empty text; difflib is imported only for this case."""
     import difflib
 
     return next(iter(difflib.get_close_matches(name, list(names), n=1)), "")

@@ -1,4 +1,4 @@
-"""Scrapy's ``FEEDS`` as targets of results: a feed whose format skitter writes becomes one, any other is named."""
+"""Conversion of Scrapy's ``FEEDS`` to targets, with warnings for feeds that skitter cannot write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULTS = ("", None, "utf8", "utf-8")
 
 
 def feed_targets(origin: str, feeds: Any, warnings: list[str]) -> list[dict[str, Any]]:
-    """Tables with ``target`` and ``overwrite``; what cannot be written as it is meant is added to ``warnings``."""
+    """Return tables with ``target`` and ``overwrite``; feeds that cannot be written are added to ``warnings``."""
     if not isinstance(feeds, Mapping) or not all(isinstance(options, Mapping) for options in feeds.values()):
         raise SettingsError(f"bad value in {origin}: FEEDS", hint='as in FEEDS = {"books.csv": {"format": "csv"}}')
     found = []
@@ -46,7 +46,7 @@ def feed_targets(origin: str, feeds: Any, warnings: list[str]) -> list[dict[str,
 
 
 def _path(uri: str) -> str:
-    """A feed's URI as a target: a file by its path, standard output as ``-``."""
+    """Convert a feed's URI to a target: a file by its path, standard output as ``-``."""
     if uri in ("-", "stdout:"):
         return "-"
     parts = urlsplit(uri)
@@ -54,7 +54,7 @@ def _path(uri: str) -> str:
 
 
 def _objection(target: str, options: Mapping[str, Any]) -> str:
-    """Why a feed is not written; empty: it is."""
+    """Return the reason why a feed is not written; empty if it is."""
     scheme = urlsplit(target).scheme if "://" in target else ""
     form = str(options.get("format", Path(target).suffix.removeprefix(".")))
     if scheme:

@@ -1,4 +1,4 @@
-"""Names to which Scrapy gives a meaning: keys of a request's ``meta``, and attributes and methods of a spider.
+"""Scrapy's special names: keys of a request's ``meta``, and attributes and methods of a spider.
 
 None of them is ignored in silence. What has no counterpart yet is refused where the crawl would be another one without
 it, and else named in a warning; each with what to write instead (docs/how-to/come-from-scrapy.md).
@@ -73,7 +73,7 @@ REFUSED: dict[str, str] = {
     "sitemap_rules": "override parse_sitemap, and yield a Request with the callback that each URL is for",
     "start_requests": "call it start",
 }
-"""Of a spider: without them another set of pages would be crawled."""
+"""Attributes of a spider that are refused: without them another set of pages would be crawled."""
 WARNED: dict[str, str] = {
     "http_user": "headers of each Request may have Authorization",
     "sitemap_alternate_links": "override parse_sitemap to follow them",
@@ -84,7 +84,7 @@ WARNED_METHODS: dict[str, str] = {
     "from_crawler": "nothing calls it; arguments of -a are given to __init__",
     "update_settings": "nothing calls it; settings of the spider are its custom_settings",
 }
-"""Of a spider: what the crawl goes on without."""
+"""Attributes of a spider that have no effect, with the text of the warning."""
 SETTINGS: dict[str, str] = {
     "download_delay": "delay_seconds",
     "download_maxsize": "max_body_bytes",
@@ -95,7 +95,7 @@ SETTINGS: dict[str, str] = {
 
 
 def check_meta(request: RequestFields) -> None:
-    """RequestError for a key that asks for what there is not. ``None`` and ``False`` ask for nothing."""
+    """Raise RequestError for a ``meta`` key without a counterpart, unless its value is ``None`` or ``False``."""
     for name, value in request.meta.items():
         if name in META and (name == "proxy" or (value is not None and value is not False)):
             raise RequestError(
@@ -105,7 +105,7 @@ def check_meta(request: RequestFields) -> None:
 
 
 def check_attributes(kind: type) -> None:
-    """SpiderError for what Scrapy would crawl by, and skitter does not know."""
+    """Raise SpiderError for attributes that change a crawl in Scrapy and have no counterpart."""
     for name, counterpart in REFUSED.items():
         if getattr(kind, name, None):
             raise SpiderError(
@@ -115,7 +115,7 @@ def check_attributes(kind: type) -> None:
 
 
 def attribute_settings(spider: object, warnings: list[str]) -> Mapping[str, Any]:
-    """Settings that a spider has as attributes, also by ``-a``; what will not work is added to ``warnings``."""
+    """Return the settings in a spider's attributes, also by ``-a``; attributes without effect go to ``warnings``."""
     kind = type(spider)
     left = {name: text for name, text in WARNED.items() if getattr(kind, name, None)}
     left |= {name: text for name, text in WARNED_METHODS.items() if callable(getattr(kind, name, None))}

@@ -1,4 +1,4 @@
-"""Settings in the style of Scrapy and Crawlo: upper-case names, in ``custom_settings`` or a module of their own.
+"""Conversion of settings of Scrapy and Crawlo: upper-case names, in ``custom_settings`` or a settings module.
 
 What has a counterpart is mapped. The rest is named in a warning, with the counterpart where something else does the
 same; nothing is ignored in silence.
@@ -16,7 +16,7 @@ from skitter.spiders.scrapy_feeds import feed_targets
 from skitter.spiders.scrapy_names import attribute_settings
 
 Layer = tuple[str, dict[str, Any]]
-"""Where settings come from, and what they are."""
+"""The origin of settings, and the settings."""
 
 
 class Translated(NamedTuple):
@@ -32,7 +32,7 @@ def _same(value: Any) -> Any:
 
 
 def _plus_one(value: Any) -> Any:
-    """They count the attempts after the first; skitter counts them all."""
+    """Add one: Scrapy counts the attempts after the first, skitter counts all."""
     return int(value) + 1
 
 
@@ -45,7 +45,7 @@ def _zero_is_boundless(value: Any) -> Any:
 
 
 def _pipelines(value: Any) -> Any:
-    """``{"shop.pipelines.Clean": 300}``: by their numbers, and as ``module:Class``."""
+    """Convert ``{"shop.pipelines.Clean": 300}`` to a list of ``module:Class``, ordered by number."""
     if not isinstance(value, Mapping):
         raise TypeError("a mapping of classes to numbers is expected")
     named = sorted((number, name) for name, number in value.items() if number is not None)
@@ -53,7 +53,7 @@ def _pipelines(value: Any) -> Any:
 
 
 def _log_level(value: Any) -> Any:
-    """By name or number; what is above an error is an error."""
+    """Convert a level by name or number; levels above error become error."""
     number = logging.getLevelName(str(value).upper()) if isinstance(value, str) else value
     if not isinstance(number, int):
         raise TypeError("one of DEBUG, INFO, WARNING, ERROR and CRITICAL is expected")
@@ -118,7 +118,7 @@ COUNTERPARTS: dict[str, str] = {
 
 
 def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> Translated:
-    """Upper-case names by the tables; names of skitter's own stay as they are, and ``sinks`` is told apart."""
+    """Convert upper-case names by the tables; skitter's own names stay, and ``sinks`` are returned separately."""
     known: dict[str, Any] = {}
     sinks: list[Any] = []
     ignored = []
@@ -148,7 +148,7 @@ def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> T
 
 
 def of_spider(origin: str, spider: Spider, warnings: list[str]) -> Translated:
-    """A spider's own settings and targets: its attributes, and above them its ``custom_settings``."""
+    """Return a spider's own settings and targets: its attributes, and above them its ``custom_settings``."""
     kind = type(spider)
     custom = kind.custom_settings or {}
     if not isinstance(custom, Mapping):
@@ -160,7 +160,7 @@ def of_spider(origin: str, spider: Spider, warnings: list[str]) -> Translated:
 
 
 def _as_list(sinks: Any) -> list[Any]:
-    """One target may stand without a list."""
+    """Return a list, also for a single target."""
     return [sinks] if isinstance(sinks, (str, Mapping)) else list(sinks)
 
 
@@ -172,7 +172,7 @@ def _converted(origin: str, name: str, value: Any, convert: Callable[[Any], Any]
 
 
 def _throttled(origin: str, values: Mapping[str, Any]) -> float | None:
-    """AutoThrottle wants one request in flight on average, unless it is told another number."""
+    """Return AutoThrottle's target concurrency, 1 by default; None if it is off."""
     enabled = values[THROTTLE]
     if enabled in (False, 0, "0", "False", "false"):
         return None

@@ -1,4 +1,4 @@
-"""The built-in spider: follows every link within the seeds' host keys, one record a page."""
+"""The built-in spider: it follows every link within the seeds' host keys, and yields one record a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SiteSpider(Spider):
-    """Used when ``crawl`` is given URLs. Its scope is the host keys of its seeds."""
+    """The spider for URLs on the command line. Its scope is the host keys of its seeds."""
 
     name = "site"
 

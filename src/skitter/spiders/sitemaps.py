@@ -1,4 +1,4 @@
-"""What a spider does with a sitemap: pages are followed as seeds are, sitemaps of an index in their turn.
+"""Sitemaps of a spider: pages are followed as seeds are, and the sitemaps of an index too.
 
 A sitemap is a request like any other, with the callback ``parse_sitemap``: it is polite, obeys robots.txt, is
 retried, deduped and resumed, and what it lists is committed in parts.
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 SITEMAP_CALLBACK = "parse_sitemap"
 ROBOTS = "robots"
-"""In a list of sitemaps: those that the robots.txt of each seed's host names."""
+"""The entry of a sitemap list that means the sitemaps in the robots.txt of each seed's host."""
 MAX_LEVELS = 3
-"""An index may list indexes, which the protocol forbids and sites do; not for ever."""
+"""The deepest nesting of indexes, which the protocol forbids and sites use."""
 MAX_NAMED = 1_000
-"""Sitemaps that one robots.txt may name."""
+"""The most sitemaps that are read from one robots.txt."""
 _LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
 
 
 def sitemap_requests(sitemaps: Iterable[str], seeds: Iterable[str]) -> Iterator[Request]:
-    """The seeds that stand for a spider's sitemaps."""
+    """Return the seed requests for a spider's sitemaps."""
     for sitemap in sitemaps:
         if sitemap != ROBOTS:
             yield Request(sitemap, SITEMAP_CALLBACK)
@@ -39,12 +39,12 @@ def sitemap_requests(sitemaps: Iterable[str], seeds: Iterable[str]) -> Iterator[
 
 
 def is_robots(request: Request) -> bool:
-    """The request stands for the sitemaps that a robots.txt names."""
+    """Return whether a request is for the sitemaps that a robots.txt names."""
     return request.callback == SITEMAP_CALLBACK and request.url == host_key(request.url) + ROBOTS_PATH
 
 
 def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Request]:
-    """What is to be fetched because of a sitemap, or of a robots.txt that names some.
+    """Iterate over the links of a sitemap, or the sitemaps of a robots.txt.
 
     URLs of another site than the sitemap's own are left out, unless a seed or the robots.txt that named the sitemap is
     of that site: otherwise anybody could list anybody's pages. Raises SitemapError for what is no sitemap at all.
@@ -84,7 +84,7 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
 
 
 def _named(response: Response) -> Iterator[Request]:
-    """The sitemaps that a robots.txt names."""
+    """Iterate over requests for the sitemaps that a robots.txt names."""
     named = Robots.parse(response.body, "*").sitemaps
     if len(named) > MAX_NAMED:
         response.leave_out("sitemap_too_many")
@@ -102,12 +102,12 @@ def _joined(response: Response, text: str) -> str | None:
 
 
 def _keys(seeds: Iterable[str]) -> Iterator[str]:
-    """The host keys of seeds; a bad one is complained of elsewhere."""
+    """Iterate over the host keys of seeds, skipping bad ones, which are reported elsewhere."""
     for seed in seeds:
         with contextlib.suppress(UrlError):
             yield host_key(absolute(seed))
 
 
 def _site(key: str) -> str:
-    """Of a host key. A site that moved to https, or lost its www, lists itself by its old name for years."""
+    """Return a host key without scheme and www: sites that moved list their old names for years."""
     return key.partition("//")[2].removeprefix("www.")

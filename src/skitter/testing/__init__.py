@@ -1,4 +1,4 @@
-"""Tools for tests, skitter's own and its users': public, and imported only when a name is asked for."""
+"""Public tools for tests of skitter and its users; each is imported when its name is first used."""
 
 from __future__ import annotations
 

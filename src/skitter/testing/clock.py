@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to."""
+"""A fake clock that moves only by calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from skitter.frontier.clock import StoreClock
 
 
 class FakeClock:
-    """Called, it tells the wall time. ``steady`` is the other clock of a machine, which nobody can set."""
+    """A fake clock: calling it returns the wall time, and ``steady`` is the monotonic clock."""
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._wall = start
@@ -25,9 +25,9 @@ class FakeClock:
         self._steady += seconds
 
     def set_back(self, seconds: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """Set the wall clock back; no time passes."""
         self._wall -= seconds
 
     def of_store(self) -> StoreClock:
-        """A store's clock that reads this one: each client has one of its own, as each process would."""
+        """Return a new store clock that reads this one; each client needs its own, as each process has."""
         return StoreClock(self, self.steady)

@@ -30,7 +30,7 @@ from skitter.model.page import Page
 from skitter.settings import Settings
 
 WAIT_SECONDS = 20.0
-"""For what is expected at once: a fetcher that hangs fails here."""
+"""The time limit of waits: a fetcher that hangs fails here."""
 
 Answer = Callable[["ContractSite", str], Coroutine[Any, Any, bytes]]
 """The bytes that answer the head of a request; empty: the connection is closed without a word."""
@@ -121,7 +121,7 @@ class ContractSite:
 
 
 class ContractSites:
-    """Starts servers, and fetches from them."""
+    """A factory of servers and fetchers for one test."""
 
     def __init__(self, stack: contextlib.AsyncExitStack, make: Callable[[Settings], Fetcher]) -> None:
         self._stack = stack
@@ -140,7 +140,7 @@ class ContractSites:
         return site
 
     def fetcher(self, **settings: object) -> Fetcher:
-        """One with these settings; it is closed at the end of the test."""
+        """Make a fetcher with these settings; it is closed at the end of the test."""
         fetcher = self._make(Settings.from_layers([("the test", settings)]))
         self._stack.push_async_callback(fetcher.close)
         return fetcher
@@ -173,7 +173,7 @@ async def kind(fetcher: Fetcher, url: str, **fields: Any) -> str:
 
 @pytest.mark.asyncio
 class FetcherContract:
-    """All that a worker relies on. Subclass it, and implement ``make_fetcher``."""
+    """The tests of the fetcher contract. Subclass it, and implement ``make_fetcher``."""
 
     def make_fetcher(self, settings: Settings) -> Fetcher:
         """A fetcher with these settings, as the factory of its entry point makes it."""

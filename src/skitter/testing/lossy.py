@@ -1,4 +1,4 @@
-"""A way to a server on which answers get lost: what was asked has been done, and nobody hears of it.
+"""A proxy that loses answers of a server: the request was executed, and the client gets no answer.
 
 The server answers one request after the other on each connection, as a Redis does for a client that does not pipeline.
 """
@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Self
 
 Loses = Callable[[bytes, int], bool]
-"""Of a request and the number of its answer: whether the answer is lost."""
+"""A function of a request and the number of its answer that says whether the answer is lost."""
 
 
-class LossyWay:
+class LossyProxy:
     """A proxy on ``port``. A connection ends where an answer is lost."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -23,18 +23,18 @@ class LossyWay:
         self.lost = 0
         self.loses: Loses = lambda _request, _number: False
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
-        """What happens between a lost answer and the end of its connection."""
+        """A function that is awaited between a lost answer and the end of its connection."""
         self._target = (host, port)
         self._answers = 0
         self._open: set[asyncio.Task[None]] = set()
 
     def lose(self, word: bytes) -> None:
-        """The next answer to a request with this word in it."""
+        """Lose the next answer to a request that contains this word."""
         until = self.lost + 1
         self.loses = lambda request, _: self.lost < until and word in request
 
     def lose_each_once(self, *words: bytes) -> None:
-        """Every answer to a request with one of these words in it; sent again, the request is answered."""
+        """Lose the first answer to every request that contains one of these words."""
         lost: set[bytes] = set()
 
         def loses(request: bytes, _: int) -> bool:
@@ -101,8 +101,8 @@ class LossyWay:
 
 
 @contextlib.contextmanager
-def in_a_thread(way: LossyWay) -> Iterator[LossyWay]:
-    """For tests that have no loop of their own."""
+def in_a_thread(way: LossyProxy) -> Iterator[LossyProxy]:
+    """Run the proxy in a thread, for tests without an event loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

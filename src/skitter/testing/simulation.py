@@ -1,9 +1,9 @@
-"""A crawl too large for one machine, simulated: thousands of workers and millions of hosts on a real frontier.
+"""Simulation of a large crawl: thousands of workers and millions of hosts on a real frontier.
 
 The frontier is the real one, with its own code and its own store; the clock, the workers and the web are made up. A
 worker here does what a worker does: it starts a lease at a random moment of its start window, hands in outcomes in
-batches, asks for as many leases as it has slots, and waits as long as it was told. What is looked at is what nobody can
-see from one worker: gaps between two requests to a host, how many are in flight there, how evenly hosts are served, and
+batches, asks for as many leases as it has slots, and waits as long as it was told. It measures what one worker
+cannot see: gaps between two requests to a host, how many are in flight there, how evenly hosts are served, and
 what a page costs the frontier at the beginning and at the end.
 """
 
@@ -37,13 +37,13 @@ _ADDED_AT_ONCE = 1000
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated."""
+    """The parameters of a simulation."""
 
     workers: int = 1000
     concurrency: int = 16
     hosts: int = 100_000
     pages: int = 200_000
-    """The simulation ends after so many."""
+    """The number of pages after which the simulation ends."""
     delay_seconds: float = 1.0
     per_host: int = 2
     latency_seconds: float = 0.5
@@ -54,7 +54,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """What was seen from above."""
+    """The results of a simulation."""
 
     pages: int = 0
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Findings(msgspec.Struct, kw_only=True):
 
 
 class _Worker:
-    """One worker: how much it has under way, and what it has not handed in."""
+    """One worker: its requests in flight, and its uncommitted outcomes."""
 
     __slots__ = ("ask_at", "ended", "flush_at", "name", "under_way")
 
@@ -184,7 +184,7 @@ class Simulation:
         return ask
 
     async def _ask(self, worker: _Worker) -> None:
-        """Hand in what has ended, and take what may start."""
+        """Commit ended requests, and lease new ones."""
         outcomes, worker.ended, worker.flush_at = worker.ended, [], float("inf")
         want = self._world.concurrency - worker.under_way
         if outcomes:

@@ -1,6 +1,6 @@
 """The sink contract as tests: one suite for every sink. Needs the extra ``testing``.
 
-A test module gives a place for each test and subclasses the suite::
+A test module gives an empty target (``SinkPlace``) for each test and subclasses the suite::
 
     from skitter.testing import SinkContract, SinkPlace
 
@@ -30,19 +30,19 @@ from skitter.sinks.contract import Sink
 
 
 class SinkPlace:
-    """Subclass it, and give it to the suite as the fixture ``place``: an empty target for each test."""
+    """An empty target for each test. Subclass it, and return it from the fixture ``place``."""
 
     def sink(self) -> Sink:
-        """A sink on the target, as another process would have; nothing is taken or opened yet."""
+        """Return a new sink on the target, not taken or opened yet."""
         raise NotImplementedError
 
     def records(self) -> Sequence[Any]:
-        """What the target holds, in any order: mappings that have at least the fields that were written."""
+        """Return the records in the target, in any order, with at least the fields that were written."""
         raise NotImplementedError
 
 
 class Delivery:
-    """One delivery to a place, with the frontier's record of it: crashes lose all but that record."""
+    """One delivery to a target, with the frontier's record of it: crashes lose all but that record."""
 
     def __init__(self, place: SinkPlace, request_id: int = 7) -> None:
         self.place = place
@@ -92,7 +92,7 @@ class Delivery:
 
 
 class SinkContract:
-    """Nothing lost, and nothing doubled. Each test gets the fixture ``place``, an empty ``SinkPlace``."""
+    """The tests of the sink contract. Each test gets the fixture ``place``, an empty ``SinkPlace``."""
 
     def test_everything_written_is_in_the_target(self, place: SinkPlace) -> None:
         Delivery(place).open().write(1, 2).write(3).complete().holds(1, 2, 3)

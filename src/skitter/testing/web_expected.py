@@ -1,4 +1,4 @@
-"""What a correct crawl of a synthetic web ends with, worked out from its spec alone.
+"""The expected result of a crawl of a synthetic web, computed from its spec alone.
 
 The walk needs no server, no URL parser and no HTML parser: a page's links name their targets. So
 it shares no code, and no mistake, with the crawler whose results are compared with it. URLs are in
@@ -40,7 +40,7 @@ class Expected:
 
 
 class _Step:
-    """A URL on its way: where it is, what redirected to it, and whether a seed led here."""
+    """A URL to visit, the redirects that led to it, and whether it comes from a seed."""
 
     __slots__ = ("chain", "host", "path", "seed")
 
@@ -153,11 +153,11 @@ def expected(
     ``urls`` are the hosts' roots, in order.
     """
     bases = bases_of(urls, canary_url, dead_url)
-    places = [_place(bases, url) for url in (urls if seeds is None else seeds)]
+    places = [_host_and_path(bases, url) for url in (urls if seeds is None else seeds)]
     return _Walk(spec, bases, obey_robots=obey_robots, allow_private=allow_private).run(places)
 
 
-def _place(bases: dict[int, str], url: str) -> tuple[int, str]:
+def _host_and_path(bases: dict[int, str], url: str) -> tuple[int, str]:
     for host, base in bases.items():
         if base and url.startswith(base + "/"):
             return host, url[len(base) :]

@@ -1,4 +1,4 @@
-"""What the synthetic web was asked, and when: for tests of politeness and of refetching."""
+"""The request log of the synthetic web, for tests of politeness and of refetching."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Hit(NamedTuple):
 
 
 class RequestLog:
-    """In memory, or as lines of JSON in a file; ``keep=False`` without a file keeps nothing."""
+    """A log of requests in memory, or as lines of JSON in a file; ``keep=False`` without a file keeps nothing."""
 
     def __init__(self, path: Path | None, *, keep: bool) -> None:
         self._path = path

@@ -37,7 +37,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PageSpec:
-    """What one URL answers. ``links`` are those that count; decoys are added when it is written."""
+    """The response of one URL. ``links`` are those that count; decoys are added when it is written."""
 
     kind: str
     host: int

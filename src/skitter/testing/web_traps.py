@@ -1,4 +1,4 @@
-"""Hosts without an end, for a synthetic web: each kind of trap that crawlers fall into, made of nothing but its URLs.
+"""Crawler traps for a synthetic web: hosts with endless pages, computed from their URLs.
 
 Every page of such a host is told by its path and query, and always leads to more. ``session`` alone has an end: twenty
 pages, under as many URLs as there are session ids.

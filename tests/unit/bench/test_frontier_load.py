@@ -93,8 +93,8 @@ async def test_a_frontier_that_loses_or_refuses_has_no_figure() -> None:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_rung_is_measured(kind: str, tmp_path) -> None:
     store = Store("memory:" if kind == "memory" else f"sqlite:{tmp_path / 'job.db'}", "bench")
-    rung = frontier_bench.Rung(store=store, requests=1000, hosts=3, duplicates=0, rounds=2)
-    row = await frontier_bench.climb(rung)
+    case = frontier_bench.BenchCase(store=store, requests=1000, hosts=3, duplicates=0, rounds=2)
+    row = await frontier_bench.measure_case(case)
     assert (row.queued, row.holds) == (1000, "memory" if kind == "memory" else "disk")
     for figure in (row.adds_per_second, row.leases_per_second, row.commits_per_second, row.urls_per_second):
         assert 0 < figure.low <= figure.median <= figure.high
@@ -105,5 +105,5 @@ async def test_a_rung_is_measured(kind: str, tmp_path) -> None:
 
 
 def test_a_ladder_has_every_combination_that_there_can_be() -> None:
-    rungs = frontier_bench.ladder([10, 1000], [1, 100], [0, 50])
-    assert rungs == [(10, 1, 0), (10, 1, 50), (1000, 1, 0), (1000, 1, 50), (1000, 100, 0), (1000, 100, 50)]
+    cases = frontier_bench.bench_cases([10, 1000], [1, 100], [0, 50])
+    assert cases == [(10, 1, 0), (10, 1, 50), (1000, 1, 0), (1000, 1, 50), (1000, 100, 0), (1000, 100, 50)]

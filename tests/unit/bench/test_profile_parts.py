@@ -7,10 +7,10 @@ from importlib import import_module
 
 import pytest
 
-from skitter.bench.profile_parts import PARTS, PLACES, THREADS, part_at
+from skitter.bench.profile_parts import PART_BY_NAME, PARTS, THREADS, part_at
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PART_BY_NAME)
 def test_every_place_is_one_of_the_code(place: str) -> None:
     module, _, name = place.partition(":")
     found = import_module(module)
@@ -25,7 +25,7 @@ def test_every_thread_is_started_by_somebody(prefix: str) -> None:
 
 
 def test_only_the_parts_are_named_and_each_has_a_place() -> None:
-    assert set(PLACES.values()) == set(PARTS)
+    assert set(PART_BY_NAME.values()) == set(PARTS)
     assert {part for _, part in THREADS.values()} <= set(PARTS)
 
 
@@ -45,4 +45,4 @@ def test_only_the_parts_are_named_and_each_has_a_place() -> None:
     ],
 )
 def test_the_nearest_name_decides(module: str, name: str, part: str | None) -> None:
-    assert part_at(module, name, PLACES) == part
+    assert part_at(module, name, PART_BY_NAME) == part

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skitter.cli import event_log as module
-from skitter.cli.event_log import following, json_line, readable, text_line
+from skitter.cli.event_log import event_log_lines, json_line, terminal_line, text_line
 from skitter.cli.progress import Silent
 from skitter.errors import UsageError
 from skitter.observe import events
@@ -92,7 +92,7 @@ FAILED = events.CALLBACK_FAILED(
 )
 
 
-@pytest.mark.parametrize("form", [text_line, readable])
+@pytest.mark.parametrize("form", [text_line, terminal_line])
 def test_a_traceback_keeps_its_lines_in_text_and_none_of_them_passes_for_an_event(form: Any) -> None:
     first, *more = form(FAILED).splitlines()
     assert "http://a.example/1 failed in the spider's code" in first
@@ -116,7 +116,7 @@ def test_a_traceback_is_one_field_in_json() -> None:
 
 def test_workers_that_meet_the_same_failure_have_it_told_once(stderr: Any) -> None:
     pipe = stderr()
-    with following(Logging(), Silent(), job="shop") as log:
+    with event_log_lines(Logging(), Silent(), job="shop") as log:
         for worker in ("w1", "w2"):
             event = events.CALLBACK_FAILED(**(FAILED.fields | {"worker": worker}))
             log.event(event)
@@ -124,11 +124,11 @@ def test_workers_that_meet_the_same_failure_have_it_told_once(stderr: Any) -> No
 
 
 def test_a_terminal_gets_the_time_and_the_words() -> None:
-    assert readable(LEFT).endswith(" worker w1 left: the job is finished")
-    assert readable(LEFT)[2] == ":"
+    assert terminal_line(LEFT).endswith(" worker w1 left: the job is finished")
+    assert terminal_line(LEFT)[2] == ":"
 
 
-@pytest.mark.parametrize("form", [json_line, text_line, lambda event, _: readable(event)])
+@pytest.mark.parametrize("form", [json_line, text_line, lambda event, _: terminal_line(event)])
 def test_nothing_forges_a_line(form: Any) -> None:
     event = events.HOST_GIVEN_UP(worker="w1", host=EVIL, error_class=EVIL, strikes=4)
     line = form(event, "shop")
@@ -141,7 +141,7 @@ def test_json_keeps_what_a_terminal_must_not_see() -> None:
     assert json.loads(json_line(event, "shop"))["host"] == EVIL
 
 
-@pytest.mark.parametrize("form", [json_line, text_line, lambda event, _: readable(event)])
+@pytest.mark.parametrize("form", [json_line, text_line, lambda event, _: terminal_line(event)])
 @pytest.mark.parametrize("url", ["https://me:hunter2@a.example/x", "redis://:hunter2@db:6379/0", "http://hunter2@b/"])
 def test_a_password_in_a_url_is_not_written(form: Any, url: str) -> None:
     line = form(events.log_line(f"lost the lease of {url}", "skitter.worker", logging.WARNING), "shop")
@@ -156,7 +156,7 @@ def test_what_only_looks_like_one_stays(text: str) -> None:
 
 def test_what_is_said_through_logging_names_its_logger() -> None:
     event = events.log_line("the feed is old", "books", logging.WARNING)
-    assert readable(event).endswith(" WARNING books: the feed is old")
+    assert terminal_line(event).endswith(" WARNING books: the feed is old")
     assert json.loads(json_line(event, "shop"))["logger"] == "books"
 
 
@@ -165,7 +165,7 @@ def test_what_is_said_through_logging_names_its_logger() -> None:
 
 def test_elsewhere_than_on_a_terminal_lines_are_text_from_info_on(stderr: Any) -> None:
     pipe = stderr()
-    with following(Logging(), Silent(), job="shop") as log:
+    with event_log_lines(Logging(), Silent(), job="shop") as log:
         every_level(log)
     assert names(pipe) == ["worker.joined", "sink.caught_up", "worker.gone"]
     assert log.level == Level.INFO
@@ -173,7 +173,7 @@ def test_elsewhere_than_on_a_terminal_lines_are_text_from_info_on(stderr: Any) -
 
 def test_verbose_adds_every_batch(stderr: Any) -> None:
     pipe = stderr()
-    with following(Logging(), Silent(), job="shop", verbose=1) as log:
+    with event_log_lines(Logging(), Silent(), job="shop", verbose=1) as log:
         every_level(log)
     assert names(pipe)[0] == "leases.granted"
 
@@ -182,7 +182,7 @@ def test_verbose_adds_every_batch(stderr: Any) -> None:
 def test_a_terminal_shows_a_few(stderr: Any, verbose: int, shown: int) -> None:
     stderr(is_terminal=True)
     display = Shown()
-    with following(Logging(), display, job="shop", verbose=verbose) as log:
+    with event_log_lines(Logging(), display, job="shop", verbose=verbose) as log:
         every_level(log)
     assert len(display.lines) == shown
     assert not any(line.startswith("{") for line in display.lines)
@@ -191,7 +191,7 @@ def test_a_terminal_shows_a_few(stderr: Any, verbose: int, shown: int) -> None:
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_json_has_to_be_asked_for_and_is_the_same_on_a_terminal(stderr: Any, is_terminal: bool) -> None:
     stream = stderr(is_terminal=is_terminal)
-    with following(Logging(log_format="json"), Silent(), job="shop") as log:
+    with event_log_lines(Logging(log_format="json"), Silent(), job="shop") as log:
         every_level(log)
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == names_of_three()
 
@@ -199,7 +199,7 @@ def test_json_has_to_be_asked_for_and_is_the_same_on_a_terminal(stderr: Any, is_
 def test_a_log_file_in_json_leaves_the_terminal_in_words(stderr: Any, tmp_path: Path) -> None:
     stderr(is_terminal=True)
     display, file = Shown(), tmp_path / "events.jsonl"
-    with following(Logging(log_format="json", log_file=str(file)), display, job="shop") as log:
+    with event_log_lines(Logging(log_format="json", log_file=str(file)), display, job="shop") as log:
         log.event(events.WORKER_GONE(worker="w", leases=3))
     assert display.lines[0].endswith("worker w is gone; 3 leases go back")
     assert json.loads(file.read_text())["leases"] == 3
@@ -209,7 +209,7 @@ def test_a_file_is_appended_to_and_leaves_the_pipe_alone(stderr: Any, tmp_path: 
     pipe = stderr()
     file = tmp_path / "events.log"
     for _ in range(2):
-        with following(Logging(log_file=str(file), log_format="json"), Silent(), job="shop") as log:
+        with event_log_lines(Logging(log_file=str(file), log_format="json"), Silent(), job="shop") as log:
             every_level(log)
     assert [json.loads(line)["event"] for line in file.read_text().splitlines()] == names_of_three() * 2
     assert pipe.getvalue() == ""
@@ -222,9 +222,9 @@ def names_of_three() -> list[str]:
 def test_quiet_silences_all_but_a_file(stderr: Any, tmp_path: Path) -> None:
     pipe = stderr()
     file = tmp_path / "events.log"
-    with following(Logging(log_file=str(file)), Silent(), job="shop", quiet=True) as log:
+    with event_log_lines(Logging(log_file=str(file)), Silent(), job="shop", quiet=True) as log:
         every_level(log)
-    with following(Logging(), Silent(), job="shop", quiet=True) as silent:
+    with event_log_lines(Logging(), Silent(), job="shop", quiet=True) as silent:
         every_level(silent)
         assert silent.level > Level.ERROR, "workers need not even tell"
     assert pipe.getvalue() == ""
@@ -233,7 +233,7 @@ def test_quiet_silences_all_but_a_file(stderr: Any, tmp_path: Path) -> None:
 
 def test_a_level_leaves_out_what_matters_less(stderr: Any) -> None:
     pipe = stderr()
-    with following(Logging(log_level="warning"), Silent(), job="shop") as log:
+    with event_log_lines(Logging(log_level="warning"), Silent(), job="shop") as log:
         every_level(log)
     assert names(pipe) == ["worker.gone"]
 
@@ -241,7 +241,7 @@ def test_a_level_leaves_out_what_matters_less(stderr: Any) -> None:
 def test_a_file_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match=r"cannot be written: .*Is a directory") as caught,
-        following(Logging(log_file=str(tmp_path)), Silent(), job="shop"),
+        event_log_lines(Logging(log_file=str(tmp_path)), Silent(), job="shop"),
     ):
         pass
     assert caught.value.hint
@@ -254,7 +254,7 @@ def test_a_full_disk_does_not_end_a_crawl(monkeypatch: pytest.MonkeyPatch, stder
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "_write", full)
-    with following(Logging(), Silent(), job="shop") as log:
+    with event_log_lines(Logging(), Silent(), job="shop") as log:
         every_level(log)
 
 
@@ -265,7 +265,7 @@ def test_records_of_logging_are_lines_and_logging_is_as_before_afterwards(stderr
     pipe = stderr()
     root = logging.getLogger()
     before = list(root.handlers), root.level, events.logger.level
-    with following(Logging(), Silent(), job="shop"):
+    with event_log_lines(Logging(), Silent(), job="shop"):
         logging.getLogger("books").warning("the feed is %s", "old")
         logging.getLogger("books").debug("not this")
         events.emit(events.FRONTIER_BACK(seconds=3.5))
@@ -279,7 +279,7 @@ def test_log_level_counts_for_loggers_of_the_users_code_and_not_for_libraries(
     stderr: Any, level: Any, said: list[str]
 ) -> None:
     pipe = stderr()
-    with following(Logging(log_level=level), Silent(), job="shop"):
+    with event_log_lines(Logging(log_level=level), Silent(), job="shop"):
         for name in ("skitter.spider.books", "own.module"):
             logging.getLogger(name).debug("x")
             logging.getLogger(name).info("x")
@@ -295,7 +295,7 @@ def test_log_level_counts_for_loggers_of_the_users_code_and_not_for_libraries(
 def test_a_library_whose_level_was_set_is_heard(stderr: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = stderr()
     monkeypatch.setattr(logging.getLogger("httpx"), "level", logging.INFO)
-    with following(Logging(), Silent(), job="shop"):
+    with event_log_lines(Logging(), Silent(), job="shop"):
         for number in (logging.DEBUG, logging.INFO):
             place = {"pathname": "/venv/lib/site-packages/httpx/_client.py", "msg": "GET"}
             logging.getLogger("httpx.pool").handle(
@@ -307,7 +307,7 @@ def test_a_library_whose_level_was_set_is_heard(stderr: Any, monkeypatch: pytest
 def test_a_terminal_shows_what_a_spider_says(stderr: Any) -> None:
     stderr(is_terminal=True)
     display = Shown()
-    with following(Logging(), display, job="shop") as log:
+    with event_log_lines(Logging(), display, job="shop") as log:
         logging.getLogger("skitter.spider.books").info("page 3")
         log.event(events.WORKER_JOINED(**dict.fromkeys(events.WORKER_JOINED.fields, "x")))
     assert [line[9:] for line in display.lines] == ["INFO skitter.spider.books: page 3"]

@@ -14,16 +14,16 @@ from rich.console import Console
 from skitter.cli.live_display import LiveDisplay, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
 from skitter.cli.run_output import JsonProgress, RunOutput
-from skitter.cli.throughput import ASCII_BLOCKS, Pace
+from skitter.cli.throughput import ASCII_BLOCKS, Throughput
 from skitter.model.job import Counts, SinkSeen, State
 from skitter.settings import Logging
 
 
-def paced(*pages: int, step: float = 0.5) -> Pace:
-    pace = Pace()
+def paced(*pages: int, step: float = 0.5) -> Throughput:
+    throughput = Throughput()
     for place, value in enumerate(pages):
-        pace.sample(place * step, value)
-    return pace
+        throughput.sample(place * step, value)
+    return throughput
 
 
 # ---- pace
@@ -36,9 +36,9 @@ def test_pages_per_second_are_those_of_the_last_ten_seconds() -> None:
 
 
 def test_a_new_run_is_not_a_negative_speed() -> None:
-    pace = paced(100, 200, 0, 50)
-    assert pace.pages_per_second == 100
-    assert "█" in pace.spark(10)
+    throughput = paced(100, 200, 0, 50)
+    assert throughput.pages_per_second == 100
+    assert "█" in throughput.spark(10)
 
 
 @pytest.mark.parametrize("pages", [[], [5], [5, 5]])
@@ -48,11 +48,11 @@ def test_no_speed_yet(pages) -> None:
 
 
 def test_the_spark_line_shows_the_last_samples() -> None:
-    pace = paced(0, 0, 1, 3, 7, 15)
-    assert pace.spark(10) == " ▂▃▅█"
-    assert pace.spark(2) == "▅█"
-    assert pace.spark(0) == ""
-    assert pace.spark(10, ASCII_BLOCKS).isascii()
+    throughput = paced(0, 0, 1, 3, 7, 15)
+    assert throughput.spark(10) == " ▂▃▅█"
+    assert throughput.spark(2) == "▅█"
+    assert throughput.spark(0) == ""
+    assert throughput.spark(10, ASCII_BLOCKS).isascii()
 
 
 # ---- the display
@@ -94,13 +94,13 @@ def test_wide_terminals_have_the_hosts_beside_the_figures(make_report) -> None:
 def test_a_blocked_sink_is_seen_first(make_report) -> None:
     sinks = [SinkSeen(target="pages\x1b[1m.jsonl", undelivered=1, owner="x", blocking=True)]
     report = make_report(sinks=sinks)
-    assert "running, blocked by sink pages[1m.jsonl" in frame(report, Pace(), 0, 79, 5)[0].plain
+    assert "running, blocked by sink pages[1m.jsonl" in frame(report, Throughput(), 0, 79, 5)[0].plain
     assert plain_line(report, 0, 0).endswith("blocked by sink: pages[1m.jsonl")
 
 
 @pytest.mark.parametrize("state", State)
 def test_every_state_can_be_drawn(make_report, state) -> None:
-    assert str(state) in frame(make_report(state=state, hosts=[], errors={}), Pace(), 0, 79, 23)[0].plain
+    assert str(state) in frame(make_report(state=state, hosts=[], errors={}), Throughput(), 0, 79, 23)[0].plain
 
 
 class Clock:

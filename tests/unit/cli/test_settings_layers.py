@@ -54,7 +54,7 @@ def test_toml_may_be_flat_or_in_groups(folder) -> None:
 def test_pyproject_counts_where_there_is_no_skitter_toml(folder) -> None:
     (folder / "pyproject.toml").write_text('[tool.skitter]\nworkers = 4\nspiders = "mine"\n[tool.other]\nx = 1')
     assert collected(folder).settings.run.workers == 4
-    assert read_project(folder).places == ["mine"]
+    assert read_project(folder).spider_paths == ["mine"]
     (folder / "skitter.toml").write_text("concurrency = 3")
     assert collected(folder).settings.run.workers == 1
 

@@ -16,7 +16,7 @@ from skitter.app.frontiers import is_redis
 from skitter.cli import _explain, main
 from skitter.cli.job_ref import JobRef
 from skitter.cli.output import note
-from skitter.cli.what_to_crawl import find_target
+from skitter.cli.what_to_crawl import find_source
 from skitter.fetch.proxy import read_proxy
 from skitter.model.secrets import of_address, shown_address
 from skitter.redis_driver.address import parse_address
@@ -47,7 +47,7 @@ def output(text: str) -> None:
 
 def seed(text: str) -> None:
     # A URL that is one after all is crawled, and shown as URLs are.
-    find_target([text], {}, Path("/nowhere"), ["spiders"])
+    find_source([text], {}, Path("/nowhere"), ["spiders"])
 
 
 def extra_word(text: str) -> None:

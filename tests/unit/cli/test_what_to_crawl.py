@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli.what_to_crawl import find_target
+from skitter.cli.what_to_crawl import find_source
 from skitter.errors import SpiderError, UsageError
 from skitter.model.job_name import job_name_of
 
@@ -19,7 +19,7 @@ class {0}(Spider):
 
 
 def test_urls_become_seeds_once_each(folder) -> None:
-    target = find_target(["https://A.example:443", "https://a.example/#top", "http://b.example/x"], {}, folder, [])
+    target = find_source(["https://A.example:443", "https://a.example/#top", "http://b.example/x"], {}, folder, [])
     assert target.seeds == ["https://a.example/", "http://b.example/x"]
     assert (target.spider, target.name) == ("", "a.example")
 
@@ -34,7 +34,7 @@ def test_urls_become_seeds_once_each(folder) -> None:
     ],
 )
 def test_a_job_is_named_after_its_first_host(folder, url, name) -> None:
-    assert find_target([url], {}, folder, []).name == name
+    assert find_source([url], {}, folder, []).name == name
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_a_name_is_safe_as_a_file(text, name) -> None:
 )
 def test_a_url_without_a_scheme_is_a_usage_error_with_a_hint(folder, word) -> None:
     with pytest.raises(UsageError, match="a URL without a scheme") as caught:
-        find_target(["https://a.example/", word], {}, folder, ["spiders"])
+        find_source(["https://a.example/", word], {}, folder, ["spiders"])
     assert caught.value.hint == f"did you mean https://{word} ?"
 
 
 @pytest.mark.parametrize("word", ["mailto:a@b.example", "ftp://a.example/", "http://", "javascript:alert(1)"])
 def test_what_is_no_url_to_crawl_is_refused(folder, word) -> None:
     with pytest.raises(UsageError, match="not a URL"):
-        find_target([word], {}, folder, [])
+        find_source([word], {}, folder, [])
 
 
 def test_a_spider_is_found_by_name_and_nothing_else_is_run(folder) -> None:
@@ -64,19 +64,19 @@ def test_a_spider_is_found_by_name_and_nothing_else_is_run(folder) -> None:
     (folder / "spiders" / "books.py").write_text(SPIDER.format("Books", "books"))
     (folder / "spiders" / "trap.py").write_text("raise SystemExit('this file was run')")
     (folder / "spiders" / "broken.py").write_text("class (")
-    target = find_target(["books"], {}, folder, ["spiders"])
+    target = find_source(["books"], {}, folder, ["spiders"])
     assert (target.spider, target.name) == ("spiders/books.py:Books", "books")
 
 
 def test_names_are_looked_for_where_the_project_says(folder) -> None:
     (folder / "news.py").write_text(SPIDER.format("News", "news"))
-    assert find_target(["news"], {}, folder, ["news.py", "missing"]).spider == "news.py:News"
+    assert find_source(["news"], {}, folder, ["news.py", "missing"]).spider == "news.py:News"
 
 
 def test_a_name_that_is_nearly_right(folder) -> None:
     (folder / "news.py").write_text(SPIDER.format("News", "news"))
     with pytest.raises(SpiderError, match="no such spider: nwes") as caught:
-        find_target(["nwes"], {}, folder, ["news.py"])
+        find_source(["nwes"], {}, folder, ["news.py"])
     assert caught.value.hint == "did you mean news ?"
 
 
@@ -84,7 +84,7 @@ def test_two_spiders_of_one_name(folder) -> None:
     (folder / "a.py").write_text(SPIDER.format("A", "news"))
     (folder / "b.py").write_text(SPIDER.format("B", "news"))
     with pytest.raises(SpiderError, match="several spiders of one name") as caught:
-        find_target(["news"], {}, folder, ["a.py", "b.py"])
+        find_source(["news"], {}, folder, ["a.py", "b.py"])
     assert "a.py:A, b.py:B" in caught.value.hint
 
 
@@ -101,30 +101,30 @@ def test_neither_one_nor_the_other(folder, words, message) -> None:
     (folder / "notes.txt").write_text("")
     (folder / "books.py").write_text(SPIDER.format("Books", "books"))
     with pytest.raises(UsageError, match=message) as caught:
-        find_target(words, {}, folder, ["spiders"])
+        find_source(words, {}, folder, ["spiders"])
     assert caught.value.hint
 
 
 def test_a_sitemap_is_enough_and_names_the_job(folder) -> None:
-    target = find_target([], {}, folder, [], ["https://A.example/sitemap.xml", "https://a.example/sitemap.xml#x"])
+    target = find_source([], {}, folder, [], ["https://A.example/sitemap.xml", "https://a.example/sitemap.xml#x"])
     assert (target.spider, target.seeds, target.sitemaps) == ("", [], ["https://a.example/sitemap.xml"])
     assert target.name == "a.example"
 
 
 def test_sitemaps_of_robots_txt_need_a_host(folder) -> None:
-    assert find_target(["https://a.example/"], {}, folder, [], ["robots"]).sitemaps == ["robots"]
+    assert find_source(["https://a.example/"], {}, folder, [], ["robots"]).sitemaps == ["robots"]
     with pytest.raises(UsageError, match="of which host") as caught:
-        find_target([], {}, folder, [], ["robots"])
+        find_source([], {}, folder, [], ["robots"])
     assert "https://example.com/robots.txt" in caught.value.hint
 
 
 def test_a_spider_may_live_on_sitemaps_alone(folder) -> None:
     (folder / "s.py").write_text(SPIDER.format("A", "a").replace('start_urls = ["https://a.example/"]', ""))
     with pytest.raises(SpiderError, match="starts nowhere"):
-        find_target(["s.py"], {}, folder, [])
-    assert find_target(["s.py"], {}, folder, [], ["https://a.example/s.xml"]).sitemaps == ["https://a.example/s.xml"]
+        find_source(["s.py"], {}, folder, [])
+    assert find_source(["s.py"], {}, folder, [], ["https://a.example/s.xml"]).sitemaps == ["https://a.example/s.xml"]
     with pytest.raises(UsageError, match="of which host"):
-        find_target(["s.py"], {}, folder, [], ["robots"])
+        find_source(["s.py"], {}, folder, [], ["robots"])
     (folder / "t.py").write_text(SPIDER.format("A", "a").replace("start_urls", 'sitemap_urls = "x"\n    start_urls'))
     with pytest.raises(SpiderError, match="sitemap_urls is one text"):
-        find_target(["t.py"], {}, folder, [], ["https://a.example/s.xml"])
+        find_source(["t.py"], {}, folder, [], ["https://a.example/s.xml"])

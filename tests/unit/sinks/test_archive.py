@@ -24,7 +24,7 @@ from skitter.model.request import Request
 from skitter.sinks import page_records as pages_module
 from skitter.sinks.contract import PageSink
 from skitter.sinks.file_targets import file_sink
-from skitter.sinks.page_spool import WrittenAhead
+from skitter.sinks.page_spool import PageSpool
 
 HERE = socket.gethostname()
 BOTH = pytest.mark.parametrize("name", ["pages.warc.gz", "pages.warc"])
@@ -40,9 +40,7 @@ class Job:
         self.progress = SinkProgress()
         self.sink: PageSink | None = None
         self.opened().sink.close()
-        self.worker = WrittenAhead(
-            self.sink.ahead, worker, node=HERE, sent={"User-Agent": "tests"}, file_bytes=file_bytes
-        )
+        self.worker = PageSpool(self.sink.ahead, worker, node=HERE, sent={"User-Agent": "tests"}, file_bytes=file_bytes)
         self._position = 0
 
     def opened(self) -> Job:
@@ -288,7 +286,7 @@ async def test_a_process_that_works_for_a_job_twice_goes_on_in_its_file(tmp_path
     job = Job(tmp_path / "pages.warc.gz").open()
     first = await job.add(page(1))
     job.worker.close()
-    job.worker = WrittenAhead(job.sink.ahead, "w:1:2", node=HERE, sent={})
+    job.worker = PageSpool(job.sink.ahead, "w:1:2", node=HERE, sent={})
     job.write(first + await job.add(page(2))).finish()
     assert answers(tmp_path / "pages.warc.gz") == urls(1, 2)
 

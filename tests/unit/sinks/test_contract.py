@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skitter.sinks.contract import Sink
-from skitter.sinks.custom_sink import UserSink
+from skitter.sinks.custom_sink import CustomSink
 from skitter.sinks.targets import parse_target, sink_of
 from skitter.testing import SinkContract, SinkPlace
 
@@ -56,7 +56,7 @@ class WriterPlace(SinkPlace):
             def write(self, batch: list[tuple[str, Any]]) -> None:
                 written.extend(record for _, record in batch)
 
-        return UserSink(parse_target("python:mysinks:Writer"), Writer)
+        return CustomSink(parse_target("python:mysinks:Writer"), Writer)
 
     def records(self) -> Sequence[Any]:
         return self._written
@@ -74,7 +74,7 @@ class TestSqliteTable(SinkContract):
         return SqlitePlace(tmp_path)
 
 
-class TestUserSink(SinkContract):
+class TestCustomSink(SinkContract):
     @pytest.fixture
     def place(self) -> SinkPlace:
         return WriterPlace()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.sinks.csv_table import CsvTable, cell, defused
+from skitter.sinks.csv_table import CsvTable, cell, escape_formula
 
 RUN = [
     "=1+1",
@@ -40,13 +40,13 @@ STAY = ["", "a=1", "1", "1-2", "e@x.example", "'=1", "(-1)", " text", "{}", "[-1
 
 @pytest.mark.parametrize("text", RUN)
 def test_a_formula_becomes_text(text):
-    assert defused(text) == "'" + text
+    assert escape_formula(text) == "'" + text
     assert cell(text) == "'" + text
 
 
 @pytest.mark.parametrize("text", STAY)
 def test_other_text_stays(text):
-    assert defused(text) == text
+    assert escape_formula(text) == text
 
 
 @pytest.mark.parametrize("number", [-1, 0, 12, -1.5, 1e300])
@@ -65,7 +65,7 @@ def test_no_cell_of_a_table_starts_a_formula(records):
     if not fields:
         return
     assert rows == [
-        [defused(name) for name in fields],
+        [escape_formula(name) for name in fields],
         *([str(cell(record.get(name))) for name in fields] for record in records),
     ]
     numbers = {str(value) for record in records for value in record.values() if isinstance(value, int)}

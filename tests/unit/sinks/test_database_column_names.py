@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.errors import ExtraMissingError, UsageError
-from skitter.sinks.databases.column_names import KEY_BYTES, Rules, column_of, short_key
-from skitter.sinks.databases.column_types import Kind, as_text, holds, kind_of, meet, plain
+from skitter.sinks.databases.column_names import KEY_BYTES, NameRules, column_of, short_key
+from skitter.sinks.databases.column_types import Kind, as_text, common_kind, driver_value, holds, kind_of
 from skitter.sinks.targets import parse_target, sink_of
 
 RULES = [
-    Rules(longest_bytes=63, folds_case=False, reserved=frozenset(("xmin", "_key"))),
-    Rules(longest_bytes=64, folds_case=True, plane=0xFFFF, reserved=frozenset(("_key",))),
+    NameRules(longest_bytes=63, folds_case=False, reserved=frozenset(("xmin", "_key"))),
+    NameRules(longest_bytes=64, folds_case=True, highest_codepoint=0xFFFF, reserved=frozenset(("_key",))),
 ]
 
 
@@ -33,7 +33,7 @@ def test_no_two_fields_share_a_column_and_every_name_is_legal(rules, fields):
         assert len(name.encode()) <= rules.longest_bytes
         assert name.isprintable()
         assert name == name.strip()
-        assert max(map(ord, name)) <= rules.plane
+        assert max(map(ord, name)) <= rules.highest_codepoint
     if rules.folds_case:
         assert len({name.lower() for name in taken}) == len(taken)
 
@@ -63,8 +63,8 @@ def test_long_keys_are_cut_and_stay_apart(one, other):
 
 @given(st.sampled_from(Kind), st.sampled_from(Kind))
 def test_two_kinds_meet_in_one_that_holds_both(one, other):
-    wide = meet(one, other)
-    assert wide is meet(other, one)
+    wide = common_kind(one, other)
+    assert wide is common_kind(other, one)
     assert holds(wide, one)
     assert holds(wide, other)
 
@@ -78,7 +78,7 @@ def test_values_and_their_kinds():
         Kind.JSON,
         None,
     )
-    assert [plain(value) for value in (True, [1, "ü"], b"\xff", 2**63, float("inf"))] == [
+    assert [driver_value(value) for value in (True, [1, "ü"], b"\xff", 2**63, float("inf"))] == [
         True,
         '[1,"ü"]',
         "/w==",

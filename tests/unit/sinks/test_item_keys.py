@@ -9,7 +9,7 @@ import pytest
 from skitter.errors import BadItemsError, ItemError
 from skitter.extract.items import encode_item
 from skitter.model.job import Item
-from skitter.sinks.item_keys import key_of, keyed
+from skitter.sinks.item_keys import items_with_keys, key_of
 
 
 def item(position: int, **record: Any) -> Item:
@@ -44,8 +44,8 @@ def test_an_item_without_its_key_field_is_refused(record: dict[str, Any]) -> Non
 
 def test_all_bad_items_of_a_batch_are_named_at_once() -> None:
     with pytest.raises(BadItemsError) as refused:
-        keyed([item(1, isbn="1"), item(2), Item(3, 7, 3, b"\xc1"), item(4, isbn="4")], ["isbn"], "db")
+        items_with_keys([item(1, isbn="1"), item(2), Item(3, 7, 3, b"\xc1"), item(4, isbn="4")], ["isbn"], "db")
     assert refused.value.reasons.keys() == {2, 3}
     assert "isbn" in refused.value.reasons[2]
     assert "cannot be read" in refused.value.reasons[3]
-    assert keyed([item(1, isbn="1", n=2)], ["isbn"], "db") == [("1", {"isbn": "1", "n": 2})]
+    assert items_with_keys([item(1, isbn="1", n=2)], ["isbn"], "db") == [("1", {"isbn": "1", "n": 2})]

@@ -227,19 +227,19 @@ def test_gz_of_the_same_lines_is_the_same():
 
 
 @given(st.lists(st.binary(max_size=300)), st.integers(1, 50))
-@pytest.mark.parametrize("packing", [Plain, Gzip, Zstandard])
-def test_what_is_packed_in_pieces_is_read_as_one_however_it_comes(packing, pieces, size):
-    packed = b"".join(map(packing().pack, pieces))
+@pytest.mark.parametrize("compression", [Plain, Gzip, Zstandard])
+def test_what_is_packed_in_pieces_is_read_as_one_however_it_comes(compression, pieces, size):
+    packed = b"".join(map(compression().pack, pieces))
     chunks = [packed[at : at + size] for at in range(0, len(packed), size)]
-    assert b"".join(packing().unpack(chunks)) == b"".join(pieces)
+    assert b"".join(compression().unpack(chunks)) == b"".join(pieces)
     with io.BytesIO() as out:
-        with packing().packed(out) as file:
+        with compression().packed(out) as file:
             for piece in pieces:
                 file.write(piece)
-        assert b"".join(packing().unpack([out.getvalue()])) == b"".join(pieces)
+        assert b"".join(compression().unpack([out.getvalue()])) == b"".join(pieces)
 
 
-@pytest.mark.parametrize("packing", [Gzip, Zstandard])
-def test_a_bomb_is_unpacked_in_bounded_pieces(packing):
-    packed = packing().pack(bytes(64 << 20))
-    assert max(map(len, packing().unpack([packed]))) <= 1 << 20
+@pytest.mark.parametrize("compression", [Gzip, Zstandard])
+def test_a_bomb_is_unpacked_in_bounded_pieces(compression):
+    packed = compression().pack(bytes(64 << 20))
+    assert max(map(len, compression().unpack([packed]))) <= 1 << 20

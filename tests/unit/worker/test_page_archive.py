@@ -17,8 +17,8 @@ from skitter.model.job import State
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.sinks.archive import WarcSink
-from skitter.sinks.file_targets import file_sink, here
-from skitter.sinks.page_spool import WrittenAhead
+from skitter.sinks.file_targets import file_sink, machine_name
+from skitter.sinks.page_spool import PageSpool
 from skitter.spiders.base import Spider
 
 BASE = "http://a.example"
@@ -148,7 +148,7 @@ async def test_what_was_written_ahead_goes_while_the_crawl_goes_on(crawl: Any, t
     await crawl.frontier.close_sink("out.jsonl", "", forget=True)
     delivery = Delivery(crawl.frontier, [sink], "test", batch=10)
     await delivery.open()
-    ahead = WrittenAhead(sink.ahead, "w1", node=here(), sent={}, file_bytes=2000)
+    ahead = PageSpool(sink.ahead, "w1", node=machine_name(), sent={}, file_bytes=2000)
     written, left = [], []
 
     def page(number: int) -> Any:

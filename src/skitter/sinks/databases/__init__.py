@@ -1,7 +1,7 @@
-"""Databases as sinks: a row or a document for each key, written again without harm.
+"""Database sinks: one row or document for each key, written by upserts.
 
-``sink`` is the table's sink and ``table`` how a table follows the items; ``sqlite``, ``postgresql`` and ``mysql`` know
-the servers. ``mongodb`` keeps documents, and ``homes`` spreads them over several servers.
+``table_sink`` is the sink for tables and ``table_columns`` adapts a table to the items; ``sqlite``, ``postgresql`` and
+``mysql`` are the databases. ``mongodb`` writes documents, and ``mongodb_ring`` spreads them over several servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fields as columns: whatever a page has brought as a name, a column of it can be made and found again."""
+"""Column names for the fields of items, whatever text a page uses as a field name."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ KEY = "_key"
 """The column that names a row, in tables that skitter makes."""
 _HASH_LETTERS = 8
 KEY_BYTES = 700
-"""Of a key in that column. Indexes have limits: 2,704 bytes in PostgreSQL, 768 letters in MariaDB."""
+"""The longest key in that column. Indexes have limits: 2,704 bytes in PostgreSQL, 768 letters in MariaDB."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a database says about names of columns."""
+class NameRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a database for column names."""
 
     longest_bytes: int
     folds_case: bool
-    """``Title`` and ``title`` would be one column."""
+    """Whether ``Title`` and ``title`` are one column."""
     reserved: frozenset[str] = frozenset()
-    """Also in quotes."""
-    plane: int = 0x10FFFF
-    """The highest letter."""
+    """Names that are refused even in quotes."""
+    highest_codepoint: int = 0x10FFFF
+    """The highest code point that names may contain."""
 
 
-def column_of(field: str, taken: Collection[str], rules: Rules) -> str:
-    """The column of a field, given the columns that are there.
+def column_of(field: str, taken: Collection[str], rules: NameRules) -> str:
+    """Return the column of a field, given the columns that exist.
 
     Its own name where that is possible. Otherwise the name is cut or mended and ends in a hash of the field, so that
     it is the same at every start and no two fields share a column.
@@ -42,13 +42,13 @@ def column_of(field: str, taken: Collection[str], rules: Rules) -> str:
     return _cut(usable, rules.longest_bytes - len(end)) + end
 
 
-def _usable(field: str, rules: Rules) -> str:
-    """Empty, unprintable and unspeakable names are as good as any when they come from a page."""
-    letters = (letter if letter.isprintable() and ord(letter) <= rules.plane else "_" for letter in field)
+def _usable(field: str, rules: NameRules) -> str:
+    """Replace what the database refuses in a name; pages bring empty and unprintable names too."""
+    letters = (letter if letter.isprintable() and ord(letter) <= rules.highest_codepoint else "_" for letter in field)
     return _cut("".join(letters).strip(), rules.longest_bytes)
 
 
-def _is_taken(field: str, taken: Iterable[str], rules: Rules) -> bool:
+def _is_taken(field: str, taken: Iterable[str], rules: NameRules) -> bool:
     if not field:
         return True
     folded = field.lower()
@@ -60,7 +60,7 @@ def _cut(name: str, longest_bytes: int) -> str:
 
 
 def short_key(key: str, longest_bytes: int = KEY_BYTES) -> str:
-    """A key that every index takes. A long one keeps its beginning, for people, and its hash, for exactness."""
+    """Shorten a key for indexes: a long one keeps its beginning, for people, and ends in its hash."""
     stored = key.encode()
     if len(stored) <= longest_bytes:
         return key

@@ -1,4 +1,4 @@
-"""What a column holds. Five kinds are enough for everything that a record may hold.
+"""The kinds of columns: five are enough for every value of a record.
 
 A column of a table that skitter made follows its values: integers and floats meet in a float, everything else meets in
 text. So nothing that a spider yields is refused because an earlier item looked otherwise.
@@ -40,39 +40,39 @@ _BY_TYPE: Mapping[type, Kind] = {
 }
 
 
-def is_small(value: int) -> bool:
-    """Whether it has a place in 64 bits."""
+def fits_int64(value: int) -> bool:
+    """Return whether an integer fits in 64 bits with a sign."""
     return -_BIGGEST <= value < _BIGGEST
 
 
 def kind_of(value: Any) -> Kind | None:
-    """None: the value says nothing about its column. An integer of more than 64 bits is kept as text."""
-    if type(value) is int and not is_small(value):
+    """Return the kind of a value; None for null. An integer of more than 64 bits is kept as text."""
+    if type(value) is int and not fits_int64(value):
         return Kind.TEXT
     if type(value) is float and not math.isfinite(value):
         return None
     return _BY_TYPE.get(type(value))
 
 
-def meet(one: Kind, other: Kind) -> Kind:
-    """The kind that holds both."""
+def common_kind(one: Kind, other: Kind) -> Kind:
+    """Return the kind that holds both."""
     if one is other:
         return one
     return Kind.REAL if {one, other} == {Kind.INTEGER, Kind.REAL} else Kind.TEXT
 
 
 def holds(column: Kind, value: Kind) -> bool:
-    """Whether a column of this kind takes such a value as it is."""
+    """Return whether a column of this kind holds such a value unchanged."""
     return column in (value, Kind.TEXT, Kind.JSON) or (column is Kind.REAL and value is Kind.INTEGER)
 
 
-def plain(value: Any) -> Any:
-    """The value as drivers take it: a number, text, a boolean or None."""
+def driver_value(value: Any) -> Any:
+    """Convert a value for a driver: a number, text, a boolean or None."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return value
     if kind is int:
-        return value if is_small(value) else str(value)
+        return value if fits_int64(value) else str(value)
     if kind is float:
         # As JSON has it: no form for NaN and the infinities.
         return value if math.isfinite(value) else None
@@ -81,10 +81,10 @@ def plain(value: Any) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """The value as a column of text holds it."""
+    """Convert a value for a text column."""
     return value if value is None or type(value) is str else as_json(value).removeprefix('"').removesuffix('"')
 
 
 def as_json(value: Any) -> Any:
-    """The value as a column of JSON holds it."""
+    """Convert a value for a JSON column."""
     return None if value is None else _encode(value).decode()

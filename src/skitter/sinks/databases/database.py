@@ -1,4 +1,4 @@
-"""What a table's sink asks of a database. Each kind of server answers in a module of its own, and in its own SQL."""
+"""The interface that a table sink needs of a database; each database implements it in a module of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from skitter.sinks.databases.column_names import Rules
+from skitter.sinks.databases.column_names import NameRules
 from skitter.sinks.databases.column_types import Kind
 from skitter.sinks.targets import Target
 
@@ -17,24 +17,24 @@ MADE_BY = "made by skitter"
 
 
 class RefusedError(Exception):
-    """The data was not taken: a constraint, a type, a limit. One of the items is bad, or several."""
+    """The database refused data (a constraint, a type, a limit): one or more items are bad."""
 
 
 class OtherTableError(Exception):
-    """The table's columns are not what they were: somebody has altered it."""
+    """The columns of the table have changed since they were read."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column that is there."""
+    """An existing column."""
 
     type: str
-    """As the database calls it."""
+    """The database's name of the type."""
     kind: Kind | None
     """None: a type of its own; the database converts, or refuses."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A table that is there."""
+class TableInfo(msgspec.Struct, frozen=True):
+    """An existing table."""
 
     columns: Mapping[str, Column]
     ours: bool
@@ -43,12 +43,12 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Database(Protocol):
-    """A server or a file, and one table. Errors: SinkAwayError, SinkError, RefusedError, OtherTableError."""
+    """One table of a server or a file. Errors: SinkAwayError, SinkError, RefusedError, OtherTableError."""
 
     target: Target
-    rules: Rules
+    rules: NameRules
     one_unique: bool
-    """An upsert goes by whichever unique index is hit first, so that there must be no other."""
+    """Whether an upsert goes by whichever unique index is hit first, so that there must be no other."""
 
     def connect(self) -> None: ...
 
@@ -56,30 +56,30 @@ class Database(Protocol):
         """Never raises."""
         ...
 
-    def look(self) -> Found | None:
-        """The table; None: there is none."""
+    def read_table(self) -> TableInfo | None:
+        """Read the table's columns and indexes; None if there is no table."""
         ...
 
     def create(self) -> None:
-        """A table with nothing but its key. No error if somebody else has just made it."""
+        """Create the table with its key column. No error if it was created meanwhile."""
         ...
 
     def add(self, columns: Mapping[str, Kind]) -> None:
-        """No error for those that somebody else has just added."""
+        """Add columns. No error for those that were added meanwhile."""
         ...
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
-        """Columns that shall hold this kind now."""
+        """Change the types of columns to hold these kinds."""
         ...
 
     def empty(self) -> None:
-        """All rows go; columns, indexes and rights stay."""
+        """Delete all rows; columns, indexes and rights stay."""
         ...
 
-    def transaction(self, *, keep: bool) -> AbstractContextManager[None]:
-        """Durable at its end, or, without ``keep``, only tried."""
+    def transaction(self, *, commit: bool) -> AbstractContextManager[None]:
+        """Open a transaction that is committed at its end, or rolled back without ``commit``."""
         ...
 
     def upsert(self, key: Sequence[str], columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Rows that all have these columns; no two have the same key."""
+        """Insert or update rows that all have these columns; no two have the same key."""
         ...

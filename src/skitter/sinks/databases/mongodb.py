@@ -1,7 +1,7 @@
-"""``mongodb://…#collection``, and ``mongodb+ring://HOST,HOST…#collection`` for several servers that share the items.
+"""The MongoDB sink: ``mongodb://…#collection``, or ``mongodb+ring://HOST,HOST…#collection`` for several servers.
 
 ``mongodb://a,b`` is one replica set: so MongoDB writes it, and so it stays. A ring has a scheme of its own: its servers
-know nothing of each other, and each holds the items whose home it is (``homes``). There are no transactions over a
+know nothing of each other, and each holds its share of the items (``mongodb_ring``). There are no transactions over a
 batch: when some items are refused, the others are there already, and are set to the same when they come again.
 """
 
@@ -15,10 +15,10 @@ from skitter.errors import BadItemsError, ItemError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.mongodb_documents import encoded
-from skitter.sinks.databases.mongodb_ring import Homes
+from skitter.sinks.databases.mongodb_ring import ServerRing
 from skitter.sinks.databases.mongodb_server import MongodbServer
 from skitter.sinks.databases.target_lock import MachineLock
-from skitter.sinks.item_keys import keyed
+from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
 
 RING = "mongodb+ring"
@@ -45,40 +45,42 @@ class MongodbSink:
         # ?ring= tells rings of a job apart that have the same database and collection, and is no option of a server.
         options = {option: value for option, value in target.options.items() if option != "ring"}
         names = _servers(target) if self._ring else [target.hosts]
-        self._homes = Homes(names, lambda hosts: MongodbServer(target, hosts, options))
+        self._server_ring = ServerRing(names, lambda hosts: MongodbServer(target, hosts, options))
         self._lock = MachineLock(target.job, self.target)
 
     def take(self) -> None:
         self._lock.take()
 
     def open(self, progress: SinkProgress) -> bytes:
-        self._homes.close()
+        self._server_ring.close()
         try:
-            self._homes.connect()
+            self._server_ring.connect()
             if self._target.overwrite and not progress.mark:
-                self._homes.empty()
+                self._server_ring.empty()
             if self._ring:
-                self._homes.settle()
+                self._server_ring.rebalance()
         except SinkError:
-            self._homes.close()
+            self._server_ring.close()
             raise
         return _MARK
 
     def write(self, items: Sequence[Item]) -> bytes:
         groups: defaultdict[str, list[_Record]] = defaultdict(list)
-        for item, (key, record) in zip(items, keyed(items, self._target.key_fields, self.target), strict=True):
+        for item, (key, record) in zip(
+            items, items_with_keys(items, self._target.key_fields, self.target), strict=True
+        ):
             groups[short_key(key)].append((item.position, record))
         try:
             reasons = self._upsert(groups)
         except SinkError:
-            self._homes.close()
+            self._server_ring.close()
             raise
         if reasons:
             raise BadItemsError(self.target, dict(sorted(reasons.items())))
         return _MARK
 
     def _upsert(self, groups: Mapping[str, list[_Record]]) -> dict[int, str]:
-        """The positions of those that were refused, and why."""
+        """Upsert groups of records; return position -> reason of those that were refused."""
         doubtful: list[str] = []
         by_home: defaultdict[MongodbServer, list[tuple[str, bytes]]] = defaultdict(list)
         for key, group in groups.items():
@@ -87,26 +89,26 @@ class MongodbSink:
             except ItemError:
                 doubtful.append(key)
             else:
-                by_home[self._homes.at(key)].append((key, document))
+                by_home[self._server_ring.at(key)].append((key, document))
         for server, batch in by_home.items():
             doubtful += [batch[number][0] for number in server.upsert(batch)]
         return {position: reason for key in doubtful for position, reason in self._one_by_one(key, groups[key])}
 
     def _one_by_one(self, key: str, group: list[_Record]) -> Iterator[tuple[int, str]]:
-        """Of several items with one key, perhaps only one is bad."""
+        """Upsert items with the same key one by one, because perhaps only one is bad."""
         for position, record in group:
             try:
-                for reason in self._homes.at(key).upsert([(key, encoded(key, record))]).values():
+                for reason in self._server_ring.at(key).upsert([(key, encoded(key, record))]).values():
                     yield position, reason
             except ItemError as error:
                 yield position, str(error)
 
     def finish(self) -> None:
-        """Nothing to do: every document has been in its place since it was written."""
+        """Do nothing: every document was written durably by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing is kept for the resuming
-        self._homes.close()
-        self._lock.let_go()
+        self._server_ring.close()
+        self._lock.release()
 
 
 def _merged(group: list[_Record]) -> dict[str, Any]:

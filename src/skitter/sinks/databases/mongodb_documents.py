@@ -1,4 +1,4 @@
-"""Records as documents of MongoDB: what BSON has no form for, or a server no name for, is made fit or refused."""
+"""Conversion of records to MongoDB documents: values and names that BSON lacks are converted or refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from bson.errors import InvalidBSON, InvalidDocument
 
 from skitter.errors import ItemError
-from skitter.sinks.databases.column_types import is_small
+from skitter.sinks.databases.column_types import fits_int64
 
 MOST_BYTES = (16 << 20) - (16 << 10)
 """Of a document, less what a statement adds to it."""
@@ -56,7 +56,7 @@ def _value(value: Any) -> Any:
         # As JSON has it: no form for NaN and the infinities.
         return value if math.isfinite(value) else None
     if kind is int:
-        return value if is_small(value) else str(value)
+        return value if fits_int64(value) else str(value)
     if kind is bytes:
         return msgspec.json.encode(value)[1:-1].decode()
     return value

@@ -1,4 +1,4 @@
-"""Documents on several servers: each at its home on a ring, also after the servers have changed.
+"""Consistent hashing of documents over several MongoDB servers, with moves when the servers change.
 
 The servers themselves keep what they are a ring of. When a sink is opened with others, the documents whose home has
 changed are moved, before anything is written: first there, then no longer here. So a document that a ``kill -9`` leaves
@@ -18,13 +18,13 @@ _MOVED_AT_ONCE = 500
 _NAME = "homes"
 
 
-class Homes:
-    """The servers of a ring."""
+class ServerRing:
+    """The servers of a ring, and the documents' distribution over them."""
 
     def __init__(self, names: Sequence[str], server_of: Callable[[str], MongodbServer]) -> None:
         self.ring = Ring(names)
         self.moved = 0
-        """Documents, by the last ``settle``."""
+        """The number of documents that the last ``rebalance`` moved."""
         self._server_of = server_of
         self._servers: dict[str, MongodbServer] = {}
 
@@ -41,12 +41,12 @@ class Homes:
         return self._connected(self.ring.home(key))
 
     def empty(self) -> None:
-        """Also where documents may be from earlier."""
+        """Empty all servers, also former ones that may still hold documents."""
         for name in {*self.ring.servers, *self._earlier()}:
             self._connected(name).empty()
 
-    def settle(self) -> None:
-        """Bring every document home. May be called again, also after a crash."""
+    def rebalance(self) -> None:
+        """Move every document to its server. May be called again, also after a crash."""
         self.moved = 0
         earlier = self._earlier()
         if not earlier:
@@ -58,7 +58,7 @@ class Homes:
         self._describe([])
 
     def _earlier(self) -> list[str]:
-        """Servers that may hold what belongs to others; none: all is settled."""
+        """Return the servers that may hold documents of others; empty when no move is unfinished."""
         names: set[str] = set()
         settled = True
         for name in self.ring.servers:

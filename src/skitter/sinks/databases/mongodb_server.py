@@ -1,4 +1,4 @@
-"""One MongoDB, and one collection there. What speaks its protocol will do: FerretDB is what the tests run with."""
+"""One collection on one MongoDB server, or on any server with its protocol (the tests use FerretDB)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import InsertOne, MongoClient, UpdateOne, WriteConcern, errors
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.statements import told, unbelieved
+from skitter.sinks.databases.statements import certificate_error, driver_message
 from skitter.sinks.targets import Target
 
 Document = RawBSONDocument
@@ -42,7 +42,7 @@ class MongodbServer:
         self._database = target.path.strip("/")
 
     def connect(self) -> None:
-        """Also makes sure that somebody is there."""
+        """Connect, and check that the server answers."""
         self.close()
         scheme = "mongodb+srv" if self._target.scheme == "mongodb+srv" else "mongodb"
         given = {option.lower() for option in self._options}
@@ -51,14 +51,14 @@ class MongodbServer:
         login: dict[str, Any] = {}
         if self._target.user:
             login = {"username": self._target.user, "password": self._target.password}
-        with self._mapped():
+        with self._sink_errors():
             self._client = MongoClient(
                 f"{scheme}://{self.hosts or 'localhost'}/{quote(self._database)}?{options}",
                 document_class=RawBSONDocument,
                 **login,
             )
         try:
-            with self._mapped():
+            with self._sink_errors():
                 self._collection().find_one({"_id": ""}, {"_id": 1})
         except SinkError:
             self.close()
@@ -98,14 +98,14 @@ class MongodbServer:
             raise
 
     def empty(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._collection().delete_many({})
 
     # ---- for moving
 
     def keys(self) -> Iterator[str]:
         """Of all documents that may be ours; other programs' keys are seldom text."""
-        with self._mapped():
+        with self._sink_errors():
             for document in self._collection().find({}, {"_id": 1}):
                 if isinstance(key := document["_id"], str):
                     yield key
@@ -113,7 +113,7 @@ class MongodbServer:
     def documents(self, keys: Sequence[str]) -> list[Document]:
         if not keys:
             return []
-        with self._mapped():
+        with self._sink_errors():
             return list(self._collection().find({"_id": {"$in": list(keys)}}))
 
     def insert_absent(self, documents: Sequence[Document]) -> None:
@@ -132,24 +132,24 @@ class MongodbServer:
             )
 
     def delete(self, keys: Sequence[str]) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._collection().delete_many({"_id": {"$in": list(keys)}})
 
     def description(self, name: str) -> dict[str, Any]:
         """What was described under this name; empty: nothing was."""
-        with self._mapped():
+        with self._sink_errors():
             document = self._descriptions().find_one({"_id": name})
             return {field: value for field, value in document.items() if field != "_id"} if document else {}
 
     def describe(self, name: str, description: Mapping[str, Any]) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._descriptions().update_one({"_id": name}, {"$set": dict(description)}, upsert=True)
 
     # ---- the driver
 
     def _bulk(self, operations: list[Any]) -> dict[int, tuple[int, str]]:
         """Code and words for each that was refused."""
-        with self._mapped():
+        with self._sink_errors():
             try:
                 self._collection().bulk_write(operations, ordered=False)
             except errors.BulkWriteError as error:
@@ -160,14 +160,14 @@ class MongodbServer:
         """A server that refuses a batch as a whole may mean one of its documents. If it means all, it means none."""
         refused: dict[int, str] = {}
         for number, (key, stored) in enumerate(documents):
-            with self._mapped():
+            with self._sink_errors():
                 try:
                     self._collection().update_one({"_id": key}, {"$set": Document(stored)}, upsert=True)
                 except errors.OperationFailure as error:
                     last = number == len(documents) - 1
                     if error.code in _NOT_ITEMS or (last and number and len(refused) == number and _is_command(error)):
                         raise
-                    refused[number] = _first(told(self._target, error))
+                    refused[number] = _first(driver_message(self._target, error))
         return refused
 
     def _refused(self, error: errors.BulkWriteError) -> dict[int, tuple[int, str]]:
@@ -179,7 +179,7 @@ class MongodbServer:
             code, words = each.get("code", 0), str(each.get("errmsg", "refused"))
             if code in _AWAY:
                 raise self._away(words) from error
-            refused[each["index"]] = (code, told(self._target, Exception(words)))
+            refused[each["index"]] = (code, driver_message(self._target, Exception(words)))
         return refused
 
     def _collection(self) -> Any:
@@ -195,23 +195,23 @@ class MongodbServer:
         return self._client[self._database].get_collection(collection, write_concern=concern)
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except (errors.InvalidURI, errors.ConfigurationError, errors.InvalidName) as error:
             raise UsageError(
-                f"not an address of a MongoDB: {self._target.name}: {told(self._target, error)}",
+                f"not an address of a MongoDB: {self._target.name}: {driver_message(self._target, error)}",
                 hint="mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE#COLLECTION",
             ) from error
         except errors.OperationFailure as error:
             raise self._answer(error) from error
         except errors.PyMongoError as error:
-            raise unbelieved(self._target, error, "tlsCAFile") or self._away(
-                _first(told(self._target, error))
+            raise certificate_error(self._target, error, "tlsCAFile") or self._away(
+                _first(driver_message(self._target, error))
             ) from error
 
     def _answer(self, error: errors.OperationFailure) -> SinkError:
-        text = _first(told(self._target, error))
+        text = _first(driver_message(self._target, error))
         if error.code in _AWAY:
             return self._away(text)
         hint = "run with -v for the details"

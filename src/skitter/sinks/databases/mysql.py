@@ -1,4 +1,4 @@
-"""``mysql://…#table``: MariaDB and MySQL, by PyMySQL.
+"""MariaDB and MySQL as databases of ``mysql://…#table``, by PyMySQL.
 
 A table that skitter makes compares text byte by byte, spaces at the end included: elsewhere ``a``, ``A`` and ``a ``
 would be one key, and items would be lost in each other. Neither booleans nor JSON are types of their own here: true
@@ -16,10 +16,10 @@ import pymysql
 from pymysql.constants import CLIENT, CR, ER
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.column_names import KEY, Rules
-from skitter.sinks.databases.column_types import Kind, as_json, as_text, plain
-from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.statements import names, quoted, table_of, told, unbelieved
+from skitter.sinks.databases.column_names import KEY, NameRules
+from skitter.sinks.databases.column_types import Kind, as_json, as_text, driver_value
+from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
+from skitter.sinks.databases.statements import certificate_error, driver_message, names, quoted, table_of
 from skitter.sinks.targets import Target
 
 _CONNECT_SECONDS = 15
@@ -42,8 +42,8 @@ _KINDS = {
 }
 _FORMS: dict[Kind | None, Callable[[Any], Any]] = {Kind.TEXT: as_text, Kind.JSON: as_json}
 
-_ADDED = 1060
-"""The column is there already."""
+_DUPLICATE_COLUMN = 1060
+"""The error code for a column that exists already."""
 _OTHER_TABLE = {ER.BAD_FIELD_ERROR}
 _AWAY = {
     *(ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.NORMAL_SHUTDOWN, ER.ABORTING_CONNECTION, ER.NEW_ABORTING_CONNECTION),
@@ -79,10 +79,10 @@ _TLS_MODES = ("disabled", "required", "verify_ca", "verify_identity")
 
 
 class MysqlDatabase:
-    """A server."""
+    """A table on a MariaDB or MySQL server."""
 
     # 64 letters, of at most three bytes each; cut earlier, so that no name depends on which letters it has.
-    rules = Rules(longest_bytes=64, folds_case=True, plane=0xFFFF)
+    rules = NameRules(longest_bytes=64, folds_case=True, highest_codepoint=0xFFFF)
     one_unique = True
 
     def __init__(self, target: Target) -> None:
@@ -96,7 +96,7 @@ class MysqlDatabase:
 
     def connect(self) -> None:
         self.close()
-        with self._mapped():
+        with self._sink_errors():
             self._connection = pymysql.connect(
                 **self._settings,
                 charset="utf8mb4",
@@ -119,9 +119,9 @@ class MysqlDatabase:
                 self._connection.close()
             self._connection = None
 
-    def look(self) -> Found | None:
+    def read_table(self) -> TableInfo | None:
         here = "FROM information_schema.{} WHERE table_schema = DATABASE() AND table_name = %s"
-        with self._mapped():
+        with self._sink_errors():
             comment = self._run("SELECT table_comment " + here.format("tables"), self._name)
             if not comment:
                 return None
@@ -140,10 +140,10 @@ class MysqlDatabase:
                 uniques.setdefault(index, set()).add(column)
             # The server itself counts in those, and no item meets another there.
             indexes = [frozenset(unique) for unique in uniques.values() if not unique & counted]
-            return Found(columns, MADE_BY in comment[0][0], indexes)
+            return TableInfo(columns, MADE_BY in comment[0][0], indexes)
 
     def create(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._run(
                 f"CREATE TABLE IF NOT EXISTS {self._table} ({quoted(KEY, '`')} VARCHAR(700) NOT NULL PRIMARY KEY)"
                 f" ENGINE=InnoDB ROW_FORMAT=DYNAMIC COMMENT='{MADE_BY}' CHARSET=utf8mb4 COLLATE={self._collation}"
@@ -151,11 +151,11 @@ class MysqlDatabase:
 
     def add(self, columns: Mapping[str, Kind]) -> None:
         more = [f"ADD COLUMN {quoted(name, '`')} {_TYPES[kind]}" for name, kind in columns.items()]
-        with self._mapped():
+        with self._sink_errors():
             try:
                 self._run(f"ALTER TABLE {self._table} {', '.join(more)}")
             except pymysql.err.OperationalError as error:
-                if error.args[0] != _ADDED:
+                if error.args[0] != _DUPLICATE_COLUMN:
                     raise
                 if len(columns) > 1:
                     # Somebody else has just added one of them. MySQL cannot leave out what is there.
@@ -164,20 +164,20 @@ class MysqlDatabase:
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
         wider = ", ".join(f"MODIFY COLUMN {quoted(name, '`')} {_TYPES[kind]}" for name, kind in columns.items())
-        with self._mapped():
+        with self._sink_errors():
             self._run(f"ALTER TABLE {self._table} {wider}")
 
     def empty(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._run(f"TRUNCATE TABLE {self._table}")
 
     @contextmanager
-    def transaction(self, *, keep: bool) -> Iterator[None]:
-        with self._mapped():
+    def transaction(self, *, commit: bool) -> Iterator[None]:
+        with self._sink_errors():
             self._connection.begin()
             try:
                 yield
-                if keep:
+                if commit:
                     self._connection.commit()
                 else:
                     self._connection.rollback()
@@ -188,7 +188,7 @@ class MysqlDatabase:
 
     def upsert(self, key: Sequence[str], columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> None:
         order = list(columns)
-        forms = [(name, _FORMS.get(column.kind, plain)) for name, column in columns.items()]
+        forms = [(name, _FORMS.get(column.kind, driver_value)) for name, column in columns.items()]
         literal = self._connection.escape
         begin = f"INSERT INTO {self._table} ({names(order, '`')}) VALUES "  # noqa: S608  names in quotes
         # Where there is nothing but the key, it is set to itself.
@@ -221,7 +221,7 @@ class MysqlDatabase:
             return list(cursor.fetchall())
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except (pymysql.err.DataError, pymysql.err.IntegrityError) as error:
@@ -231,7 +231,7 @@ class MysqlDatabase:
         except RuntimeError as error:
             # The driver needs a package for passwords that are sent without TLS.
             raise SinkError(
-                f"cannot log in: {self.target.name}: {told(self.target, error)}",
+                f"cannot log in: {self.target.name}: {driver_message(self.target, error)}",
                 hint="use TLS (?ssl_mode=required), or pip install cryptography",
             ) from error
 
@@ -240,7 +240,7 @@ class MysqlDatabase:
         text = self._words(error)
         if code in _OTHER_TABLE:
             return OtherTableError(text)
-        if refused := unbelieved(self.target, error, "ssl_ca"):
+        if refused := certificate_error(self.target, error, "ssl_ca"):
             return refused
         if code in _AWAY or isinstance(error, (pymysql.err.InterfaceError, OSError)):
             return SinkAwayError(
@@ -255,7 +255,7 @@ class MysqlDatabase:
 
     def _words(self, error: Exception) -> str:
         words = error.args[1] if len(error.args) > 1 else str(error) or "the connection is broken"
-        return told(self.target, Exception(words))
+        return driver_message(self.target, Exception(words))
 
 
 def _kind(kind: str, written: str) -> Kind | None:
@@ -265,7 +265,7 @@ def _kind(kind: str, written: str) -> Kind | None:
 
 
 def _settings(target: Target) -> dict[str, Any]:
-    """What the driver is told of the address."""
+    """Return the driver's connection settings for a target."""
     host, _, port = target.hosts.rpartition(":") if _has_port(target.hosts) else (target.hosts, "", "")
     database = target.path.strip("/")
     unknown = set(target.options) - set(_OPTIONS)

@@ -1,4 +1,4 @@
-"""``postgresql://…#table``, by asyncpg on a loop of the sink's own thread.
+"""PostgreSQL as the database of ``postgresql://…#table``, by asyncpg on a loop of the sink's own thread.
 
 A batch travels as one JSON text, and the server makes rows of it (``json_to_recordset``): packing an item costs this
 process a microsecond or two, and the server converts into whatever type a column has. COPY into a temporary table
@@ -17,10 +17,10 @@ import asyncpg
 import msgspec
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.column_names import KEY, Rules
+from skitter.sinks.databases.column_names import KEY, NameRules
 from skitter.sinks.databases.column_types import Kind
-from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told, unbelieved
+from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
+from skitter.sinks.databases.statements import certificate_error, driver_message, names, on_conflict, quoted, table_of
 from skitter.sinks.targets import Target
 
 T = TypeVar("T")
@@ -67,9 +67,9 @@ _HINTS = {
 
 
 class PostgresqlDatabase:
-    """A server."""
+    """A table on a PostgreSQL server."""
 
-    rules = Rules(
+    rules = NameRules(
         longest_bytes=63,
         folds_case=False,
         reserved=frozenset(("tableoid", "xmin", "cmin", "xmax", "cmax", "ctid")),
@@ -93,7 +93,7 @@ class PostgresqlDatabase:
         self.close()
         # Plain asyncio: it serves one connection, and must not take the policy of the worker's loop.
         self._loop = asyncio.SelectorEventLoop()
-        with self._mapped():
+        with self._sink_errors():
             self._connection = self._wait(
                 asyncpg.connect(
                     address,
@@ -115,22 +115,22 @@ class PostgresqlDatabase:
             self._loop.close()
             self._loop = None
 
-    def look(self) -> Found | None:
-        with self.transaction(keep=False):
+    def read_table(self) -> TableInfo | None:
+        with self.transaction(commit=False):
             rows = self._fetch(_LOOK, self._table)
             if not rows:
                 return None
             columns = {name: Column(written, _KINDS.get(kind)) for name, written, kind in rows}
             uniques = [frozenset(row[0]) for row in self._fetch(_UNIQUES, self._table)]
             comment = self._fetch("SELECT obj_description(to_regclass($1)::oid)", self._table)[0][0]
-            return Found(columns, MADE_BY in (comment or ""), uniques)
+            return TableInfo(columns, MADE_BY in (comment or ""), uniques)
 
     def create(self) -> None:
         # Two that make it at the same instant may meet in the catalogue; the later one finds it there.
         with (
-            self._mapped(),
+            self._sink_errors(),
             suppress(asyncpg.UniqueViolationError, asyncpg.DuplicateTableError),
-            self._block(keep=True),
+            self._block(commit=True),
         ):
             self._run(f"CREATE TABLE IF NOT EXISTS {self._table} ({quoted(KEY)} text PRIMARY KEY)")
             # In the same transaction, so that a table of ours is known as ours.
@@ -138,7 +138,7 @@ class PostgresqlDatabase:
 
     def add(self, columns: Mapping[str, Kind]) -> None:
         more = ", ".join(f"ADD COLUMN IF NOT EXISTS {quoted(name)} {_TYPES[kind]}" for name, kind in columns.items())
-        with self.transaction(keep=True):
+        with self.transaction(commit=True):
             self._run(f"ALTER TABLE {self._table} {more}")
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
@@ -146,25 +146,25 @@ class PostgresqlDatabase:
             f"ALTER COLUMN {quoted(name)} TYPE {_TYPES[kind]} USING {quoted(name)}::{_TYPES[kind]}"
             for name, kind in columns.items()
         )
-        with self.transaction(keep=True):
+        with self.transaction(commit=True):
             self._run(f"ALTER TABLE {self._table} {wider}")
 
     def empty(self) -> None:
-        with self.transaction(keep=True):
+        with self.transaction(commit=True):
             self._run(f"TRUNCATE {self._table}")
 
     @contextmanager
-    def transaction(self, *, keep: bool) -> Iterator[None]:
-        with self._mapped(), self._block(keep=keep):
+    def transaction(self, *, commit: bool) -> Iterator[None]:
+        with self._sink_errors(), self._block(commit=commit):
             yield
 
     @contextmanager
-    def _block(self, *, keep: bool) -> Iterator[None]:
+    def _block(self, *, commit: bool) -> Iterator[None]:
         # What a user's constraint defers to the end would refuse a batch after it has been tried.
         self._run(f"BEGIN; SET LOCAL lock_timeout = {_LOCK_SECONDS * 1000:.0f}; SET CONSTRAINTS ALL IMMEDIATE")
         try:
             yield
-            self._run("COMMIT" if keep else "ROLLBACK")
+            self._run("COMMIT" if commit else "ROLLBACK")
         except BaseException:
             with suppress(Exception):
                 self._run("ROLLBACK")
@@ -195,25 +195,26 @@ class PostgresqlDatabase:
         return self._loop.run_until_complete(work)
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except asyncpg.PostgresError as error:
             raise self._answer(error) from error
         except asyncpg.ClientConfigurationError as error:
             raise UsageError(
-                f"not an address of a PostgreSQL: {self.target.name}: {told(self.target, error)}",
+                f"not an address of a PostgreSQL: {self.target.name}: {driver_message(self.target, error)}",
                 hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…#TABLE",
             ) from error
         except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
-            raise unbelieved(self.target, error, "sslrootcert") or SinkAwayError(
-                f"PostgreSQL cannot be reached: {self.target.name}: {_reason(error, told(self.target, error))}",
+            reason = _reason(error, driver_message(self.target, error))
+            raise certificate_error(self.target, error, "sslrootcert") or SinkAwayError(
+                f"PostgreSQL cannot be reached: {self.target.name}: {reason}",
                 hint="is it running? check host, port and network; nothing is lost",
             ) from error
 
     def _answer(self, error: asyncpg.PostgresError) -> Exception:
         state = error.sqlstate or ""
-        text = told(self.target, error)
+        text = driver_message(self.target, error)
         if state == "42703":
             return OtherTableError(text)
         if state.startswith(_AWAY):

@@ -1,4 +1,4 @@
-"""``sqlite:PATH#table``. SQLite gives a type to each value and none to a column, so no value is ever changed to fit.
+"""SQLite as the database of ``sqlite:PATH#table``: types belong to values, so no value is changed to fit a column.
 
 Lists and records are kept as JSON text, and booleans as 1 and 0: SQLite has neither.
 """
@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from skitter.errors import SinkAwayError, SinkError
-from skitter.sinks.databases.column_names import KEY, Rules
-from skitter.sinks.databases.column_types import Kind, plain
-from skitter.sinks.databases.database import MADE_BY, Column, Found, OtherTableError, RefusedError
-from skitter.sinks.databases.statements import names, on_conflict, quoted, table_of, told
-from skitter.sinks.durable_files import in_place
+from skitter.sinks.databases.column_names import KEY, NameRules
+from skitter.sinks.databases.column_types import Kind, driver_value
+from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
+from skitter.sinks.databases.statements import driver_message, names, on_conflict, quoted, table_of
+from skitter.sinks.durable_files import resolve_file
 from skitter.sinks.targets import Target
 
 _BUSY_SECONDS = 5.0
@@ -23,9 +23,9 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 
 
 class SqliteDatabase:
-    """A file; made if it is not there."""
+    """A table in an SQLite file, which is created if needed."""
 
-    rules = Rules(longest_bytes=1000, folds_case=True)
+    rules = NameRules(longest_bytes=1000, folds_case=True)
     one_unique = False
 
     def __init__(self, target: Target) -> None:
@@ -36,9 +36,9 @@ class SqliteDatabase:
         self._connection: sqlite3.Connection | None = None
 
     def connect(self) -> None:
-        path = in_place(self._path)
+        path = resolve_file(self._path)
         new = not path.exists()
-        with self._mapped():
+        with self._sink_errors():
             self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._run("PRAGMA synchronous = FULL")
             if new:
@@ -51,8 +51,8 @@ class SqliteDatabase:
                 self._connection.close()
             self._connection = None
 
-    def look(self) -> Found | None:
-        with self._mapped():
+    def read_table(self) -> TableInfo | None:
+        with self._sink_errors():
             made = self._run(
                 "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE", self._name
             )
@@ -65,17 +65,17 @@ class SqliteDatabase:
                 if unique and not partial:
                     uniques.append(frozenset(row[2] for row in self._run(f"PRAGMA index_info({quoted(index)})")))
             columns = {row[1]: Column(row[2], None) for row in described}
-            return Found(columns, MADE_BY in made[0][0], uniques)
+            return TableInfo(columns, MADE_BY in made[0][0], uniques)
 
     def create(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             # SQLite keeps the statement, and with it the comment.
             self._run(
                 f"CREATE TABLE IF NOT EXISTS {self._table} ({quoted(KEY)} TEXT NOT NULL PRIMARY KEY /* {MADE_BY} */)"
             )
 
     def add(self, columns: Mapping[str, Kind]) -> None:
-        with self.transaction(keep=True):
+        with self.transaction(commit=True):
             for column in columns:
                 try:
                     self._run(f"ALTER TABLE {self._table} ADD COLUMN {quoted(column)}")
@@ -84,19 +84,19 @@ class SqliteDatabase:
                         raise
 
     def widen(self, columns: Mapping[str, Kind]) -> None:
-        """Nothing to do: every column holds everything."""
+        """Do nothing: every column holds every value."""
 
     def empty(self) -> None:
-        with self._mapped():
+        with self._sink_errors():
             self._run(f"DELETE FROM {self._table}")  # noqa: S608  the table's name, in quotes
 
     @contextmanager
-    def transaction(self, *, keep: bool) -> Iterator[None]:
-        with self._mapped():
+    def transaction(self, *, commit: bool) -> Iterator[None]:
+        with self._sink_errors():
             self._run("BEGIN IMMEDIATE")
             try:
                 yield
-                self._run("COMMIT" if keep else "ROLLBACK")
+                self._run("COMMIT" if commit else "ROLLBACK")
             except BaseException:
                 with suppress(sqlite3.Error):
                     self._run("ROLLBACK")
@@ -106,7 +106,7 @@ class SqliteDatabase:
         order = list(columns)
         marks = ", ".join("?" * len(order))
         statement = f"INSERT INTO {self._table} ({names(order)}) VALUES ({marks}) {on_conflict(key, order)}"  # noqa: S608
-        self._open().executemany(statement, ([plain(row[column]) for column in order] for row in rows))
+        self._open().executemany(statement, ([driver_value(row[column]) for column in order] for row in rows))
 
     def _run(self, statement: str, *values: object) -> list[Any]:
         return self._open().execute(statement, values).fetchall()
@@ -116,16 +116,16 @@ class SqliteDatabase:
         return self._connection
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
-            raise RefusedError(told(self.target, error)) from error
+            raise RefusedError(driver_message(self.target, error)) from error
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
     def _failure(self, error: sqlite3.Error) -> Exception:
-        text = told(self.target, error)
+        text = driver_message(self.target, error)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _BUSY:
             return SinkAwayError(

@@ -1,4 +1,4 @@
-"""SQL that the databases have in common. Values never stand in it."""
+"""SQL fragments and driver messages that the databases share. The SQL never contains values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skitter.sinks.targets import Target
 
 
 def quoted(name: str, mark: str = '"') -> str:
-    """A name in quotes, whatever it holds."""
+    """Quote a name."""
     return mark + name.replace(mark, mark + mark) + mark
 
 
@@ -18,27 +18,27 @@ def names(columns: Sequence[str], mark: str = '"') -> str:
 
 
 def on_conflict(key: Sequence[str], columns: Sequence[str]) -> str:
-    """The end of an INSERT, as SQLite and PostgreSQL write it."""
+    """Return the ON CONFLICT clause of SQLite and PostgreSQL."""
     settings = ", ".join(f"{quoted(column)} = excluded.{quoted(column)}" for column in columns if column not in key)
     return f"ON CONFLICT ({names(key)}) DO " + (f"UPDATE SET {settings}" if settings else "NOTHING")
 
 
 def table_of(target: Target) -> str:
-    """The table that a target names."""
+    """Return the table that a target names."""
     if not target.fragment or "\0" in target.fragment:
         raise UsageError(f"no table is named: {target.name}", hint=f"put it behind #, as in {target.name}#items")
     return target.fragment
 
 
-def told(target: Target, error: BaseException) -> str:
-    """What a driver says, in one line, and without the password wherever a server may have put it."""
+def driver_message(target: Target, error: BaseException) -> str:
+    """Return a driver's message in one line, without the password."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text.replace(target.password, "…") if target.password else text
 
 
-def unbelieved(target: Target, error: BaseException, option: str) -> SinkError | None:
-    """The error for a certificate that is refused; waiting does not help. None: it is something else."""
-    _, found, reason = told(target, error).partition("certificate verify failed: ")
+def certificate_error(target: Target, error: BaseException, option: str) -> SinkError | None:
+    """Return the error for a refused certificate, which waiting does not help; None for another error."""
+    _, found, reason = driver_message(target, error).partition("certificate verify failed: ")
     if not found:
         return None
     return SinkError(

@@ -1,4 +1,4 @@
-"""How a table follows the items: which column a field has, which are added, which are widened."""
+"""The columns of a table, which are added and widened to fit the items."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from skitter.sinks.databases.column_names import KEY, column_of
-from skitter.sinks.databases.column_types import Kind, holds, is_small, kind_of, meet
-from skitter.sinks.databases.database import Column, Database, Found, RefusedError
+from skitter.sinks.databases.column_types import Kind, common_kind, fits_int64, holds, kind_of
+from skitter.sinks.databases.database import Column, Database, RefusedError, TableInfo
 
 MOST_COLUMNS = 1000
 """What every database here can have: fields that a page invents end in the rejects, not in a server that is stuck."""
@@ -20,31 +20,31 @@ Row = dict[str, Any]
 
 
 class Table:
-    """A table as it was seen last, and the columns of the fields that have come so far."""
+    """A table as it was last read, and the columns of the fields seen so far."""
 
-    def __init__(self, database: Database, found: Found, key: tuple[str, ...]) -> None:
+    def __init__(self, database: Database, found: TableInfo, key: tuple[str, ...]) -> None:
         self.columns: dict[str, Column] = dict(found.columns)
         self.key = key
-        """Columns that name a row."""
+        """The key columns."""
         self._database = database
         self._ours = found.ours
         self._rules = msgspec.structs.replace(database.rules, reserved=database.rules.reserved | {KEY} & {*key})
         self._names: dict[str, str] = {}
         self._plans: dict[tuple[str, ...], list[tuple[str, str]]] = {}
 
-    def follow(self, records: Iterable[Record]) -> None:
-        """Make the table fit. OtherTableError: look at it again, and come again. RefusedError: it cannot."""
+    def adapt_to(self, records: Iterable[Record]) -> None:
+        """Add and widen columns for the records. OtherTableError: read the table again. RefusedError: impossible."""
         new: dict[str, Kind] = {}
         wider: dict[str, Kind] = {}
         for field, kind in _kinds(records):
             name = self._name(field, new)
             there = self.columns.get(name)
             if there is None:
-                new[name] = meet(new.get(name, kind), kind)
+                new[name] = common_kind(new.get(name, kind), kind)
             elif there.kind is None or holds(there.kind, kind):
                 continue
             elif self._ours:
-                wider[name] = meet(wider.get(name, there.kind), kind)
+                wider[name] = common_kind(wider.get(name, there.kind), kind)
             elif there.kind is Kind.INTEGER and kind is Kind.REAL:
                 # Some servers would round, and say nothing.
                 raise RefusedError(f"the column takes integers only: {name}")
@@ -55,12 +55,12 @@ class Table:
         if wider:
             self._database.widen(wider)
         if new or wider:
-            found = self._database.look()
+            found = self._database.read_table()
             self.columns = dict(found.columns) if found else {}
             self._plans.clear()
 
     def row(self, record: Record) -> Row:
-        """The record's values by column. Fields that were null in every item have none."""
+        """Return the record's values by column. Fields that were null in every item have no column."""
         fields = tuple(record)
         plan = self._plans.get(fields)
         if plan is None:
@@ -70,7 +70,7 @@ class Table:
         return {name: record[field] for field, name in plan}
 
     def _plan(self, fields: tuple[str, ...]) -> list[tuple[str, str]]:
-        """Most items have the same fields, so this is thought about once."""
+        """Return the columns of these fields, cached, because most items have the same fields."""
         plan = [(field, self._name(field, ())) for field in fields]
         plan = [(field, name) for field, name in plan if name in self.columns]
         if len({name for _, name in plan}) < len(plan):
@@ -93,7 +93,7 @@ def _kinds(records: Iterable[Record]) -> list[tuple[str, Kind]]:
         for field, value in record.items():
             pair = (field, type(value))
             # Only integers of one type may be of two kinds.
-            if pair in seen and (type(value) is not int or is_small(value)):
+            if pair in seen and (type(value) is not int or fits_int64(value)):
                 continue
             kind = kind_of(value)
             if kind is not None:

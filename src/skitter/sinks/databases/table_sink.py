@@ -1,4 +1,4 @@
-"""A table as a sink: each item becomes a row, found again by its key.
+"""The table sink: each item becomes one row, identified by its key.
 
 An upsert may be repeated, so a batch that was written and not recorded does no harm when it comes again: the rows are
 the same. A batch is one transaction. When the database refuses it, parts of it are tried, and never kept, until it is
@@ -13,21 +13,21 @@ from typing import Any
 from skitter.errors import BadItemsError, SinkAwayError, SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import KEY, short_key
-from skitter.sinks.databases.database import Column, Database, Found, OtherTableError, RefusedError
+from skitter.sinks.databases.database import Column, Database, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.table_columns import Row, Table
 from skitter.sinks.databases.target_lock import MachineLock
-from skitter.sinks.item_keys import keyed
+from skitter.sinks.item_keys import items_with_keys
 
 _MARK = b"1"
-_LOOKS = 3
-"""So often the table may change under one batch."""
+_MAX_READS = 3
+"""How often the table is read again for one batch."""
 
 Pairs = Sequence[tuple[str, dict[str, Any]]]
 """Keys and records."""
 
 
 class TableSink:
-    """``sqlite:PATH#table``, ``postgresql://…#table``, ``mysql://…#table``."""
+    """The sink of ``sqlite:PATH#table``, ``postgresql://…#table`` and ``mysql://…#table``."""
 
     exact = True
 
@@ -46,7 +46,7 @@ class TableSink:
         self._forget()
         try:
             self._database.connect()
-            found = self._database.look()
+            found = self._database.read_table()
             if found is None and progress.mark and not progress.closed:
                 raise self._gone()
             if found is None:
@@ -55,7 +55,7 @@ class TableSink:
                 # A table that cannot be used is somebody's, and named by mistake.
                 self._key_of(found)
                 self._database.empty()
-            self._table = self._looked()
+            self._table = self._read_table()
         except (RefusedError, OtherTableError) as error:
             self._forget()
             raise SinkError(
@@ -67,9 +67,9 @@ class TableSink:
         return _MARK
 
     def write(self, items: Sequence[Item]) -> bytes:
-        pairs = keyed(items, self._fields, self.target)
+        pairs = items_with_keys(items, self._fields, self.target)
         try:
-            self._attempt(pairs, keep=True)
+            self._attempt(pairs, commit=True)
         except RefusedError:
             reasons = self._refused(pairs)
             if reasons:
@@ -77,32 +77,32 @@ class TableSink:
                     self.target, {items[number].position: reason for number, reason in reasons.items()}
                 ) from None
             # Each alone is good: two are the same row to the database, and not to us.
-            self._attempt(pairs, keep=True, one_by_one=True)
+            self._attempt(pairs, commit=True, one_by_one=True)
         return _MARK
 
     def finish(self) -> None:
-        """Nothing to do: every row has been in its place since it was written."""
+        """Do nothing: every row was written durably by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  a table keeps nothing for the resuming
         self._forget()
-        self._lock.let_go()
+        self._lock.release()
 
     # ---- the table
 
     def _connected(self) -> Table:
-        """The table; the server may have been away meanwhile."""
+        """Return the table, and connect again if the connection was lost."""
         if self._table is None:
             self._database.connect()
-            self._table = self._looked()
+            self._table = self._read_table()
         return self._table
 
-    def _looked(self) -> Table:
-        found = self._database.look()
+    def _read_table(self) -> Table:
+        found = self._database.read_table()
         if found is None:
             raise self._gone()
         return Table(self._database, found, self._key_of(found))
 
-    def _key_of(self, found: Found) -> tuple[str, ...]:
+    def _key_of(self, found: TableInfo) -> tuple[str, ...]:
         """The columns that name a row: ours, or those that the key's fields have in a table of somebody's own."""
         key = (KEY,) if KEY in found.columns else self._fields
         if not key:
@@ -135,15 +135,15 @@ class TableSink:
 
     # ---- a batch
 
-    def _attempt(self, pairs: Pairs, *, keep: bool, one_by_one: bool = False) -> None:
-        """One transaction. Its own mark of success is that nothing is raised."""
-        for look in range(1, _LOOKS + 1):
+    def _attempt(self, pairs: Pairs, *, commit: bool, one_by_one: bool = False) -> None:
+        """Write the pairs in one transaction; raises if it fails."""
+        for read_table in range(1, _MAX_READS + 1):
             try:
-                self._put(self._connected(), pairs, keep=keep, one_by_one=one_by_one)
+                self._put(self._connected(), pairs, commit=commit, one_by_one=one_by_one)
                 return
             except OtherTableError as error:
                 self._forget()
-                if look == _LOOKS:
+                if read_table == _MAX_READS:
                     raise SinkError(
                         f"the table is altered again and again: {self.target}: {error}", hint="is another writer at it?"
                     ) from error
@@ -152,10 +152,10 @@ class TableSink:
                 self._forget()
                 raise
 
-    def _put(self, table: Table, pairs: Pairs, *, keep: bool, one_by_one: bool) -> None:
-        table.follow(record for _, record in pairs)
+    def _put(self, table: Table, pairs: Pairs, *, commit: bool, one_by_one: bool) -> None:
+        table.adapt_to(record for _, record in pairs)
         rows = [(key, self._row(table, key, record)) for key, record in pairs]
-        with self._database.transaction(keep=keep):
+        with self._database.transaction(commit=commit):
             if one_by_one:
                 for _, row in rows:
                     self._upsert(table, [row])
@@ -175,13 +175,13 @@ class TableSink:
         return row
 
     def _refused(self, pairs: Pairs) -> dict[int, str]:
-        """The numbers of the bad ones, and why: halves are tried, and halves of those that are refused."""
+        """Find the bad items by bisection; return index -> reason."""
         reasons: dict[int, str] = {}
         waiting = [range(len(pairs))]
         while waiting:
             part = waiting.pop()
             try:
-                self._attempt([pairs[number] for number in part], keep=False)
+                self._attempt([pairs[number] for number in part], commit=False)
             except RefusedError as error:
                 if len(part) == 1:
                     reasons[part[0]] = str(error)
@@ -202,7 +202,7 @@ def _merged(rows: Iterable[tuple[str, Row]]) -> list[Row]:
 
 
 def _groups(rows: Iterable[Row]) -> Iterable[list[Row]]:
-    """Rows that have the same columns."""
+    """Group rows that have the same columns."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row), []).append(row)

@@ -1,4 +1,4 @@
-"""One process of this machine for a job and a target. The frontier keeps other machines away."""
+"""A lock that lets one process of this machine write a job's target; the frontier excludes other machines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import BinaryIO
 
 from skitter import private_files
 from skitter.errors import SinkError
-from skitter.sinks.durable_files import mapped
+from skitter.sinks.durable_files import sink_errors
 
 
 class MachineLock:
-    """A lock that goes with its process, however that ends."""
+    """A lock that ends with its process."""
 
     def __init__(self, job: str, target: str) -> None:
         self._job, self._target = job, target
         self._file: BinaryIO | None = None
 
     def take(self) -> None:
-        """SinkError: another process has it."""
+        """Take the lock; SinkError if another process has it."""
         if self._file is not None:
             return
         name = hashlib.blake2b(f"{self._job}\0{self._target}".encode(), digest_size=16).hexdigest()
         folder = Path(tempfile.gettempdir()) / f"skitter-locks-{os.getuid()}"
-        with mapped(self._target):
+        with sink_errors(self._target):
             private_files.make_own_folder(folder)  # the folder around it is everybody's
             file = (folder / name).open("ab")
         try:
@@ -40,7 +40,7 @@ class MachineLock:
             ) from error
         self._file = file
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         # The file stays: one that is removed can be locked by two at once.
         if self._file is not None:
             self._file.close()

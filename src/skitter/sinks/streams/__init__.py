@@ -1,6 +1,6 @@
-"""Streams as sinks: each item is a message that other systems read.
+"""Stream sinks: each item is a message that other systems read.
 
-``messages`` is what all of them send. ``redis_stream`` and ``kafka`` add each item once; ``amqp`` sends it at
+``messages`` makes the messages for all of them. ``redis_stream`` and ``kafka`` add each item once; ``amqp`` sends it at
 least once.
 """
 

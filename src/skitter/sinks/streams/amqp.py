@@ -1,4 +1,4 @@
-"""``amqp://USER:PASSWORD@HOST/VHOST#EXCHANGE/ROUTING-KEY``: each item is a persistent message, and its key the id.
+"""The AMQP sink, ``amqp://USER:PASSWORD@HOST/VHOST#EXCHANGE/ROUTING-KEY``: each item is a persistent message.
 
 At least once. A broker has nothing that a batch could be found again by: what was sent and not recorded is sent again,
 with the same ids, and readers may drop what they have had. A batch is recorded when the broker has confirmed each of
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import short_key
-from skitter.sinks.databases.statements import told, unbelieved
+from skitter.sinks.databases.statements import certificate_error, driver_message
 from skitter.sinks.databases.target_lock import MachineLock
-from skitter.sinks.streams.amqp_channel import AmqpChannel, Closed, Destination
+from skitter.sinks.streams.amqp_channel import AmqpChannel, ChannelClosed, Destination
 from skitter.sinks.streams.messages import Message, known_options, messages_of
 from skitter.sinks.targets import Target
 
 _MARK = b"1"
 _ID_BYTES = 255
-"""What AMQP has room for."""
+"""The longest message id of AMQP."""
 _TOO_LARGE = re.compile(r"larger than configured max size (\d+)")
 _HINTS = {
     403: "check user and password, and what the user may do there",
@@ -32,7 +32,7 @@ _HINTS = {
 
 
 class AmqpSink:
-    """An exchange; with no name (``#/QUEUE``) the routing key is the name of a queue."""
+    """A sink that publishes to an exchange; with no name (``#/QUEUE``) the routing key is the name of a queue."""
 
     exact = False
 
@@ -61,7 +61,7 @@ class AmqpSink:
     def open(self, progress: SinkProgress) -> bytes:
         try:
             self._channel.open()
-        except Closed as closed:
+        except ChannelClosed as closed:
             raise self._error(closed) from closed.__cause__
         return progress.mark or _MARK
 
@@ -69,7 +69,7 @@ class AmqpSink:
         messages = messages_of(items, self._target.key_fields, self.target)
         try:
             unroutable = self._channel.publish([(short_key(each.key, _ID_BYTES), each.body) for each in messages])
-        except Closed as closed:
+        except ChannelClosed as closed:
             self._channel.close()
             raise self._too_large(closed, messages) or self._error(closed) from closed.__cause__
         if unroutable:
@@ -80,13 +80,13 @@ class AmqpSink:
         return _MARK
 
     def finish(self) -> None:
-        """Nothing to do: the broker has had every message since it was written."""
+        """Do nothing: the broker has confirmed every message."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing is kept for the resuming
         self._channel.close()
-        self._lock.let_go()
+        self._lock.release()
 
-    def _too_large(self, closed: Closed, messages: Sequence[Message]) -> BadItemsError | None:
+    def _too_large(self, closed: ChannelClosed, messages: Sequence[Message]) -> BadItemsError | None:
         found = _TOO_LARGE.search(closed.text)
         if found is None:
             return None
@@ -95,11 +95,11 @@ class AmqpSink:
         reason = f"it is larger than the {limit} bytes that the broker takes"
         return BadItemsError(self.target, dict.fromkeys(large, reason)) if large else None
 
-    def _error(self, closed: Closed) -> SinkError:
-        text = told(self._target, closed)
+    def _error(self, closed: ChannelClosed) -> SinkError:
+        text = driver_message(self._target, closed)
         if closed.code in _HINTS:
             return SinkError(f"the broker says: {text}: {self.target}", hint=_HINTS[closed.code])
-        return unbelieved(self._target, closed, "ca") or SinkAwayError(
+        return certificate_error(self._target, closed, "ca") or SinkAwayError(
             f"the broker cannot be reached: {self.target}: {text}",
             hint="is it running? check host, port and network; nothing is lost",
         )

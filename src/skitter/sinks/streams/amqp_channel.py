@@ -1,4 +1,4 @@
-"""One channel to a broker, with publisher confirms: a whole batch is sent, and then waited for.
+"""An AMQP channel with publisher confirms: a whole batch is sent, then its confirms are awaited.
 
 The driver's blocking connection waits after each message, some milliseconds of the broker's disk. So this is its
 event loop, which runs only while somebody waits here.
@@ -29,15 +29,15 @@ logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
 class Destination(NamedTuple):
-    """Where messages go."""
+    """An exchange and a routing key."""
 
     exchange: str
     """Empty: the one that every broker has, which knows queues by their names."""
     routing_key: str
 
 
-class Closed(Exception):  # noqa: N818  it is over, which may be nobody's error
-    """There is no channel, or no longer. ``code``: the broker's reason, as AMQP numbers them; 0: it gave none."""
+class ChannelClosed(Exception):  # noqa: N818  it is over, which may be nobody's error
+    """The channel is closed or could not be opened. ``code``: the broker's AMQP reply code, or 0."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
@@ -45,15 +45,15 @@ class Closed(Exception):  # noqa: N818  it is over, which may be nobody's error
 
 
 class AmqpChannel:
-    """Not open yet. Every method raises Closed."""
+    """A channel, opened by ``open``. Every method raises ChannelClosed."""
 
-    def __init__(self, target: Target, place: Destination, options: Mapping[str, str]) -> None:
-        self._target, self._place, self._options = target, place, options
+    def __init__(self, target: Target, destination: Destination, options: Mapping[str, str]) -> None:
+        self._target, self._place, self._options = target, destination, options
         self._connection: Any = None
         self._loop: Any = None
         """Of the connection."""
         self._channel: Any = None
-        self._closed: Closed | None = None
+        self._closed: ChannelClosed | None = None
         self._published = 0
         self._confirmed = 0
         """All up to here; confirms of later ones wait in ``_early``."""
@@ -93,7 +93,7 @@ class AmqpChannel:
         self._run(lambda: bool(ready), _CONNECT_SECONDS)
 
     def publish(self, messages: Sequence[tuple[str, bytes]]) -> int:
-        """Ids and bodies; durable when it returns. How many were returned because no queue takes them."""
+        """Publish ids and bodies durably; return how many the broker returned because no queue takes them."""
         if self._channel is None:
             self.open()
         self._refused, self._returned = False, 0
@@ -108,7 +108,7 @@ class AmqpChannel:
             self._published += 1
         self._run(lambda: self._confirmed == self._published, _ANSWER_SECONDS)
         if self._refused:
-            raise Closed("it refuses messages: a queue is full, or in trouble")
+            raise ChannelClosed("it refuses messages: a queue is full, or in trouble")
         return self._returned
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class AmqpChannel:
             self._loop.close()
         self._loop = None
 
-    # ---- what the loop tells
+    # ---- the driver's callbacks
 
     def _run(self, is_done: Callable[[], bool], seconds: float) -> None:
         loop = self._loop
@@ -145,7 +145,7 @@ class AmqpChannel:
         finally:
             loop.remove_timeout(timer)
         if not is_done():
-            ended = self._closed or Closed("no answer in time")
+            ended = self._closed or ChannelClosed("no answer in time")
             self.close()
             raise ended
 
@@ -197,17 +197,17 @@ class AmqpChannel:
         )
 
 
-def _closed_by(error: Any) -> Closed:
-    """The innermost reason that the driver has."""
+def _closed_by(error: Any) -> ChannelClosed:
+    """Return the innermost reason of a driver's error."""
     while inner := getattr(error, "exceptions", None) or getattr(error, "exception", None):
         error = inner[-1] if isinstance(inner, tuple) else inner
     if isinstance(error, exceptions.ProbableAuthenticationError | exceptions.AuthenticationError):
-        closed = Closed("it refuses the user or the password", 403)
+        closed = ChannelClosed("it refuses the user or the password", 403)
     elif isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed):
-        closed = Closed(error.reply_text, error.reply_code)
+        closed = ChannelClosed(error.reply_text, error.reply_code)
     elif isinstance(error, exceptions.ProbableAccessDeniedError):
-        closed = Closed("it refuses the virtual host", 530)
+        closed = ChannelClosed("it refuses the virtual host", 530)
     else:
-        closed = Closed(str(error) or type(error).__name__)
+        closed = ChannelClosed(str(error) or type(error).__name__)
     closed.__cause__ = error if isinstance(error, BaseException) else None
     return closed

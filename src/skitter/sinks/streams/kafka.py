@@ -1,4 +1,4 @@
-"""``kafka://HOST:PORT#TOPIC``: each item is one message of a topic, written once, by transactions.
+"""The Kafka sink, ``kafka://HOST:PORT#TOPIC``: each item is one message, written once, by transactions.
 
 Each batch of a run has a number, which the mark knows. One transaction writes the messages and, as the offset of a
 consumer group that nobody reads with, the number; what the batch was stands beside it. So a batch that was committed
@@ -19,10 +19,10 @@ import msgspec
 from skitter.errors import BadItemsError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.target_lock import MachineLock
-from skitter.sinks.streams.kafka_topic import KafkaTopic, Noted
+from skitter.sinks.streams.kafka_topic import BatchNote, KafkaTopic
 from skitter.sinks.streams.messages import Message, messages_of
 from skitter.sinks.targets import Target
-from skitter.sinks.whole_file import decoded
+from skitter.sinks.whole_file import decode_mark
 
 
 class _Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -32,7 +32,7 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KafkaSink:
-    """A topic. What is in it stays: ``-O`` is refused."""
+    """A sink that writes to a topic. Topics cannot be emptied: ``-O`` is refused."""
 
     exact = True
 
@@ -54,7 +54,7 @@ class KafkaSink:
     def open(self, progress: SinkProgress) -> bytes:
         self._topic.close()
         if progress.mark and not progress.closed:
-            mark = decoded(progress.mark, _Mark, self.target)
+            mark = decode_mark(progress.mark, _Mark, self.target)
             self._run, self._batch = mark.run, mark.batch
         else:
             self._run, self._batch = secrets.token_hex(8), 0
@@ -78,16 +78,16 @@ class KafkaSink:
             raise self._lost()
         written = _already(noted, number, messages)
         if written < len(messages):
-            self._topic.write(messages[written:], Noted(number, len(messages), _digest(messages)))
+            self._topic.write(messages[written:], BatchNote(number, len(messages), _digest(messages)))
         self._batch = number
         return self._mark()
 
     def finish(self) -> None:
-        """Nothing to do: every message has been in its place since its batch was committed."""
+        """Do nothing: every batch was committed by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  offsets of a group go by themselves, after days
         self._topic.close()
-        self._lock.let_go()
+        self._lock.release()
 
     def _mark(self) -> bytes:
         return msgspec.json.encode(_Mark(self._run, self._batch))
@@ -100,8 +100,8 @@ class KafkaSink:
         )
 
 
-def _already(noted: Noted, number: int, messages: Sequence[Message]) -> int:
-    """How many of a batch are there. When it comes again it begins with the same items, and may be longer."""
+def _already(noted: BatchNote, number: int, messages: Sequence[Message]) -> int:
+    """Return how many messages of a batch the topic holds; a repeated batch begins with the same items."""
     if noted.batch == number and noted.digest == _digest(messages[: noted.size]):
         return noted.size
     return 0

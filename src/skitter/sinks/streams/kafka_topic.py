@@ -1,4 +1,4 @@
-"""A topic as the Kafka sink uses it: transactions of messages with a note, and the errors of the driver."""
+"""A Kafka topic written by transactions, each with a note of its batch, and the mapping of driver errors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.statements import told
+from skitter.sinks.databases.statements import driver_message
 from skitter.sinks.streams.messages import Message, known_options
 from skitter.sinks.targets import Target
 
 _SECONDS = 30.0
 _NEW_TOPIC_SECONDS = 2.0
 _MAX_BYTES = 1_000_000
-"""As brokers have it, unless somebody has changed it there."""
+"""The default message limit of brokers."""
 _OVERHEAD_BYTES = 500
 _OPTIONS = ("mechanism", "ca", "client_cert", "client_key", "max_message_bytes")
 _HINTS = {
@@ -31,11 +31,11 @@ _HINTS = {
     KafkaError._FENCED: "another process delivers; nothing is lost",  # noqa: SLF001
     KafkaError.INVALID_PRODUCER_EPOCH: "another process delivers; nothing is lost",
 }
-"""What waiting does not mend."""
+"""Error codes that waiting does not resolve."""
 
 
-class Noted(NamedTuple):
-    """What a transaction has written beside its messages."""
+class BatchNote(NamedTuple):
+    """The note that a transaction writes beside its messages: which batch it was."""
 
     batch: int
     """0: no transaction of this run was committed."""
@@ -45,7 +45,7 @@ class Noted(NamedTuple):
 
 
 class KafkaTopic:
-    """Not open yet."""
+    """A topic, opened by ``open``."""
 
     def __init__(self, target: Target) -> None:
         options = known_options(target, *_OPTIONS)
@@ -60,14 +60,14 @@ class KafkaTopic:
         self._max_bytes = int(limit)
         self._producer: Any = None
         self._group: Any = None
-        self.noted: Noted | None = None
+        self.noted: BatchNote | None = None
         """What the last committed transaction of the run says; None: it has to be asked for (``open``)."""
 
-    def open(self, run: str) -> Noted:
-        """Ends what a former writer of this run has begun, shuts it out, and tells what it has committed."""
+    def open(self, run: str) -> BatchNote:
+        """Abort and fence the former writer of this run, and return the note of its last commit."""
         self.close()
         name = f"skitter-{run}"
-        with self._mapped():
+        with self._sink_errors():
             self._producer = Producer(
                 self._settings()
                 | {"transactional.id": name, "message.max.bytes": self._max_bytes, "compression.type": "lz4"}
@@ -86,7 +86,7 @@ class KafkaTopic:
         return self.noted
 
     def _find_topic(self) -> None:
-        """A topic that was made a moment ago is not known to every broker yet."""
+        """Wait for the topic: a new one is not known to every broker at once."""
         deadline = time.monotonic() + _NEW_TOPIC_SECONDS
         while True:
             error = self._producer.list_topics(self._name, timeout=_SECONDS).topics[self._name].error
@@ -99,10 +99,10 @@ class KafkaTopic:
     def has_room_for(self, message: Message) -> bool:
         return len(message.body) + len(message.key.encode()) + _OVERHEAD_BYTES <= self._max_bytes
 
-    def write(self, messages: Sequence[Message], note: Noted) -> None:
-        """One transaction. When it raises, it is not known whether it was committed: ``noted`` is None then."""
+    def write(self, messages: Sequence[Message], note: BatchNote) -> None:
+        """Write messages and note in one transaction; ``noted`` is None if it raises, as the outcome is unknown."""
         self.noted = None
-        with self._mapped():
+        with self._sink_errors():
             self._producer.begin_transaction()
             for message in messages:
                 self._produce(message)
@@ -152,7 +152,7 @@ class KafkaTopic:
         return settings | {files[name]: options[name] for name in files if name in options}
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         name = self._target.name
         try:
             yield
@@ -171,15 +171,15 @@ class KafkaTopic:
             ) from error
 
 
-def _noted(position: Any) -> Noted:
+def _noted(position: Any) -> BatchNote:
     if position.offset < 0:
-        return Noted(0)
+        return BatchNote(0)
     size, _, digest = (position.metadata or "0 ").partition(" ")
-    return Noted(position.offset, int(size), digest)
+    return BatchNote(position.offset, int(size), digest)
 
 
 def _reason(error: KafkaException, target: Target) -> tuple[int, str]:
     inner = error.args[0]
     if not isinstance(inner, KafkaError):
-        return 0, told(target, error)
+        return 0, driver_message(target, error)
     return inner.code(), " ".join(inner.str().split()).replace(target.password or "\0", "…")

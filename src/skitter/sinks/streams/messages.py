@@ -1,4 +1,4 @@
-"""Items as messages: a key, and the record as JSON. Every stream sends the same two."""
+"""Messages of items for all streams: a key, and the record as JSON."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import msgspec
 
 from skitter.errors import BadItemsError, UsageError
 from skitter.model.job import Item
-from skitter.sinks.item_keys import keyed
+from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
 
 _ENCODER = msgspec.json.Encoder()
 
 
 class Message(NamedTuple):
-    """One item on its way."""
+    """The message of one item."""
 
     position: int
     item: str
-    """Which item it is: its place on its page."""
+    """The item's own key: its page and its position there."""
     key: str
-    """What readers tell repeats by: the same, or made of the fields that were named."""
+    """The key by which readers recognise repeats: the item's own, or made of the key fields."""
     body: bytes
     """The record: JSON, UTF-8."""
 
 
 def messages_of(items: Sequence[Item], fields: Sequence[str], target: str) -> list[Message]:
-    """In order. BadItemsError names those that cannot be sent."""
+    """Make the messages of items, in order. Raises BadItemsError for items that cannot be sent."""
     messages: list[Message] = []
     reasons: dict[int, str] = {}
-    for item, (key, record) in zip(items, keyed(items, fields, target), strict=True):
+    for item, (key, record) in zip(items, items_with_keys(items, fields, target), strict=True):
         try:
             messages.append(Message(item.position, item.key, key, _ENCODER.encode(record)))
         except (msgspec.MsgspecError, UnicodeError, TypeError, ValueError, RecursionError) as error:
@@ -42,7 +42,7 @@ def messages_of(items: Sequence[Item], fields: Sequence[str], target: str) -> li
 
 
 def in_pieces(messages: Iterable[Message], limit_bytes: int) -> Iterator[list[Message]]:
-    """As they are, in lists whose bodies have at most so many bytes together; a larger one is alone."""
+    """Split messages into lists of at most ``limit_bytes`` of bodies; a larger message is alone."""
     piece: list[Message] = []
     size = 0
     for message in messages:
@@ -56,7 +56,7 @@ def in_pieces(messages: Iterable[Message], limit_bytes: int) -> Iterator[list[Me
 
 
 def known_options(target: Target, *known: str) -> dict[str, str]:
-    """The options of a target; UsageError for one that is not among these."""
+    """Return the options of a target; UsageError for an unknown one."""
     if unknown := sorted(set(target.options) - set(known)):
         raise UsageError(
             f"no such option of this target: {unknown[0]}: {target.name}", hint=f"it has {', '.join(('key', *known))}"

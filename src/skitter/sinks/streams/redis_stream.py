@@ -1,4 +1,4 @@
-"""``redis://HOST:PORT/DB#STREAM``: each item is one entry of a Redis stream, added once.
+"""The Redis stream sink, ``redis://HOST:PORT/DB#STREAM``: each item is one entry, added once.
 
 Each batch of a run has a number, which the mark knows. One script adds the batch, and notes its number and its items
 beside the stream. So a batch that was added and not recorded is known when it comes again, also where readers have
@@ -24,11 +24,11 @@ from skitter.model.job import Item, SinkProgress
 from skitter.redis_driver.address import Address, locate
 from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, Remedy, connection_trouble, is_reply, reply_code
-from skitter.sinks.databases.statements import told, unbelieved
+from skitter.sinks.databases.statements import certificate_error, driver_message
 from skitter.sinks.databases.target_lock import MachineLock
 from skitter.sinks.streams.messages import in_pieces, known_options, messages_of
 from skitter.sinks.targets import Target
-from skitter.sinks.whole_file import decoded
+from skitter.sinks.whole_file import decode_mark
 
 _PIECE_BYTES = 4 << 20
 """A script holds up everybody else at its server, for some milliseconds here."""
@@ -51,7 +51,7 @@ class _Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RedisSink:
-    """A stream. ``?maxlen=N`` keeps about the last N entries."""
+    """A sink that adds to a Redis stream. ``?maxlen=N`` keeps about the last N entries."""
 
     exact = True
 
@@ -73,12 +73,12 @@ class RedisSink:
         self._lock.take()
 
     def open(self, progress: SinkProgress) -> bytes:
-        with self._mapped():
+        with self._sink_errors():
             kind: Any = self._client.type(self._stream)
             if kind not in (b"none", b"stream"):
                 raise SinkError(f"not a stream, but a {kind.decode()}: {self.target}", hint=_HINTS[WRONG_TYPE])
             if progress.mark and not progress.closed:
-                self._resume(decoded(progress.mark, _Mark, self.target))
+                self._resume(decode_mark(progress.mark, _Mark, self.target))
             else:
                 self._run, self._batch = secrets.token_hex(8), 0
                 self._client.hset(self._state, "batch", "0")
@@ -99,7 +99,7 @@ class RedisSink:
     def write(self, items: Sequence[Item]) -> bytes:
         messages = messages_of(items, self._target.key_fields, self.target)
         number = self._batch + 1
-        with self._mapped():
+        with self._sink_errors():
             for piece in in_pieces(messages, _PIECE_BYTES):
                 words = [word for each in piece for word in (each.position, each.item, each.key, each.body)]
                 answer: Any = self._append(keys=[self._stream, self._state], args=[number, self._maxlen, *words])
@@ -109,7 +109,7 @@ class RedisSink:
         return self._mark()
 
     def finish(self) -> None:
-        """Nothing to do: every entry has been in its place since it was added."""
+        """Do nothing: every entry was added by ``write``."""
 
     def close(self, *, complete: bool = False) -> None:
         if complete:
@@ -117,7 +117,7 @@ class RedisSink:
             with suppress(exceptions.RedisError, OSError):
                 self._client.delete(self._state)
         self._client.close()
-        self._lock.let_go()
+        self._lock.release()
 
     @property
     def _state(self) -> str:
@@ -136,14 +136,14 @@ class RedisSink:
         )
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def _sink_errors(self) -> Iterator[None]:
         try:
             yield
         except (exceptions.RedisError, OSError) as error:
             raise self._explain(error) from error
 
     def _explain(self, error: Exception) -> SinkError:
-        """The error of the driver as one of the sink."""
+        """Convert a driver error to a sink error."""
         code = reply_code(error)
         trouble = TROUBLES.get(code)
         if trouble is not None and trouble.remedy is Remedy.WAIT:
@@ -153,12 +153,14 @@ class RedisSink:
             )
         if is_reply(error):
             hint = trouble.hint if trouble is not None else "run with -v for the details"
-            return SinkError(f"Redis says: {told(self._target, error)}: {self.target}", hint=_HINTS.get(code, hint))
-        if refused := unbelieved(self._target, error, "ca"):
+            return SinkError(
+                f"Redis says: {driver_message(self._target, error)}: {self.target}", hint=_HINTS.get(code, hint)
+            )
+        if refused := certificate_error(self._target, error, "ca"):
             return refused
         reason, _ = connection_trouble(error, tls=False)
         return SinkAwayError(
-            f"Redis cannot be reached: {self.target}: {told(self._target, Exception(reason))}",
+            f"Redis cannot be reached: {self.target}: {driver_message(self._target, Exception(reason))}",
             hint="is it running? check host, port and network; nothing is lost",
         )
 
