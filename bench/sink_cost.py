@@ -32,9 +32,9 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
-from skitter.sinks.archive import WarcSink
 from skitter.sinks.file_targets import file_sink, machine_name
 from skitter.sinks.page_spool import PageSpool
+from skitter.sinks.warc_sink import WarcSink
 
 BATCH = 1000
 NAMES = (

@@ -13,7 +13,7 @@ import pytest
 
 from skitter.errors import SinkError
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.rejects_file import RejectsFile
 from skitter.testing.web import WebSpec, served
 

@@ -20,7 +20,7 @@ from skitter.model.url import canonical
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of
-from skitter.testing.lossy import LossyProxy, in_a_thread
+from skitter.testing.lossy_proxy import LossyProxy, in_a_thread
 from skitter.testing.web import WebSpec, served
 
 CALL = b"EVALSHA"

@@ -35,7 +35,9 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
 
 
 def test_the_process_that_only_watches_workers_loads_nothing_of_theirs() -> None:
-    loaded = _modules("import sys, skitter.app.crawl, skitter.spiders.loading; print(*sys.modules, file=sys.stderr)")
+    loaded = _modules(
+        "import sys, skitter.app.crawl_node, skitter.spiders.loading; print(*sys.modules, file=sys.stderr)"
+    )
     assert "skitter.node.supervisor" in loaded
     assert loaded.isdisjoint(["pycurl", "selectolax", "protego", "skitter.worker.loop"])
 
@@ -64,11 +66,12 @@ def test_parts_of_skitters_own_are_found_without_the_metadata_of_every_package()
 
 def test_a_crawl_that_writes_lines_starts_without_the_other_formats() -> None:
     code = (
-        "import sys, skitter.app.crawl, skitter.cli.settings_layers; from skitter.sinks.file_targets import file_sink; "
+        "import sys, skitter.app.crawl_node, skitter.cli.settings_layers\n"
+        "from skitter.sinks.file_targets import file_sink; "
     )
     loaded = _modules(code + "file_sink('out.jsonl', overwrite=False); print(*sys.modules, file=sys.stderr)")
     assert "skitter.sinks.json_lines" in loaded
     assert loaded.isdisjoint(
-        [f"skitter.sinks.{name}" for name in "archive csv_table parquet parts rendered warc".split()]
+        [f"skitter.sinks.{name}" for name in "warc_sink csv_table parquet part_files whole_file warc_records".split()]
     )
     assert loaded.isdisjoint(["tomllib", "tempfile", "difflib", "importlib.resources"])

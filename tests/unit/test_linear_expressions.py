@@ -14,7 +14,7 @@ import pytest
 from rig.pumps import Attack, Pump
 
 import skitter
-from skitter.extract import markup_scan
+from skitter.extract import open_elements_scan
 
 SOURCE = Path(skitter.__file__).parent
 MATCHING = frozenset(("match", "fullmatch", "search", "sub", "subn", "findall", "finditer", "split"))
@@ -73,9 +73,9 @@ STRANGERS = {
     "skitter.extract.charset_guess:_RUN": Reach(BODY),
     "skitter.extract.charset_labels:_PUNCTUATION": Reach(HEADER),
     "skitter.extract.links:_NOT_ASCII": Reach(HREF),
-    "skitter.extract.markup_scan:ATTRIBUTE": Reach(BODY),
-    "skitter.extract.markup_scan:_raw_end": Reach(BODY, lambda: markup_scan._raw_end(b"script")),
-    "skitter.extract.markup_scan:_token": Reach(BODY, markup_scan._token),
+    "skitter.extract.open_elements_scan:ATTRIBUTE": Reach(BODY),
+    "skitter.extract.open_elements_scan:_raw_end": Reach(BODY, lambda: open_elements_scan._raw_end(b"script")),
+    "skitter.extract.open_elements_scan:_token": Reach(BODY, open_elements_scan._token),
     "skitter.extract.content_fingerprint:_MARKUP": Reach(TEXT),
     "skitter.extract.content_fingerprint:_WORD": Reach(TEXT),
     "skitter.extract.selector:_ENTITY": Reach(BODY),
@@ -109,11 +109,11 @@ STRANGERS = {
     "skitter.policy.traps:_PATH_DATE": Reach(URL),
     "skitter.policy.traps:_QUERY_DATE": Reach(URL),
     "skitter.sinks.type_inference:_TIME": Reach(BODY),
-    "skitter.sinks.csv_table:_RUNS": Reach(BODY),
+    "skitter.sinks.csv_table:_FORMULA": Reach(BODY),
     "skitter.sinks.json_records:_SURROGATE": Reach(BODY),
-    "skitter.sinks.warc:_BREAKS": Reach(HEADER),
-    "skitter.worker.callback_failures:_FRAME": Reach(ERROR),
-    "skitter.worker.callback_failures:_RAISED": Reach(ERROR),
+    "skitter.sinks.warc_records:_BREAKS": Reach(HEADER),
+    "skitter.worker.callback_failure_log:_FRAME": Reach(ERROR),
+    "skitter.worker.callback_failure_log:_RAISED": Reach(ERROR),
 }
 """Everything else, and the longest text that reaches it."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skitter.app.config import CrawlConfig as CrawlConfig
     from skitter.app.config import crawl_config as crawl_config
     from skitter.app.config import trusting_own_code as trusting_own_code
-    from skitter.app.crawl import crawl_node as crawl_node
+    from skitter.app.crawl_node import crawl_node as crawl_node
     from skitter.app.frontiers import default_frontier as default_frontier
     from skitter.app.frontiers import drop_job as drop_job
     from skitter.app.frontiers import list_jobs as list_jobs
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from skitter.app.job_items import preview_job as preview_job
     from skitter.app.outputs import collect_outputs as collect_outputs
     from skitter.app.summary import Summary as Summary
-    from skitter.app.worker import worker_node as worker_node
-    from skitter.delivery.preview import preview_file as preview_file
+    from skitter.app.worker_node import worker_node as worker_node
+    from skitter.delivery.item_preview import preview_file as preview_file
 
 _HOME = {
     "collect_outputs": "skitter.app.outputs",
     "crawl_config": "skitter.app.config",
-    "crawl_node": "skitter.app.crawl",
+    "crawl_node": "skitter.app.crawl_node",
     "CrawlConfig": "skitter.app.config",
     "default_frontier": "skitter.app.frontiers",
     "drain_node": "skitter.app.job_items",
@@ -38,11 +38,11 @@ _HOME = {
     "export_node": "skitter.app.job_items",
     "list_jobs": "skitter.app.frontiers",
     "open_frontier": "skitter.app.frontiers",
-    "preview_file": "skitter.delivery.preview",
+    "preview_file": "skitter.delivery.item_preview",
     "preview_job": "skitter.app.job_items",
     "Summary": "skitter.app.summary",
     "trusting_own_code": "skitter.app.config",
-    "worker_node": "skitter.app.worker",
+    "worker_node": "skitter.app.worker_node",
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.app.crawl import opened
+from skitter.app.crawl_node import opened
 from skitter.delivery.drain import drain
 from skitter.delivery.export import export, file_items, outbox_items
+from skitter.delivery.item_preview import ItemPreview
+from skitter.delivery.item_preview import preview_job as preview
 from skitter.delivery.job_sinks import OnEvent
-from skitter.delivery.preview import ItemPreview
-from skitter.delivery.preview import preview_job as preview
 from skitter.node.dead_workers import recover_dead_workers
 from skitter.node.node import Node
 from skitter.sinks.targets import Target
@@ -53,6 +53,6 @@ def export_node(source: str | tuple[str, str], outputs: Sequence[Target], *, on_
 
 
 async def preview_job(frontier: str, job: str, *, sample: int, most: int) -> ItemPreview:
-    """Some items of a job: see ``delivery.preview``."""
+    """Some items of a job: see ``delivery.item_preview``."""
     async with opened(frontier, job, create=False) as store:
         return await preview(store, sample=sample, most=most)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from skitter.app.config import CrawlConfig, crawl_config
-from skitter.app.crawl import crawl_node
+from skitter.app.crawl_node import crawl_node
 from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
 from skitter.app.event_loop import new_loop
 from skitter.app.script_log import logging_as

@@ -27,7 +27,7 @@ from skitter.errors import ContradictionError, FrontierError, JobError, SkitterE
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
 from skitter.model.job import Job
-from skitter.node.memory_limit import limit_memory
+from skitter.node.memory_rlimit import limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.settings import Fetch, Run, Settings

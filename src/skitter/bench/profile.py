@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from skitter.app.config import CrawlConfig
-from skitter.app.crawl import crawl_node
+from skitter.app.crawl_node import crawl_node
 from skitter.app.event_loop import new_loop
 from skitter.app.outputs import collect_outputs
 from skitter.app.summary import Summary

@@ -44,7 +44,7 @@ PART_BY_NAME: Final = {
     "skitter.sinks": "sink",
     "skitter.delivery.sink_runner": "sink",
     "skitter.delivery.runner": "sink",
-    "skitter.delivery.recent_items": "sink",
+    "skitter.delivery.repeated_items": "sink",
     # Import time is not charged to the code that happens to import a module first.
     "importlib._bootstrap": OVERHEAD,
 }

@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import JobRef
     from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_messages import RunOutput
     from skitter.cli.run_node import check_outputs, run_node
-    from skitter.cli.run_output import RunOutput
     from skitter.cli.summary import print_summary
 
     check_outputs(options)

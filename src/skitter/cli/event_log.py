@@ -25,7 +25,7 @@ from skitter.errors import UsageError
 from skitter.model.secrets import without_secrets_inside
 from skitter.observe import events
 from skitter.observe.events import Event, Level
-from skitter.observe.log_levels import LibraryFilter
+from skitter.observe.library_log_filter import LibraryFilter
 from skitter.settings import Logging
 
 STDERR = "-"

@@ -9,7 +9,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from skitter.delivery.preview import ItemPreview
+    from skitter.delivery.item_preview import ItemPreview
 
 SAMPLE = 3
 MOST = 100_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.cli.arguments import Parser, positive
 
 if TYPE_CHECKING:
-    from skitter.policy.cluster_size import Answer, Line
+    from skitter.policy.capacity_plan import Answer, Line
 
 _UNITS = ("", " k", " M", " G", " T", " P")
 _OPTIONS = {
@@ -37,7 +37,7 @@ def configure(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import print_json
-    from skitter.policy.cluster_size import Question, plan
+    from skitter.policy.capacity_plan import Question, plan
 
     given: dict[str, Any] = {
         field: getattr(options, field) for field in Question.__struct_fields__ if getattr(options, field) is not None

@@ -16,7 +16,7 @@ from skitter.model.secrets import without_secrets
 
 if TYPE_CHECKING:
     from skitter.app import Summary
-    from skitter.cli.run_output import RunOutput
+    from skitter.cli.run_messages import RunOutput
 
 
 def print_summary(

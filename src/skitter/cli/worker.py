@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import locate
     from skitter.cli.output import stdout_for_data
+    from skitter.cli.run_messages import RunOutput
     from skitter.cli.run_node import run_node
-    from skitter.cli.run_output import RunOutput
     from skitter.cli.summary import print_summary
     from skitter.spiders.loading import full_reference, load_spider
 

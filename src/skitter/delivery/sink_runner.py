@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from skitter.delivery.recent_items import RecentItems
+from skitter.delivery.repeated_items import RecentItems
 from skitter.errors import BadItemsError, FormatError, FrontierError, SinkAwayError, SinkError
 from skitter.extract.items import decode_item
 from skitter.extract.rejected_items import decode_reject, is_reject

@@ -12,10 +12,10 @@ lexbor's tables of names add one more. Measured:
 - very many different names: 100,000 take 1.4 s.
 
 ``cut_pathological`` looks at 384 bytes in 64 KB, which costs 1 to 3 % of the parse, and reads the whole page
-(``extract.markup_scan``) only where the windows look wrong or where the page is large; then it cuts the page where the
-harm begins. Where the windows lie is a matter of chance, and inside them an end tag counts only if it closes what was
-opened last: harm must be large to be harm, and what is large does not slip between them. What still gets past this is
-ended by the limits of its process: ``max_worker_bytes`` and ``callback_seconds``.
+(``extract.open_elements_scan``) only where the windows look wrong or where the page is large; then it cuts the page
+where the harm begins. Where the windows lie is a matter of chance, and inside them an end tag counts only if it closes
+what was opened last: harm must be large to be harm, and what is large does not slip between them. What still gets past
+this is ended by the limits of its process: ``max_worker_bytes`` and ``callback_seconds``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import random
 import re
 from collections import Counter
 
-from skitter.extract import markup_scan
+from skitter.extract import open_elements_scan
 
 SAFE_BYTES = 16_384
 """A smaller page cannot do much harm: at most some 60 ms and 140 MB."""
@@ -47,7 +47,7 @@ _TAG = re.compile(rb"<(?:!--.*?(?:-->|\Z)|[!?][^>]*|(/?)([a-zA-Z][^\s/>]*)([^>]*
 _SOUND = re.compile(
     rb"""<(?:/?(?:%s)(?=[\t\n\f\r />])[^<>]*+>"""
     rb"""|(?!html|body)([a-z][a-z0-9]*+)(?:[^<>"']++|"[^"<>]*+"|'[^'<>]*+')*+>[^<]*+</\1>)"""
-    % b"|".join(markup_scan.FLAT)
+    % b"|".join(open_elements_scan.FLAT)
 )
 # A value with markup in it: so a tag may pass itself off as a row of others.
 _MARKUP_IN_VALUE = re.compile(rb"""=\s*(?:"[^"<>]*[<>]|'[^'<>]*[<>])""")
@@ -63,7 +63,7 @@ def cut_pathological(body: bytes) -> bytes:
     if size < SAFE_BYTES:
         return body
     if size > LARGE_BYTES or _looks_wrong(body):
-        return body[: markup_scan.harmless_length(body)]
+        return body[: open_elements_scan.harmless_length(body)]
     return body
 
 
@@ -90,7 +90,7 @@ def _looks_wrong(body: bytes) -> bool:
             for _, name, attributes in tags:
                 names.add(name)
                 if attributes:
-                    names.update(markup_scan.ATTRIBUTE.findall(attributes))
+                    names.update(open_elements_scan.ATTRIBUTE.findall(attributes))
     return score + deepest > _SUSPICIOUS + windows or len(names) > _MANY_NAMES
 
 
@@ -105,19 +105,21 @@ def _crossed(tags: list[tuple[bytes, bytes, bytes]], opened: Counter[bytes]) -> 
     crossed = 0
     for end_tag, written, attributes in tags:
         name = written.lower()
-        if not name or name in markup_scan.FLAT or name in markup_scan.SHAPES:
+        if not name or name in open_elements_scan.FLAT or name in open_elements_scan.SHAPES:
             continue
         last = stack[-1] if stack else b""
         if end_tag:
-            implied = (last in markup_scan.TWINS and name in markup_scan.TWINS_IN and name != last) or (
-                last in markup_scan.KIN and name in markup_scan.LISTS
+            implied = (last in open_elements_scan.TWINS and name in open_elements_scan.TWINS_IN and name != last) or (
+                last in open_elements_scan.KIN and name in open_elements_scan.LISTS
             )
         else:
-            implied = (last == b"option" and name in markup_scan.OPTIONS) or last in markup_scan.KIN.get(name, ())
+            implied = (last == b"option" and name in open_elements_scan.OPTIONS) or last in open_elements_scan.KIN.get(
+                name, ()
+            )
         if implied:
             stack.pop()
             last = stack[-1] if stack else b""
-        if name in markup_scan.MERGED:
+        if name in open_elements_scan.MERGED:
             crossed += not end_tag
         elif not end_tag and (attributes.count(b'"') % 2 or attributes.count(b"'") % 2):
             # It does not end where it seems to: what follows may be in a value.

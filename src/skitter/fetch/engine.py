@@ -21,7 +21,7 @@ from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.dns_lookups import Lookup, Lookups, origin_of
+from skitter.fetch.dns_lookup_limits import Lookup, Lookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
 from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard

@@ -18,7 +18,7 @@ from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
-from skitter.fetch.dns_lookups import Lookup
+from skitter.fetch.dns_lookup_limits import Lookup
 from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, failed_at_proxy

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from skitter.errors import VanishedError
-from skitter.frontier.damaged_values import settings_of
+from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import grants, job, report
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction

@@ -18,7 +18,7 @@ from typing import Any
 
 from skitter.errors import BackendError, SkitterError, UsageError
 from skitter.observe import events
-from skitter.observe.log_levels import LibraryFilter
+from skitter.observe.library_log_filter import LibraryFilter
 
 
 class SupervisorPipe:

@@ -23,8 +23,8 @@ from skitter.sinks.contract import Sink
 from skitter.sinks.json_lines import LinesSink
 
 if TYPE_CHECKING:
-    from skitter.sinks.archive import WarcPartsSink, WarcSink
     from skitter.sinks.part_files import PartsSink
+    from skitter.sinks.warc_sink import WarcPartsSink, WarcSink
     from skitter.sinks.whole_file import FileFormat
 
 # Every crawl that writes a file imports this, and most write JSON lines: other formats are imported on demand.
@@ -124,8 +124,8 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
 def _archive_sink(
     name: str, text: str, node: str, options: dict[str, str], *, overwrite: bool, job: str
 ) -> WarcSink | WarcPartsSink:
-    from skitter.sinks.archive import WarcPartsSink, WarcSink
     from skitter.sinks.part_files import PART_BYTES, PartNames
+    from skitter.sinks.warc_sink import WarcPartsSink, WarcSink
 
     if node != machine_name():
         raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")

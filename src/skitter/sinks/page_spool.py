@@ -18,7 +18,7 @@ from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.sinks.compression import Gzip
 from skitter.sinks.durable_files import AppendFile, resolve_folder, sink_errors
-from skitter.sinks.warc import date_of, new_id, request_record, response_record, sha1, target_uri
+from skitter.sinks.warc_records import date_of, new_id, request_record, response_record, sha1, target_uri
 
 FILE_BYTES = 64 << 20
 _LARGE = 200_000

@@ -14,7 +14,7 @@ from skitter.model.outcome import Committed, Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
 from skitter.worker.call_state import CallState
-from skitter.worker.callback_failures import CallbackFailures
+from skitter.worker.callback_failure_log import CallbackFailures
 from skitter.worker.commit_events import tell_commit
 from skitter.worker.known_urls import KnownUrls
 

@@ -159,7 +159,7 @@ def test_what_is_too_large_is_bad_and_the_rest_is_written(topic, run):
 
 
 def test_a_server_that_is_not_there_is_away(run, monkeypatch):
-    monkeypatch.setattr("skitter.sinks.streams.kafka_topic._SECONDS", 1.0)
+    monkeypatch.setattr("skitter.sinks.streams.kafka_transactions._SECONDS", 1.0)
     with pytest.raises(SinkAwayError) as away:
         run("kafka://me:hush@127.0.0.1:1#books").open()
     assert "127.0.0.1:1" in str(away.value)

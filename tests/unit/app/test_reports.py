@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.app.reports import ReportDiff
+from skitter.app.report_polling import ReportDiff
 from skitter.model.job import Counts, Job, JobSpec, Report, SinkSeen, State
 from skitter.observe.events import Event, Level
 

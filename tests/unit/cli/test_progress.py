@@ -13,7 +13,7 @@ from rich.console import Console
 
 from skitter.cli.live_display import LiveDisplay, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
-from skitter.cli.run_output import JsonProgress, RunOutput
+from skitter.cli.run_messages import JsonProgress, RunOutput
 from skitter.cli.throughput import ASCII_BLOCKS, Throughput
 from skitter.model.job import Counts, SinkSeen, State
 from skitter.settings import Logging

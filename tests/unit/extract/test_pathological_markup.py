@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.extract import pathological_markup
-from skitter.extract.markup_scan import MAX_DEPTH
+from skitter.extract.open_elements_scan import MAX_DEPTH
 from skitter.extract.pathological_markup import cut_pathological
 from skitter.extract.response import Response
 

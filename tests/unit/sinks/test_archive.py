@@ -21,7 +21,7 @@ from skitter.model.archive_ref import Archived, archived, is_archived
 from skitter.model.job import Item, SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.sinks import page_records as pages_module
+from skitter.sinks import page_spool_reader as pages_module
 from skitter.sinks.contract import PageSink
 from skitter.sinks.file_targets import file_sink
 from skitter.sinks.page_spool import PageSpool

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skitter.errors import ExtraMissingError, UsageError
 from skitter.sinks.databases.column_names import KEY_BYTES, NameRules, column_of, short_key
-from skitter.sinks.databases.column_types import Kind, as_text, common_kind, driver_value, holds, kind_of
+from skitter.sinks.databases.value_kinds import Kind, as_text, common_kind, driver_value, holds, kind_of
 from skitter.sinks.targets import parse_target, sink_of
 
 RULES = [
@@ -122,7 +122,7 @@ def test_addresses_that_lack_something_are_usage_errors(target):
     [
         ("postgresql://h/d#t", ["postgresql"], "asyncpg", "postgresql"),
         ("mysql://h/d#t", ["mysql"], "pymysql", "mysql"),
-        ("mongodb://h/d#t", ["mongodb", "mongodb_server"], "pymongo", "mongodb"),
+        ("mongodb://h/d#t", ["mongodb", "mongodb_collection"], "pymongo", "mongodb"),
     ],
 )
 def test_a_driver_that_is_not_installed_is_named(monkeypatch, target, modules, driver, extra):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skitter.worker.callback_failures import MAX_KINDS, CallbackFailures, failure_kind
+from skitter.worker.callback_failure_log import MAX_KINDS, CallbackFailures, failure_kind
 
 
 def error_of(raises: Callable[[], Any]) -> str:

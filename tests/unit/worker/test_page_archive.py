@@ -16,9 +16,9 @@ from skitter.model.archive_ref import Archived, archived, is_archived
 from skitter.model.job import State
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.sinks.archive import WarcSink
 from skitter.sinks.file_targets import file_sink, machine_name
 from skitter.sinks.page_spool import PageSpool
+from skitter.sinks.warc_sink import WarcSink
 from skitter.spiders.base import Spider
 
 BASE = "http://a.example"

@@ -9,9 +9,9 @@ import msgspec
 
 from skitter.errors import DamageError
 from skitter.frontier import contract
-from skitter.frontier.damaged_values import checked_time
+from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.redis.errors import OtherFormatError
-from skitter.frontier.redis.payload_codec import restore_prefix, strip_prefix
+from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
 from skitter.model.job import Item, JobSpec, State
 from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id

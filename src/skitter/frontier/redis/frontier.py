@@ -154,7 +154,7 @@ class RedisFrontier:
 
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
         packed = b"" if card is None else msgspec.msgpack.encode(card)
-        await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), packed)
+        await self._run("record_worker", worker, FORGET_SECONDS, *flags([card is None]), packed)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         async with self._token_of(call) as token:
@@ -226,7 +226,7 @@ class RedisFrontier:
         return done != 0
 
     async def peek(self, after: int, limit: int) -> list[Item]:
-        return codec.read_items(*await self._run("peek", after, limit))
+        return codec.read_items(*await self._run("peek_items", after, limit))
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))

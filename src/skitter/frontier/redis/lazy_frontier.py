@@ -10,10 +10,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from skitter.errors import DamageError, FrontierError, JobError, VanishedError
 from skitter.frontier.contract import Frontier
-from skitter.frontier.damaged_values import UNREADABLE, damaged
+from skitter.frontier.damage_errors import UNREADABLE, damaged
 from skitter.frontier.redis.client import Outage, RedisServer
 from skitter.frontier.redis.codec import check_format, shards_of
-from skitter.frontier.redis.damaged_values import find_damage
+from skitter.frontier.redis.damage_search import find_damage
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of

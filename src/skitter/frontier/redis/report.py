@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.damaged_values import checked_time
+from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import STATE_NAMES, JobRow, RequestState, pages_per_second, public_job
 from skitter.model.job import Counts, Dead, HostSeen, JobSpec, Report, SinkSeen, Trace

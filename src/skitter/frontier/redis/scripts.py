@@ -12,7 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from skitter.frontier import contract, damaged_values
+from skitter.frontier import contract, damage_errors
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
 from skitter.model import host
@@ -61,7 +61,7 @@ def constants() -> dict[str, int | float | str]:
         "LOSSES_IN_ALL": lost_leases.LOSSES_IN_ALL,
         "HOST_BUDGET": host_budgets.HOST_BUDGET,
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
-        "LATEST": damaged_values.LATEST,
+        "LATEST": damage_errors.LATEST,
         "FORMAT": codec.FORMAT,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": codec.MAX_PRIORITY,

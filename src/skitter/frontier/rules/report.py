@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.frontier.damaged_values import checked_text, checked_time
+from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
     STATE_NAMES,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode, listed
-from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at

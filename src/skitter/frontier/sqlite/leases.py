@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode, lease_of, lease_record, listed
-from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.frontier.tables import LeaseRow
 from skitter.model.lease import Work
 from skitter.model.worker import WorkerCard

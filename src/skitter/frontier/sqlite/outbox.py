@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode
-from skitter.frontier.sqlite.tables import JobTable, typed
 from skitter.frontier.tables import SinkRow
 from skitter.model.job import Item, SinkProgress
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from skitter import private_files
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
-from skitter.frontier.damaged_values import UNREADABLE, damaged
-from skitter.frontier.sqlite.damaged_values import find_damage
+from skitter.frontier.damage_errors import UNREADABLE, damaged
+from skitter.frontier.sqlite.damage_search import find_damage
 from skitter.frontier.sqlite.leases import LeaseTable
 from skitter.frontier.sqlite.outbox import OutboxTable
 from skitter.frontier.sqlite.requests import RequestTable

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from skitter.sinks.databases.column_names import NameRules
-from skitter.sinks.databases.column_types import Kind
+from skitter.sinks.databases.value_kinds import Kind
 from skitter.sinks.targets import Target
 
 MADE_BY = "made by skitter"

@@ -14,10 +14,10 @@ from typing import Any
 from skitter.errors import BadItemsError, ItemError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import short_key
+from skitter.sinks.databases.machine_lock import MachineLock
+from skitter.sinks.databases.mongodb_collection import MongodbServer
 from skitter.sinks.databases.mongodb_documents import encoded
-from skitter.sinks.databases.mongodb_ring import ServerRing
-from skitter.sinks.databases.mongodb_server import MongodbServer
-from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.databases.mongodb_sharding import ServerRing
 from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
 

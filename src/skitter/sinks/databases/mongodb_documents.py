@@ -10,7 +10,7 @@ import msgspec
 from bson.errors import InvalidBSON, InvalidDocument
 
 from skitter.errors import ItemError
-from skitter.sinks.databases.column_types import fits_int64
+from skitter.sinks.databases.value_kinds import fits_int64
 
 MOST_BYTES = (16 << 20) - (16 << 10)
 """Of a document, less what a statement adds to it."""

@@ -17,9 +17,9 @@ from pymysql.constants import CLIENT, CR, ER
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.sinks.databases.column_names import KEY, NameRules
-from skitter.sinks.databases.column_types import Kind, as_json, as_text, driver_value
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
-from skitter.sinks.databases.statements import certificate_error, driver_message, names, quoted, table_of
+from skitter.sinks.databases.sql_statements import certificate_error, driver_message, names, quoted, table_of
+from skitter.sinks.databases.value_kinds import Kind, as_json, as_text, driver_value
 from skitter.sinks.targets import Target
 
 _CONNECT_SECONDS = 15

@@ -18,9 +18,16 @@ import msgspec
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
 from skitter.sinks.databases.column_names import KEY, NameRules
-from skitter.sinks.databases.column_types import Kind
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
-from skitter.sinks.databases.statements import certificate_error, driver_message, names, on_conflict, quoted, table_of
+from skitter.sinks.databases.sql_statements import (
+    certificate_error,
+    driver_message,
+    names,
+    on_conflict,
+    quoted,
+    table_of,
+)
+from skitter.sinks.databases.value_kinds import Kind
 from skitter.sinks.targets import Target
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from typing import Any
 
 from skitter.errors import SinkAwayError, SinkError
 from skitter.sinks.databases.column_names import KEY, NameRules
-from skitter.sinks.databases.column_types import Kind, driver_value
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
-from skitter.sinks.databases.statements import driver_message, names, on_conflict, quoted, table_of
+from skitter.sinks.databases.sql_statements import driver_message, names, on_conflict, quoted, table_of
+from skitter.sinks.databases.value_kinds import Kind, driver_value
 from skitter.sinks.durable_files import resolve_file
 from skitter.sinks.targets import Target
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from skitter.sinks.databases.column_names import KEY, column_of
-from skitter.sinks.databases.column_types import Kind, common_kind, fits_int64, holds, kind_of
 from skitter.sinks.databases.database import Column, Database, RefusedError, TableInfo
+from skitter.sinks.databases.value_kinds import Kind, common_kind, fits_int64, holds, kind_of
 
 MOST_COLUMNS = 1000
 """What every database here can have: fields that a page invents end in the rejects, not in a server that is stuck."""

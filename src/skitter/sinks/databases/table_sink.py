@@ -14,8 +14,8 @@ from skitter.errors import BadItemsError, SinkAwayError, SinkError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import KEY, short_key
 from skitter.sinks.databases.database import Column, Database, OtherTableError, RefusedError, TableInfo
+from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.databases.table_columns import Row, Table
-from skitter.sinks.databases.target_lock import MachineLock
 from skitter.sinks.item_keys import items_with_keys
 
 _MARK = b"1"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
 from skitter.sinks.databases.column_names import short_key
-from skitter.sinks.databases.statements import certificate_error, driver_message
-from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.databases.machine_lock import MachineLock
+from skitter.sinks.databases.sql_statements import certificate_error, driver_message
 from skitter.sinks.streams.amqp_channel import AmqpChannel, ChannelClosed, Destination
 from skitter.sinks.streams.messages import Message, known_options, messages_of
 from skitter.sinks.targets import Target

@@ -18,8 +18,8 @@ import msgspec
 
 from skitter.errors import BadItemsError, SinkError, UsageError
 from skitter.model.job import Item, SinkProgress
-from skitter.sinks.databases.target_lock import MachineLock
-from skitter.sinks.streams.kafka_topic import BatchNote, KafkaTopic
+from skitter.sinks.databases.machine_lock import MachineLock
+from skitter.sinks.streams.kafka_transactions import BatchNote, KafkaTopic
 from skitter.sinks.streams.messages import Message, messages_of
 from skitter.sinks.targets import Target
 from skitter.sinks.whole_file import decode_mark

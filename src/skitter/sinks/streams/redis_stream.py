@@ -24,8 +24,8 @@ from skitter.model.job import Item, SinkProgress
 from skitter.redis_driver.address import Address, locate
 from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, Remedy, connection_trouble, is_reply, reply_code
-from skitter.sinks.databases.statements import certificate_error, driver_message
-from skitter.sinks.databases.target_lock import MachineLock
+from skitter.sinks.databases.machine_lock import MachineLock
+from skitter.sinks.databases.sql_statements import certificate_error, driver_message
 from skitter.sinks.streams.messages import in_pieces, known_options, messages_of
 from skitter.sinks.targets import Target
 from skitter.sinks.whole_file import decode_mark

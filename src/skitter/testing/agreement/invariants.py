@@ -13,7 +13,7 @@ from skitter.model.host import Phase
 from skitter.model.job import State, Trace
 from skitter.model.lease import Work
 from skitter.testing.agreement.pair import Pair
-from skitter.testing.agreement.steps import ADDRESSES, HOST_OF
+from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
 
 class Agreeing(Pair):

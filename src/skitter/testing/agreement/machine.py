@@ -22,7 +22,7 @@ from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import by_host, ready_hosts
 from skitter.testing.agreement.invariants import Agreeing
 from skitter.testing.agreement.pair import Key
-from skitter.testing.agreement.steps import (
+from skitter.testing.agreement.strategies import (
     ADDRESSES,
     FOUND,
     HOST_OF,

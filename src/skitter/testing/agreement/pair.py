@@ -21,7 +21,7 @@ from skitter.model.lease import Grant, Lease, Work
 from skitter.policy import host_budgets
 from skitter.settings import Settings
 from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
-from skitter.testing.agreement.steps import (
+from skitter.testing.agreement.strategies import (
     ADDRESSES,
     HOST_OF,
     LEASE_SECONDS,

@@ -49,7 +49,7 @@ local TRUSTS, PERMITS = string.byte('!?', 1, 2)
 
 local function permit(key, trusts)
   local h = host_of(key)
-  -- Those of a job with shards are listed at its lead (permit.lua).
+  -- Those of a job with shards are listed at its lead (permit_hosts.lua).
   if h[TRUSTED] == 0 and not J.shards then call('RPUSH', RUN .. 'permits', key) end
   if trusts then
     h[TRUSTED] = 1

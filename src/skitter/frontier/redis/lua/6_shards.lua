@@ -11,7 +11,7 @@
 --   allotted         how many pages may end done here, and
 --   allotment        the number of the allotment that said so (share.lua)
 --   given            at the lead: {allotment, pages} of each shard, which it never has more than
---   permits          how many host keys are permitted in the job (permit.lua)
+--   permits          how many host keys are permitted in the job (permit_hosts.lua)
 --   complete         at the lead: every shard has heard of this run
 --   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
 --   lives            the newest lives of the server that were noted, and the newest item when each began

@@ -2,7 +2,7 @@
 --
 --   job, RUN:sinks, RUN:items (written)
 --
--- ARGV: time, number of this shard, what lead.lua told, whether it was swept.
+-- ARGV: time, number of this shard, what read_lead.lua told, whether it was swept.
 -- Answers the run that it has left behind, or 0; -1 when it is new, and what an earlier job of the same name may have
 -- left has to be swept out first; -2 when the shard had a record and has lost it.
 

@@ -1,4 +1,4 @@
--- unseal: a shard takes requests again. The lead has broken the seal before (reopen.lua).
+-- unseal: a shard takes requests again. The lead has broken the seal before (break_seal.lua).
 --
 --   job (written)
 --

@@ -177,8 +177,10 @@ class CrossShardLinks:
         for entry in seeds:
             if entry.trusts:
                 typed[self._shard_set.shard_of(entry.host_key)][entry.host_key] = None
-        await self._shard_set.call_each(lambda shard: shard.step("trust", run, *typed[shard]), typed)
-        permits = await self._shard_set.lead.step("permit", run, *keys)
+        await self._shard_set.call_each(lambda shard: shard.step("trust_hosts", run, *typed[shard]), typed)
+        permits = await self._shard_set.lead.step("permit_hosts", run, *keys)
         if permits > 0:
-            await self._shard_set.call_each(lambda shard: shard.step("permitted", run, permits), self._shard_set.others)
+            await self._shard_set.call_each(
+                lambda shard: shard.step("set_permitted_count", run, permits), self._shard_set.others
+            )
         return permits

@@ -60,7 +60,7 @@ class ShardedFrontier:
         await gather_or_cancel(shard.check() for shard in self._shard_set.others)
         begun = await lead.begin_with_shards(spec, fresh=fresh, sinks=sinks, shards=len(shards), items=items)
         await self._shard_set.refresh_all()
-        await lead.step("complete", lead.status.run)
+        await lead.step("all_shards_joined", lead.status.run)
         return begun
 
     async def job(self) -> Job:

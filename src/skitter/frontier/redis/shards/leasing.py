@@ -192,7 +192,7 @@ class ShardedLeasing:
         newest = max(shard.status.permits for shard in self._shard_set.shards if shard.status.run == run)
         if call.run == run and newest <= call.permits:
             return [], call.permits
-        told_run, keys = await self._shard_set.lead.ask("permits", call.run, call.permits)
+        told_run, keys = await self._shard_set.lead.ask("read_permitted_hosts", call.run, call.permits)
         known = call.permits if call.run == told_run else 0
         # Of a run that has just begun: they are told again with its number.
         return [key.decode() for key in keys], known + len(keys) if told_run == run else 0

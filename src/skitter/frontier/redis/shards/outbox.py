@@ -116,7 +116,7 @@ class ShardedOutbox:
         state = (progress.mark, int(progress.closed), self._given_by.get(target, ""), *remarks)
         positions = (len(record.positions), *record.positions, *record.plan)
         lead = self._shard_set.lead
-        recorded = await lead.step("target_done", target, owner, SINK_OWNER_SECONDS, *state, *positions)
+        recorded = await lead.step("target_items_done", target, owner, SINK_OWNER_SECONDS, *state, *positions)
         if recorded == 1:
             await self._forget(target, record)
         # A lead that was restarted since has recorded nothing: the items are given again, and the writer knows them.
@@ -129,7 +129,7 @@ class ShardedOutbox:
         async def ask(shard: Shard) -> list[Item]:
             # The last position of this shard that is not behind ``after``.
             passed = (after - shard.number) // shards
-            found = codec.read_items(*await shard.ask("peek", passed, limit))
+            found = codec.read_items(*await shard.ask("peek_items", passed, limit))
             return [msgspec.structs.replace(item, position=item.position * shards + shard.number) for item in found]
 
         found = [item for items in await self._shard_set.call_each(ask) for item in items]
@@ -191,7 +191,7 @@ class ShardedOutbox:
         async def ask(shard: Shard) -> tuple[int, int, bytes]:
             number = shard.number
             known = (record.positions[number], record.lives[number]) if record.positions else ("", "")
-            position, same, life = await shard.ask("keep_items", target, *known)
+            position, same, life = await shard.ask("keep_items_for_target", target, *known)
             return position, same, life
 
         positions, same, lives = zip(*await self._shard_set.call_each(ask), strict=True)
@@ -201,7 +201,7 @@ class ShardedOutbox:
             if all(end <= last for end, last in zip(ends, same, strict=True)):
                 reconciled.plan = record.plan
         moved = (len(reconciled.positions), *reconciled.positions, *reconciled.lives, *reconciled.plan)
-        return reconciled if await self._shard_set.lead.step("move_target", target, owner, *moved) else None
+        return reconciled if await self._shard_set.lead.step("set_target_positions", target, owner, *moved) else None
 
     async def _read(self, record: _TargetRecord, limit: int) -> list[bytes] | None:
         """The first items of the plan; None: they are not there any more."""

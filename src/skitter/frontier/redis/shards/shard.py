@@ -121,7 +121,7 @@ class Shard(RedisFrontier):
 
     async def refresh_status(self, worker: str = "") -> ShardStatus:
         """Ask for the status; with a worker, also for what it holds here."""
-        await self._run("status", worker)
+        await self._run("shard_status", worker)
         if worker:
             self._note_worker(worker)
         return self.status
@@ -201,25 +201,25 @@ class Shard(RedisFrontier):
         """Which leases are current, as a text of 1 and 0, and their run."""
         arguments: list[Any] = []
         codec.pack_leases(arguments, leases)
-        answer: bytes = await self._run("fence", *arguments)
+        answer: bytes = await self._run("check_leases", *arguments)
         return answer.decode(), self.status.run
 
     async def add_links(self, run: int, permits: int, entries: Sequence[Entry]) -> str:
-        """Which were new, as a text of 1 and 0; or why nothing was added (links.lua)."""
+        """Which were new, as a text of 1 and 0; or why nothing was added (add_links.lua)."""
         arguments: list[Any] = [run, permits]
         codec.pack_entries(arguments, entries)
-        answer: bytes = await self._run("links", *arguments)
+        answer: bytes = await self._run("add_links", *arguments)
         return answer.decode()
 
     async def record_worker(self, worker: str, card: WorkerCard | None) -> list[bytes]:
         """Record that a worker was heard from; the lead keeps its card. Answers those who are long silent here."""
         packed = msgspec.msgpack.encode(card) if card is not None and self.number == LEAD else b""
-        silent: list[bytes] = await self._run("tell", worker, FORGET_SECONDS, *flags([card is None]), packed)
+        silent: list[bytes] = await self._run("record_worker", worker, FORGET_SECONDS, *flags([card is None]), packed)
         return silent
 
     async def silent_workers(self, workers: Iterable[bytes], *, forget: bool = False) -> list[bytes]:
         """Those of the workers who have long been silent here too, and hold nothing; ``forget`` forgets them."""
-        silent: list[bytes] = await self._run("forget", "forget" if forget else "ask", FORGET_SECONDS, *workers)
+        silent: list[bytes] = await self._run("forget_workers", "forget" if forget else "ask", FORGET_SECONDS, *workers)
         return silent
 
     def forget_worker(self, worker: str) -> None:
@@ -231,7 +231,7 @@ class Shard(RedisFrontier):
 
     async def read_lead_state(self, version: int) -> bytes:
         """The run, state and settings that the others shall follow; asked of the lead."""
-        lead_state: bytes = await self._run("lead", version)
+        lead_state: bytes = await self._run("read_lead", version)
         return lead_state
 
     async def follow(self, lead_state: bytes) -> None:
@@ -251,7 +251,7 @@ class Shard(RedisFrontier):
     async def _sweep(self) -> None:
         """Remove what an earlier job of the same name has left."""
         async for keys in scan_keys(self._server, self._prefix):
-            await self._call("sweep", *keys)
+            await self._call("remove_leftovers", *keys)
 
     async def step(self, name: str, *arguments: Any) -> int:
         """Run a script that answers a number."""

@@ -118,7 +118,7 @@ class ShardSet:
             drained = all(status.version == version and not status.holds for status in statuses)
             if self.state is State.RUNNING or drained:
                 done = sum(status.done for status in statuses)
-                if await self.lead.step("settle", version, done):
+                if await self.lead.step("stop_if_over", version, done):
                     await self.sync_with_lead()
 
     def _may_stop(self, statuses: Sequence[ShardStatus]) -> bool:
@@ -146,7 +146,7 @@ class ShardSet:
     async def reopen(self, run: int | None, *, finished: bool) -> bool:
         """Break the seals, so that a sealed shard takes work; ``finished``: also of a finished job. False: it stays."""
         newest = max(shard.status.sealed for shard in self.shards)
-        seal = await self.lead.step("reopen", "" if run is None else run, int(finished), newest)
+        seal = await self.lead.step("break_seal", "" if run is None else run, int(finished), newest)
         if seal < 0:
             return False
         await self.sync_with_lead()

@@ -1,0 +1,153 @@
+"""The node of ``skitter crawl``: begins, resumes or joins a job, works until it ends, and delivers its items."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
+from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
+from skitter.app.proxy_check import check_proxy
+from skitter.app.report_polling import OnReport, reporting
+from skitter.app.summary import Summary, summary_of
+from skitter.app.vanished_store import explain_vanished_store
+from skitter.app.worker_processes import work_supervised
+from skitter.delivery.failover import SinkFailover, sink_failover
+from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
+from skitter.delivery.runner import Delivery
+from skitter.errors import JobError
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Begun, State
+from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
+from skitter.node.node import Node
+from skitter.observe import events
+from skitter.sinks.contract import Sink
+from skitter.sinks.targets import sink_of
+from skitter.spiders.base import Spider
+from skitter.stop_request import StopRequest
+
+
+def crawl_node(
+    config: CrawlConfig, *, on_report: OnReport, on_event: OnEvent, spider: Spider | None = None
+) -> Node[Summary]:
+    """A node that crawls. ``spider``: an object to use in this process, where no other process could load it."""
+    return Node(lambda stop: _CrawlRun(config, stop, on_report, on_event, spider).run())
+
+
+@asynccontextmanager
+async def opened(url: str, job: str, *, create: bool) -> AsyncIterator[Frontier]:
+    """The frontier of a job, closed in the end."""
+    frontier = open_frontier(url, job, create=create)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+class _CrawlRun:
+    """One run of a crawl's node."""
+
+    def __init__(
+        self, config: CrawlConfig, stop: StopRequest, on_report: OnReport, on_event: OnEvent, spider: Spider | None
+    ) -> None:
+        self._config = msgspec.structs.replace(config, settings=trusting_own_code(config.settings))
+        self._stop = stop
+        self._on_report = on_report
+        self._on_event = on_event
+        self._spider = spider
+        self._inline = spider is not None or not is_shared(config.frontier)
+
+    async def run(self) -> Summary:
+        config = self._config
+        self._check()
+        await check_proxy(config.settings.run)
+        began = time.monotonic()
+        async with (
+            opened(config.frontier, config.spec.name, create=True) as frontier,
+            explain_vanished_store(frontier, config, self._on_event) as current,
+        ):
+            joins = await self._prepare(frontier)
+            sinks = await self._choose_sinks(frontier)
+            delivery = current.delivery = make_delivery(frontier, sinks, config.spec.name, self._on_event)
+            # From here on the crawl ends in order, with a summary.
+            self._stop.hold()
+            # Before the run begins: a target that cannot be written must not cost the results of the last run.
+            await delivery.take()
+            try:
+                begun = await frontier.begin(
+                    self._config.spec, fresh=config.fresh, sinks=[sink.target for sink in sinks]
+                )
+                begun = Begun.JOINED if joins else begun
+                before = await frontier.counts()
+                self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
+                await delivery.open()
+                if not sinks and not joins:
+                    # A crawl that joins leaves the outputs to those that are at work.
+                    self._on_event(events.JOB_NO_OUTPUT())
+                async with (
+                    dead_worker_recovery(frontier, self._on_event),
+                    reporting(frontier, self._on_report, self._on_event) as pass_on,
+                ):
+                    await self._work(frontier, delivery, sinks)
+            finally:
+                await delivery.close()
+            report = await frontier.report()
+            pass_on(report)
+            return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
+
+    def _check(self) -> None:
+        """UsageError for what cannot work, before anything is made."""
+        workers = self._config.settings.run.workers
+        check_one_process(self._config.frontier, workers, has_file=self._spider is None)
+        for target in self._config.outputs:
+            # A target without a format is a mistake of typing.
+            sink_of(target)
+
+    async def _prepare(self, frontier: Frontier) -> bool:
+        """Look at what is there of the job; whether others are at it."""
+        if self._config.fresh:
+            await refuse_live_workers(frontier)
+        await recover_dead_workers(frontier, self._on_event)
+        with contextlib.suppress(JobError):
+            check_same_version(await frontier.job(), self._on_event)
+        self._config, joins = await settings_to_join(frontier, self._config, self._on_event)
+        return joins
+
+    async def _choose_sinks(self, frontier: Frontier) -> list[Sink]:
+        return await choose_sinks(
+            frontier,
+            self._config.spec.name,
+            self._config.outputs,
+            fresh=self._config.fresh,
+            password=self._config.sink_password,
+            trusted=self._config.settings.run.trusted,
+            on_event=self._on_event,
+        )
+
+    async def _work(self, frontier: Frontier, delivery: Delivery, sinks: list[Sink]) -> None:
+        config = self._config
+        if self._inline:
+            from skitter.app.inline_worker import work_inline
+
+            working = work_inline(config, frontier, self._spider, self._stop)
+        else:
+            working = work_supervised(config, frontier, self._stop, self._on_event, spider=config.spec.spider)
+        failover = SinkFailover(
+            frontier,
+            config.spec.name,
+            password=config.sink_password,
+            on_event=self._on_event,
+            trusted=config.settings.run.trusted,
+            named=config.outputs,
+            excluded=[sink.target for sink in sinks],
+        )
+        async with sink_failover(failover, self._stop, self._on_event):
+            await work_and_deliver(working, delivery, self._stop, self._on_event)
+        if not self._stop.forced:
+            finished = (await frontier.state()).state is State.FINISHED
+            await finish_delivery(delivery, self._stop, complete=finished)
