@@ -23,6 +23,8 @@ class StopRequest:
         """Whether to stop without finishing what is in flight; leases are recovered, so nothing is lost."""
         self._stop: Action = _nothing
         self._kill: Action = _nothing
+        self._is_held = False
+        self._stop_next = False
 
     def stop(self) -> None:
         """Request a graceful stop: finish what is in flight, then end. Idempotent."""
@@ -36,13 +38,15 @@ class StopRequest:
         self._kill()
 
     def stop_current(self) -> None:
-        """Stop the current work only; later work is not stopped."""
+        """Stop the current work only; later work is not stopped. While held, the next work is the current one."""
+        self._stop_next = self._is_held
         self._stop()
 
     def set_handlers(self, stop: Action, kill: Action) -> None:
         """Set the handlers of the current work; a request that was made before is passed on at once."""
         self._stop, self._kill = stop, kill
-        if self.requested:
+        stop_now, self._is_held, self._stop_next = self.requested or self._stop_next, False, False
+        if stop_now:
             stop()
         if self.forced:
             kill()
@@ -50,3 +54,4 @@ class StopRequest:
     def hold(self) -> None:
         """Remove the handlers; a request waits for the next ``set_handlers``."""
         self._stop = self._kill = _nothing
+        self._is_held = True

@@ -83,7 +83,7 @@ def test_a_callback_that_burns_cpu_is_found(skitter) -> None:
     with served(WebSpec.plain(hosts=1, pages_per_host=60)) as web:
         skitter.write("burns.py", BURNS.format(url=web.urls[0]))
         question = Question(url=web.urls[0], store=Store("memory:", "burns"), spider="burns.py")
-        told = measured(["skitter.bench.profile"], folder=skitter.folder, told=msgspec.json.encode(question))
+        told = measured(["skitter.bench.profile"], folder=skitter.folder, stdin=msgspec.json.encode(question))
     answer = msgspec.convert(told.answer, Answer)
     parts = answer.sampled.parts
     assert answer.pages == 60

@@ -17,13 +17,13 @@ from tests.contract.test_redis import documented_rules
 
 from skitter.errors import FormatError, FrontierError, UsageError
 from skitter.frontier.contract import BATCH, FORGET_SECONDS, Frontier
-from skitter.frontier.redis import drop_job, list_jobs, redis_frontier
+from skitter.frontier.redis import codec, drop_job, list_jobs, redis_frontier
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
-from skitter.model.lease import Lease, Work
+from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
@@ -293,6 +293,24 @@ async def test_permits_reach_a_worker_whichever_shard_it_visits(place: Place) ->
     await first.add(f"{far}/1", seed=True)
     grant = await second.grant("w2", 1)
     assert grant.permitted == [f"http://{far}.example"]
+
+
+async def test_permits_that_a_worker_knows_are_not_sent_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = place.client()
+    await client.seeded(*(f"h{number}/1" for number in range(20)))
+    known = await client.grant("w", 1)
+    sent: list[int] = []
+    really_read = codec.read_grant
+
+    def read(answer: Any, *arguments: Any) -> Any:
+        grant = really_read(answer, *arguments)
+        sent.append(len(grant.permitted))
+        return grant
+
+    monkeypatch.setattr(codec, "read_grant", read)
+    await client.frontier.lease("w", 3, Call(run=known.run, permits=known.permits))
+    assert sent
+    assert set(sent) == {0}
 
 
 async def test_what_was_typed_is_trusted_before_anybody_can_find_a_link_to_it(

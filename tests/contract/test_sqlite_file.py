@@ -18,9 +18,10 @@ import pytest
 
 from skitter.errors import FormatError, FrontierError
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.frontier.sqlite.jobs import drop_job
 from skitter.frontier.sqlite.store import FORMAT, LOOK_EVERY, SqliteStore
 from skitter.frontier.transactional import TransactionalFrontier
-from skitter.model.job import Begun, Command, SinkProgress, State
+from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
 from skitter.model.worker import WorkerCard
@@ -229,6 +230,23 @@ class TestJobs:
                         told[which].append(await anext(lives[which]))
         assert told == alone
         assert len(alone[0]) > 40
+
+
+class TestSpecification:
+    async def test_a_job_that_follows_a_dropped_one_of_its_name_is_read_anew(self, tmp_path: Path) -> None:
+        path = tmp_path / "jobs.db"
+        for name in ("j", "another"):
+            frontier = sqlite_frontier(path, name)
+            await frontier.begin(JobSpec(name=name, spider="one.py:One"))
+            await frontier.close()
+        reader = sqlite_frontier(path, "j")
+        assert (await reader.job()).spec.spider == "one.py:One"
+        assert drop_job(path, "j")
+        writer = sqlite_frontier(path, "j")
+        await writer.begin(JobSpec(name="j", spider="two.py:Two"))
+        assert (await reader.job()).spec.spider == "two.py:Two"
+        for frontier in (reader, writer):
+            await frontier.close()
 
 
 class TestClock:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skitter.app import CrawlConfig, Summary, crawl_node, open_frontier, worker_node
+from skitter.app import CrawlConfig, Summary, make_crawl_node, make_worker_node, open_frontier
 from skitter.model.job import JobSpec, Report
 from skitter.node.node import Node
 from skitter.observe.events import Event
@@ -29,7 +29,7 @@ class Running:
         self.config = CrawlConfig(spec=spec, frontier=self.frontier, settings=joined)
         self.has_pages = asyncio.Event()
         self.told: list[str] = []
-        self.node: Node[Summary] = crawl_node(self.config, on_report=self._report, on_event=self._event)
+        self.node: Node[Summary] = make_crawl_node(self.config, on_report=self._report, on_event=self._event)
         self.result = asyncio.create_task(self.node.run())
 
     def _report(self, report: Report) -> None:
@@ -111,7 +111,7 @@ async def test_a_killed_node_ends_at_once_and_another_one_goes_on_with_the_job(t
         assert summary is not None
         assert "worker.left" not in killed.told
         assert summary.state == "running"
-        joining = worker_node(
+        joining = make_worker_node(
             frontier=killed.frontier,
             job="job",
             settings_overrides={},
@@ -125,7 +125,7 @@ async def test_a_killed_node_ends_at_once_and_another_one_goes_on_with_the_job(t
 
 
 async def test_a_node_that_waits_for_its_job_can_be_stopped(tmp_path: Path) -> None:
-    node = worker_node(
+    node = make_worker_node(
         frontier=f"sqlite:{tmp_path / 'later.db'}",
         job="later",
         settings_overrides={},

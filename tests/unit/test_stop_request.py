@@ -51,3 +51,12 @@ def test_what_stops_for_a_reason_of_its_own_stops_nothing_after_it(calls) -> Non
     request.stop_current()
     set_handlers(request, calls, "delivery")
     assert (calls, request.requested) == (["stop work"], False)
+
+
+def test_work_that_begins_after_its_sink_has_failed_is_stopped_and_what_follows_is_not(calls) -> None:
+    request = StopRequest()
+    request.hold()
+    request.stop_current()
+    set_handlers(request, calls, "work")
+    set_handlers(request, calls, "delivery")
+    assert calls == ["stop work"]

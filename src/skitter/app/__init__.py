@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from skitter.app.config import CrawlConfig as CrawlConfig
     from skitter.app.config import crawl_config as crawl_config
     from skitter.app.config import trusting_own_code as trusting_own_code
-    from skitter.app.crawl_node import crawl_node as crawl_node
+    from skitter.app.crawl_node import make_crawl_node as make_crawl_node
     from skitter.app.frontiers import default_frontier as default_frontier
     from skitter.app.frontiers import drop_job as drop_job
     from skitter.app.frontiers import list_jobs as list_jobs
     from skitter.app.frontiers import open_frontier as open_frontier
-    from skitter.app.job_items import drain_node as drain_node
-    from skitter.app.job_items import export_node as export_node
+    from skitter.app.job_items import make_drain_node as make_drain_node
+    from skitter.app.job_items import make_export_node as make_export_node
     from skitter.app.job_items import preview_job as preview_job
     from skitter.app.outputs import collect_outputs as collect_outputs
     from skitter.app.summary import Summary as Summary
-    from skitter.app.worker_node import worker_node as worker_node
+    from skitter.app.worker_node import make_worker_node as make_worker_node
     from skitter.delivery.item_preview import preview_file as preview_file
 
 _HOME = {
     "collect_outputs": "skitter.app.outputs",
     "crawl_config": "skitter.app.config",
-    "crawl_node": "skitter.app.crawl_node",
+    "make_crawl_node": "skitter.app.crawl_node",
     "CrawlConfig": "skitter.app.config",
     "default_frontier": "skitter.app.frontiers",
-    "drain_node": "skitter.app.job_items",
+    "make_drain_node": "skitter.app.job_items",
     "drop_job": "skitter.app.frontiers",
-    "export_node": "skitter.app.job_items",
+    "make_export_node": "skitter.app.job_items",
     "list_jobs": "skitter.app.frontiers",
     "open_frontier": "skitter.app.frontiers",
     "preview_file": "skitter.delivery.item_preview",
     "preview_job": "skitter.app.job_items",
     "Summary": "skitter.app.summary",
     "trusting_own_code": "skitter.app.config",
-    "worker_node": "skitter.app.worker_node",
+    "make_worker_node": "skitter.app.worker_node",
 }
 
 

@@ -32,7 +32,7 @@ from skitter.spiders.base import Spider
 from skitter.stop_request import StopRequest
 
 
-def crawl_node(
+def make_crawl_node(
     config: CrawlConfig, *, on_report: OnReport, on_event: OnEvent, spider: Spider | None = None
 ) -> Node[Summary]:
     """A node that crawls. ``spider``: an object to use in this process, where no other process could load it."""
@@ -76,9 +76,9 @@ class _CrawlRun:
             delivery = current.delivery = make_delivery(frontier, sinks, config.spec.name, self._on_event)
             # From here on the crawl ends in order, with a summary.
             self._stop.hold()
-            # Before the run begins: a target that cannot be written must not cost the results of the last run.
-            await delivery.take()
             try:
+                # Before the run begins: a target that cannot be written must not cost the results of the last run.
+                await delivery.take()
                 begun = await frontier.begin(
                     self._config.spec, fresh=config.fresh, sinks=[sink.target for sink in sinks]
                 )

@@ -19,7 +19,7 @@ Written = tuple[int, int]
 """How many items were written, and how many rejected."""
 
 
-def drain_node(
+def make_drain_node(
     *,
     frontier: str,
     job: str,
@@ -38,7 +38,7 @@ def drain_node(
     return Node(work)
 
 
-def export_node(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> Node[Written]:
+def make_export_node(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> Node[Written]:
     """A node that writes all that a file, or the outbox of a (frontier, job), holds now."""
 
     async def work(stop: StopRequest) -> Written:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from skitter.app.config import CrawlConfig, crawl_config
-from skitter.app.crawl_node import crawl_node
+from skitter.app.crawl_node import make_crawl_node
 from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
 from skitter.app.event_loop import new_loop
 from skitter.app.script_log import logging_as
@@ -127,7 +127,7 @@ def _source(
 
 async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
     """Crawl; in the main thread, Ctrl-C and SIGTERM stop it as they stop the command."""
-    node = crawl_node(config, on_report=_ignore, on_event=emit, spider=spider)
+    node = make_crawl_node(config, on_report=_ignore, on_event=emit, spider=spider)
     signals = ShutdownSignals(emit, stop=node.stop, kill=node.kill)
     with signals.listening():
         summary = await node.run()

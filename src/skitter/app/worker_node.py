@@ -31,7 +31,7 @@ from skitter.stop_request import StopRequest
 POLL_SECONDS = 1.0
 
 
-def worker_node(
+def make_worker_node(
     *,
     frontier: str,
     job: str,

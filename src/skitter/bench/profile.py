@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from skitter.app.config import CrawlConfig
-from skitter.app.crawl_node import crawl_node
+from skitter.app.crawl_node import make_crawl_node
 from skitter.app.event_loop import new_loop
 from skitter.app.outputs import collect_outputs
 from skitter.app.summary import Summary
@@ -151,7 +151,7 @@ def _run(question: Question, results: str) -> Summary:
         outputs=collect_outputs(typed=[(results, False)], job=job),
     )
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        summary = runner.run(crawl_node(config, on_report=_ignore, on_event=_ignore, spider=spider).run())
+        summary = runner.run(make_crawl_node(config, on_report=_ignore, on_event=_ignore, spider=spider).run())
     assert summary is not None, "nobody stops it"
     return summary
 

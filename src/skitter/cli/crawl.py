@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             event_log_lines(config.settings.logging, progress, **log_options) as log,
         ):
             config = msgspec.structs.replace(config, event_level=log.level)
-            node = app.crawl_node(config, on_report=progress.report, on_event=log.event)
+            node = app.make_crawl_node(config, on_report=progress.report, on_event=log.event)
             summary, number = run_node(node, log.event)
     return print_summary(summary, number, job_ref, options, output)
 

@@ -22,7 +22,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.app import collect_outputs, drain_node
+    from skitter.app import collect_outputs, make_drain_node
     from skitter.cli.event_log import print_event
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
     job_ref = locate(options)
     outputs = collect_outputs(typed=options.outputs, job=job_ref.job, password=sink_password(os.environ))
-    node = drain_node(
+    node = make_drain_node(
         frontier=job_ref.frontier,
         job=job_ref.job,
         outputs=outputs,

@@ -17,7 +17,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.app import collect_outputs, export_node
+    from skitter.app import collect_outputs, make_export_node
     from skitter.cli.event_log import print_event
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     outputs = collect_outputs(typed=options.outputs, job="export", password=sink_password(os.environ))
     if any(target.name == options.file for target in outputs):
         raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
-    result, number = run_node(export_node(source, outputs, on_event=print_event), print_event)
+    result, number = run_node(make_export_node(source, outputs, on_event=print_event), print_event)
     if result is None or number:
         return of_signal(number)
     written, rejected = result

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             output.progress(prints_items=False) as progress,
             event_log_lines(own.logging, progress, **log_options) as log,
         ):
-            node = app.worker_node(
+            node = app.make_worker_node(
                 frontier=job_ref.frontier,
                 job=job_ref.job,
                 spider=spider,

@@ -89,14 +89,28 @@ class SinkFailover:
         self._unowned_since: dict[str, float] = {}
         self._given_up: set[str] = set()
         self._active: dict[str, _ActiveDelivery] = {}
+        self._finishing: list[_ActiveDelivery] = []
+        self._work_is_over = asyncio.Event()
 
     async def watch(self) -> None:
-        """Poll until it is cancelled; SinkError: an archive cannot be written."""
-        while True:
+        """Poll until ``stop_watching``; SinkError: an archive cannot be written."""
+        seconds = ARCHIVE_POLL_SECONDS if self._archives else POLL_SECONDS
+        while not self._work_is_over.is_set():
             # If the store is in trouble, the workers will say so.
             with contextlib.suppress(FrontierError, JobError):
                 await self._check()
-            await asyncio.sleep(ARCHIVE_POLL_SECONDS if self._archives else POLL_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._work_is_over.wait()
+
+    def stop_watching(self) -> None:
+        """End ``watch`` between two checks: one that opens or completes a target is not broken off."""
+        self._work_is_over.set()
+
+    def hurry(self) -> None:
+        """Do not wait for targets that are away."""
+        for active in [*self._active.values(), *self._finishing]:
+            active.delivery.hurry()
 
     async def _check(self) -> None:
         # In this order: a job that is finished gets no more items, so that its sinks lack no more than is seen.
@@ -105,7 +119,9 @@ class SinkFailover:
         for name, active in list(self._active.items()):
             if active.is_archive and (finished or active.delivery.failed.is_set()):
                 del self._active[name]
+                self._finishing = [active]
                 await active.finish(complete=finished)
+                self._finishing = []
         for name in unserved_archives(sinks, finished=finished) if self._archives else ():
             if name not in self._given_up and name not in self._active:
                 await self._start(name, is_archive=True)
@@ -192,7 +208,8 @@ async def sink_failover(failover: SinkFailover, stop: StopRequest, on_event: OnE
     watching = asyncio.create_task(watch())
     try:
         yield
-        watching.cancel()
+        failover.stop_watching()
+        stop.set_handlers(failover.hurry, watching.cancel)
         await asyncio.wait([watching])
         if not watching.cancelled():
             watching.result()

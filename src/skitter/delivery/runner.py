@@ -60,7 +60,7 @@ class Delivery:
 
     async def take(self) -> None:
         """Take every target for this process; it stays as it is. So a run does not begin that could not be written."""
-        async with self._closed_on_error():
+        async with self._closed_unless_done():
             await self._each(SinkRunner.take)
 
     async def open(self, *, anew: bool = False) -> None:
@@ -68,7 +68,7 @@ class Delivery:
 
         ``anew``: what an earlier owner has written is out of reach, and is not looked for.
         """
-        async with self._closed_on_error():
+        async with self._closed_unless_done():
             await self._each(lambda runner: runner.open(anew=anew))
 
     async def step(self) -> bool:
@@ -151,5 +151,14 @@ class Delivery:
         try:
             yield
         except Exception:
+            await self.close()
+            raise
+
+    @asynccontextmanager
+    async def _closed_unless_done(self) -> AsyncIterator[None]:
+        """Also when it is cancelled: until a target is taken or open, nobody else would let it go."""
+        try:
+            yield
+        except BaseException:
             await self.close()
             raise

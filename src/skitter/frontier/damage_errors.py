@@ -1,7 +1,7 @@
 """Stored values that cannot be read: which errors mean that, and how they are told.
 
 Both stores decode without a check of each value, because a check would cost every page. When decoding, or a rule that
-works on what was decoded, fails, the store is searched for the value at fault (``damaged_values`` of
+works on what was decoded, fails, the store is searched for the value at fault (``damage_search`` of
 ``sqlite`` and ``redis``).
 """
 

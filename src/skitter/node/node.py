@@ -1,7 +1,7 @@
 """A node: one machine's work for one job, as an object that can be run, stopped and killed.
 
 It does not touch the signals of its process, and several may run in one event loop: a scheduler, a server or a script
-runs them beside its own work. ``app.crawl_node`` and ``app.worker_node`` make one.
+runs them beside its own work. ``app.make_crawl_node`` and ``app.make_worker_node`` make one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from skitter.stop_request import StopRequest
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Work = Callable[[StopRequest], Coroutine[Any, Any, T]]
-"""All that a node does. It calls ``aim`` or ``hold`` of the request as soon as it can be stopped in order; before that,
-stopping cancels it."""
+"""All that a node does. It sets handlers of the request, or holds it, as soon as it can be stopped in order; until
+then, stopping cancels it."""
 
 
 class Node(Generic[T_co]):

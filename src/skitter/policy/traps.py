@@ -3,7 +3,7 @@
 The rules of ``normal`` are for what no real site has: they are asked for every new link of every crawl, and for almost
 all of them that is a look at its length and its slashes. Those of ``strict`` guess, and may leave out what somebody
 wanted: they are asked on request. What takes more than the link to tell (pages that are all the same, say) is counted
-by host: ``budgets``.
+by host: ``host_budgets``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sinks of targets without a scheme: the suffix selects the format, and ``-`` is standard output.
 
-A name with ``{part}`` in it is a folder of parts (``parts``), and so is a name that ends with ``/`` and says
+A name with ``{part}`` in it is a folder of parts (``part_files``), and so is a name that ends with ``/`` and says
 ``?format=``. Only these have options behind a ``?``, which any other file may have in its name.
 
-An archive of pages (``.warc``, ``.warc.gz``) has the name of its machine behind an ``@``: see ``archive``.
+An archive of pages (``.warc``, ``.warc.gz``) has the name of its machine behind an ``@``: see ``warc_sink``.
 """
 
 from __future__ import annotations

@@ -179,10 +179,10 @@ def test_an_error_names_the_server_of_the_ring(own_mongodb, run):
 MOVER = """
     import sys
     from skitter.model.job import SinkProgress
-    from skitter.sinks.databases import mongodb_ring
+    from skitter.sinks.databases import mongodb_sharding
     from skitter.sinks.targets import parse_target, sink_of
 
-    mongodb_ring._MOVED_AT_ONCE = 5
+    mongodb_sharding._MOVED_AT_ONCE = 5
     sink = sink_of(parse_target(sys.argv[1], job="books"))
     sink.take()
     print("moving", flush=True)

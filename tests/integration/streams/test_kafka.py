@@ -96,7 +96,7 @@ def test_a_transaction_that_was_left_open_is_given_up(topic, run):
     producer.flush()
     successor = run(topic.target)
     successor.progress = each.progress
-    each.sink._lock.let_go()
+    each.sink._lock.release()
     successor.open().write({"n": 2}, page=8)
     assert topic.numbers() == [1, 2]
 
@@ -105,7 +105,7 @@ def test_a_writer_that_only_stood_still_is_shut_out(topic, run):
     still = run(topic.target).open().write({"n": 1})
     successor = run(topic.target)
     successor.progress = still.progress
-    still.sink._lock.let_go()
+    still.sink._lock.release()
     successor.open().write({"n": 2}, page=8)
     with pytest.raises(SinkError, match="Kafka says") as error:
         still.write({"n": 2}, page=8)

@@ -23,7 +23,7 @@ def test_a_signal_before_there_is_anything_to_sum_up(
         os.kill(os.getpid(), number)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(script, "crawl_node", lambda *_, **__: Node(waits_for_its_store))
+    monkeypatch.setattr(script, "make_crawl_node", lambda *_, **__: Node(waits_for_its_store))
     with pytest.raises(expected) as caught:
         script.crawl("https://a.example/", frontier="memory:")
     if isinstance(caught.value, SystemExit):

@@ -99,15 +99,15 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             await stopped.wait()
         return fake.answer
 
-    def crawl_node(config: app.CrawlConfig, **_: Any) -> Node[app.Summary]:
+    def make_crawl_node(config: app.CrawlConfig, **_: Any) -> Node[app.Summary]:
         fake.told.append(config)
         return Node(answer)
 
-    def worker_node(**told: Any) -> Node[app.Summary]:
+    def make_worker_node(**told: Any) -> Node[app.Summary]:
         fake.told.append(told)
         return Node(answer)
 
-    def drain_node(**told: Any) -> Node[tuple[int, int]]:
+    def make_drain_node(**told: Any) -> Node[tuple[int, int]]:
         async def drained(stop: StopRequest) -> tuple[int, int]:
             return 7, 1
 
@@ -115,9 +115,9 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         fake.told.append(told)
         return Node(drained)
 
-    monkeypatch.setattr(app, "crawl_node", crawl_node)
-    monkeypatch.setattr(app, "worker_node", worker_node)
-    monkeypatch.setattr(app, "drain_node", drain_node)
+    monkeypatch.setattr(app, "make_crawl_node", make_crawl_node)
+    monkeypatch.setattr(app, "make_worker_node", make_worker_node)
+    monkeypatch.setattr(app, "make_drain_node", make_drain_node)
     return fake
 
 

@@ -148,3 +148,67 @@ async def test_an_archive_that_cannot_be_written_stops_the_work_and_is_raised_at
     assert [event.kind.name for event in told] == ["sink.failed"]
     assert not stop.requested, "what comes after the work is not stopped"
     assert [sink.owner for sink in (await frontier.report()).sinks] == [""]
+
+
+async def test_a_takeover_that_is_under_way_when_the_work_ends_is_completed(sinks, monkeypatch) -> None:
+    import threading
+
+    import msgspec
+
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow_sink_of(target):
+        sink = sink_of(target)
+        really_open = sink.open
+
+        def open_slowly(progress):
+            opening.set()
+            assert go_on.wait(30)
+            return really_open(progress)
+
+        sink.open = open_slowly
+        return sink
+
+    monkeypatch.setattr(module, "sink_of", slow_sink_of)
+    frontier = memory_frontier("j", MemoryStore())
+    spec = JobSpec(name="j", spider="", settings=Settings().job_wide())
+    await frontier.begin(spec, sinks=["python:failover_sinks:Good"])
+    (seed,) = (await frontier.lease("w", 1)).leases
+    records = [msgspec.msgpack.encode({"n": n}) for n in range(3)]
+    await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
+    failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, trusted=("failover_sinks",))
+    async with sink_failover(failover, StopRequest(), lambda _: None):
+        await asyncio.to_thread(opening.wait, 30)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+    assert [(sink.owner, sink.undelivered) for sink in await frontier.sinks()] == [("", 0)]
+    assert sinks.rows == [0, 1, 2]
+
+
+async def test_a_takeover_that_is_cancelled_lets_the_target_go(sinks, monkeypatch) -> None:
+    import threading
+
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow_sink_of(target):
+        sink = sink_of(target)
+
+        def open_slowly(_):
+            opening.set()
+            go_on.wait(30)
+            return b""
+
+        sink.open = open_slowly
+        return sink
+
+    monkeypatch.setattr(module, "sink_of", slow_sink_of)
+    frontier = memory_frontier("j", MemoryStore())
+    spec = JobSpec(name="j", spider="", settings=Settings().job_wide())
+    await frontier.begin(spec, sinks=["python:failover_sinks:Good"])
+    failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, trusted=("failover_sinks",))
+    watching = asyncio.create_task(failover.watch())
+    await asyncio.to_thread(opening.wait, 30)
+    assert [sink.owner for sink in await frontier.sinks()] == [worker_id()]
+    asyncio.get_running_loop().call_later(0.05, go_on.set)
+    watching.cancel()
+    await asyncio.wait([watching])
+    assert [sink.owner for sink in await frontier.sinks()] == [""]

@@ -244,6 +244,8 @@ class RedisFrontier:
         """The answer that ``report`` decodes; ``spec`` is then that of the job. It is sent to this client once."""
         answer: Sequence[Any] = await self._run("report", *flags([hosts > 0, queues > 0]), self._spec_token)
         token, spec = answer[1]
+        if spec is None and token != self._spec_token:
+            raise LookupError("the job has no specification")
         if spec is not None:
             self._spec, self._spec_token = codec.read_spec(spec), token
         return answer

@@ -45,7 +45,7 @@ class JobTable:
         """After a rollback nothing that was remembered is certain."""
         self._job = 0  # its number in the file; 0: not known yet
         self._spec: JobSpec = _NO_SPEC
-        self._spec_version = -1
+        self._spec_version = (-1, b"")
 
     def _one(self, query: str, *values: object) -> Any:
         found = self._execute(query, (self._job, *values)).fetchone()
@@ -61,10 +61,11 @@ class JobTable:
         if found is None:
             return None
         self._job, self._time, record, version = found
-        if version != self._spec_version:
-            spec = self._execute("SELECT spec FROM jobs WHERE job = ?", (self._job,)).fetchone()[0]
-            self._spec, self._spec_version = _decode_spec(spec), version
         job = _decode_job(record)
+        # By the secret too: versions count from 0 again in a job that is begun after one of the same name was dropped.
+        if (version, job.secret) != self._spec_version:
+            spec = self._execute("SELECT spec FROM jobs WHERE job = ?", (self._job,)).fetchone()[0]
+            self._spec, self._spec_version = _decode_spec(spec), (version, job.secret)
         for time in (self._time, job.started_at, job.ended_at):
             checked_time(time)
         job.spec = self._spec

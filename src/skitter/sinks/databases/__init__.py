@@ -1,7 +1,7 @@
 """Database sinks: one row or document for each key, written by upserts.
 
 ``table_sink`` is the sink for tables and ``table_columns`` adapts a table to the items; ``sqlite``, ``postgresql`` and
-``mysql`` are the databases. ``mongodb`` writes documents, and ``mongodb_ring`` spreads them over several servers.
+``mysql`` are the databases. ``mongodb`` writes documents, and ``mongodb_sharding`` spreads them over several servers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The MongoDB sink: ``mongodb://…#collection``, or ``mongodb+ring://HOST,HOST…#collection`` for several servers.
 
 ``mongodb://a,b`` is one replica set: so MongoDB writes it, and so it stays. A ring has a scheme of its own: its servers
-know nothing of each other, and each holds its share of the items (``mongodb_ring``). There are no transactions over a
-batch: when some items are refused, the others are there already, and are set to the same when they come again.
+know nothing of each other, and each holds its share of the items (``mongodb_sharding``). There are no transactions over
+a batch: when some items are refused, the others are there already, and are set to the same when they come again.
 """
 
 from __future__ import annotations

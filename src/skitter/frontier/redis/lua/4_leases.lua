@@ -449,11 +449,12 @@ end
 
 -- What a worker that asks for work is told. `known`: permits that it was told of in run `run`. `again`: 1 if it was told
 -- of these leases before.
+-- Of a job in shards, permits are asked for once a call (read_permitted_hosts.lua), and not of each shard.
 local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered, again)
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
-    call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), again,
+    J.shards and {} or call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), again,
   }
 end
 

@@ -48,7 +48,7 @@ class ShardedFrontier:
         self._leasing = ShardedLeasing(self._shard_set)
         self._outbox = ShardedOutbox(self._shard_set)
         self._report = MergedReport(self._shard_set)
-        self._renewing: dict[Shard, asyncio.Task[list[bool]]] = {}
+        self._renewing: dict[tuple[Shard, str], asyncio.Task[list[bool]]] = {}
 
     # ---- the job
 
@@ -91,11 +91,11 @@ class ShardedFrontier:
         homes = self._by_home(leases) or {self._shard_set.lead: []}
         asked: dict[asyncio.Task[list[bool]], list[int]] = {}
         for shard, indexes in homes.items():
-            if shard not in self._renewing:
+            if (shard, worker) not in self._renewing:
                 mine = [leases[index] for index in indexes]
                 renewing = asyncio.create_task(self._renew(shard, worker, mine))
-                self._renewing[shard] = renewing
-                renewing.add_done_callback(functools.partial(self._renewed, shard))
+                self._renewing[shard, worker] = renewing
+                renewing.add_done_callback(functools.partial(self._renewed, (shard, worker)))
                 asked[renewing] = indexes
         kept = [True] * len(leases)
         for renewing in (await asyncio.wait(asked, timeout=RENEWAL_SECONDS))[0] if asked else ():
@@ -106,8 +106,8 @@ class ShardedFrontier:
     async def _renew(self, shard: Shard, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._shard_set.call(shard, lambda shard: shard.renew(worker, leases))
 
-    def _renewed(self, shard: Shard, renewing: asyncio.Task[list[bool]]) -> None:
-        del self._renewing[shard]
+    def _renewed(self, key: tuple[Shard, str], renewing: asyncio.Task[list[bool]]) -> None:
+        del self._renewing[key]
         if not renewing.cancelled():
             renewing.exception()  # retrieved: asyncio warns of an exception that nobody has seen
 
