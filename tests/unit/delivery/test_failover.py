@@ -212,3 +212,26 @@ async def test_a_takeover_that_is_cancelled_lets_the_target_go(sinks, monkeypatc
     watching.cancel()
     await asyncio.wait([watching])
     assert [sink.owner for sink in await frontier.sinks()] == [""]
+
+
+async def test_an_archive_that_is_being_completed_when_the_work_ends_is_completed(in_folder, monkeypatch) -> None:
+    begun, go_on, ended = asyncio.Event(), asyncio.Event(), []
+
+    async def finish_slowly(delivery, *, complete):
+        begun.set()
+        await go_on.wait()
+        await really_finish(delivery, complete=complete)
+        ended.append(complete)
+
+    really_finish = module.Delivery.finish
+    monkeypatch.setattr(module.Delivery, "finish", finish_slowly)
+    frontier, _ = await job_with_archive()
+    (seed,) = (await frontier.lease("w", 1)).leases
+    failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, archives=True)
+    async with sink_failover(failover, StopRequest(), lambda _: None):
+        await owner_becomes(frontier, worker_id())
+        await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE)])
+        await asyncio.wait_for(begun.wait(), 30)
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+    assert ended == [True]
+    assert [(sink.owner, sink.undelivered) for sink in await frontier.sinks()] == [("", 0)]

@@ -24,7 +24,7 @@ LEAD = 0
 _WITH_STATUS = b"status"
 """The first word of an answer that has a status: ``[word, answer, status]`` (with_status in 6_shards.lua)."""
 _NO_PERMITS = (0, 2**31)
-"""The permits that a shard is told the client knows, so that it sends none: the lead is asked for them."""
+"""Fills the place of the permits mark, which a shard does not look at: permits are asked of the lead, once a call."""
 
 
 class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
