@@ -58,21 +58,21 @@ class Crawl:
             "host_backoff_seconds=0.2",
         )
         self._process: subprocess.Popen[str] | None = None
+        self._log = skitter.folder / "crawl.log"
 
     def go_on(self, seconds: float) -> bool:
         """Let it run for a while, started again if it has ended without success. False: it is finished."""
         deadline = time.monotonic() + seconds
         while (rest := deadline - time.monotonic()) > 0:
             if self._process is None:
-                self._process = self._skitter.start(
-                    *self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
+                with self._log.open("w") as log:  # a pipe that nobody reads would fill
+                    self._process = self._skitter.start(*self._command, stdout=subprocess.DEVNULL, stderr=log)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(rest)
                 self._process = None
                 if code == 0:
                     return False
-                assert code == 3, f"exit code {code}"
+                assert code == 3, f"exit code {code}\n{self._log.read_text()}"
         return True
 
     def kill(self) -> None:

@@ -212,7 +212,9 @@ class PostgresqlDatabase:
                 f"not an address of a PostgreSQL: {self.target.name}: {driver_message(self.target, error)}",
                 hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…#TABLE",
             ) from error
-        except (asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        # InternalClientError: a server that goes says so to an idle connection, and asyncpg takes it for an answer
+        # under way; the next statement fails there, before the end of the connection has been read.
+        except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError) as error:
             reason = _reason(error, driver_message(self.target, error))
             raise certificate_error(self.target, error, "sslrootcert") or SinkAwayError(
                 f"PostgreSQL cannot be reached: {self.target.name}: {reason}",
