@@ -91,6 +91,10 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
     """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    burst_pages: Count = 16
+    """Requests to one host key in a row, over a connection that stays open, before others of its priority go first."""
+    burst_seconds: NotNegative = 5.0
+    """After so long a burst ends, however few pages it had."""
     target_concurrency: Positive | None = None
     """Requests that shall be in flight per host key on average: its delay is its latency over this. None: it is not."""
     max_delay_seconds: Positive = 60.0

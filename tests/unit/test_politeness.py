@@ -48,7 +48,7 @@ class TestPhase:
 
 class TestGrants:
     def test_without_a_delay_a_grant_books_no_time(self, host: Host) -> None:
-        assert politeness.granted(host, 7, NOW, Politeness()) is None
+        assert politeness.granted(host, 7, NOW, Politeness(), "w") is None
         assert (host.in_flight, host.due, host.served) == (1, 0.0, 7)
 
     @given(st.floats(0.001, 100), st.floats(0, 100), st.floats(0.001, 2))
@@ -56,20 +56,23 @@ class TestGrants:
         self, delay: float, crawl_delay: float, window: float
     ) -> None:
         host = Host("h", crawl_delay_seconds=crawl_delay, start_seconds=window)
-        assert politeness.granted(host, 1, NOW, Politeness(delay_seconds=delay)) == window
-        assert host.due - window - max(delay, crawl_delay) == pytest.approx(NOW)
+        granted = politeness.granted(host, 1, NOW, Politeness(delay_seconds=delay), "w")
+        is_paced = max(delay, crawl_delay) <= politeness.MAX_PACE_SECONDS
+        assert granted == pytest.approx(window + politeness.PACE_WINDOW_SECONDS * is_paced)
+        assert host.due - granted - max(delay, crawl_delay) == pytest.approx(NOW)
+        assert host.pacer == ("w" if is_paced else "")
 
     def test_a_grant_is_given_back_unless_a_later_one_was_made(self, host: Host) -> None:
-        politeness.granted(host, 1, NOW, Politeness(delay_seconds=10))
+        politeness.granted(host, 1, NOW, Politeness(delay_seconds=10), "w")
         politeness.given_back(host, 1, NOW + 2)
         assert host.due == NOW + 2
-        politeness.granted(host, 2, NOW + 2, Politeness(delay_seconds=10))
+        politeness.granted(host, 2, NOW + 2, Politeness(delay_seconds=10), "w")
         due = host.due
         politeness.given_back(host, 1, NOW + 3)
         assert host.due == due
 
     def test_giving_back_never_makes_a_host_wait(self, host: Host) -> None:
-        politeness.granted(host, 1, NOW, Politeness())
+        politeness.granted(host, 1, NOW, Politeness(), "w")
         politeness.given_back(host, 1, NOW + 5)
         assert host.due == 0.0
 

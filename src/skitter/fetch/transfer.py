@@ -380,6 +380,8 @@ class Transfer:
         start_by = self._request.start_by
         self._late = not self._started and start_by is not None and time.monotonic() > start_by
         self._started = not self._late
+        if self._started and self._request.on_start is not None:
+            self._request.on_start()
         return self._started
 
     def _may_open(self, address: str, port: int) -> bool:

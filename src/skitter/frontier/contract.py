@@ -5,12 +5,15 @@
  2  One effect: a commit is accepted once, and only from the current epoch; ack, out-links, items
     and host news take effect together or not at all.
  3  Exact dedup: a request id is queued once per run under any concurrency; check and enqueue are one step.
- 4  Polite as a cluster: between two grants of one host key its delay passes (and the start window
-    that the worker may use up), and never more than ``per_host`` are leased. Crawl-delay, Retry-After
+ 4  Polite as a cluster: between two grants of one host key to different workers its delay passes (and the start
+    window that the worker may use up), and never more than ``per_host`` are leased. A short delay is kept by the worker
+    itself between its own starts (``Lease.pace_seconds``), and then it may be granted ahead. Crawl-delay, Retry-After
     and back-off are state of the host.
- 5  Order: among ready hosts the one with the highest waiting priority, then the least recently served;
-    inside a host priority, then first in first out. A request that comes back keeps its place. (Where a job is in
-    shards, the least recently served of a shard; shards take turns.)
+ 5  Order: among ready hosts the one with the highest waiting priority; then those in a burst that have nothing in
+    flight; then the least recently served. A burst is at most ``burst_pages`` grants of a host, and ends
+    ``burst_seconds`` after the first. So while a ready host waits, each other host of its priority is granted two
+    bursts at most. Inside a host priority, then first in first out. A request that comes back keeps its place. (Where a
+    job is in shards, this is the order of a shard; shards take turns.)
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
  7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
     others (expired leases, delayed requests, the queue of a host that is given up) it does for ``BATCH``

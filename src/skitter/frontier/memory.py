@@ -218,12 +218,12 @@ class MemoryTables:
         for host in hosts:
             self._hosts[host.key] = host
             phase = host.phase
-            self._ready.put(host.key, (-host.top, host.served, host.key) if phase is Phase.READY else None)
+            self._ready.put(host.key, (-host.top, host.turn, host.key) if phase is Phase.READY else None)
             self._waiting.put(host.key, (due_at(host), host.key) if phase is Phase.WAITING else None)
             self._given_up.put(host.key, (host.key,) if phase is Phase.GIVEN_UP else None)
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
-        return [(-top, served, key) for top, served, key in self._ready.first(limit)]
+        return [(-top, turn, key) for top, turn, key in self._ready.first(limit)]
 
     def due_hosts(self, now: float, limit: int) -> list[str]:
         return [key for due, key in self._waiting.first(limit) if due <= now]
@@ -242,7 +242,7 @@ class MemoryTables:
 
     def park(self, hosts: Sequence[Host]) -> None:
         for host in hosts:
-            self._parked.put(host.key, (host.address, -host.top, host.served, host.key))
+            self._parked.put(host.key, (host.address, -host.top, host.turn, host.key))
 
     def unpark(self, host_keys: Sequence[str]) -> None:
         for key in host_keys:

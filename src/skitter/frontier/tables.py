@@ -122,9 +122,9 @@ class JobRow(msgspec.Struct):
     errors: dict[str, int] = {}
     notable: dict[str, float] = {}
     """A few slow and troubled hosts, and how much so."""
-    paced_at: tuple[float, float] = (0.0, 0.0)
+    sampled_at: tuple[float, float] = (0.0, 0.0)
     """When two samples were taken, for the rate of now; the older one first."""
-    paced_done: tuple[int, int] = (0, 0)
+    sampled_done: tuple[int, int] = (0, 0)
     """What was done then."""
     parked: int = 0
     """Hosts in phase PARKED."""
@@ -184,7 +184,7 @@ def pages_per_second(row: JobRow, now: float) -> float:
     if row.ended_at:
         return 0.0
     # Of two samples the older one may be from before a long silence, or be none.
-    at, done = row.paced_at[0], row.paced_done[0]
+    at, done = row.sampled_at[0], row.sampled_done[0]
     if at < row.started_at:
         at, done = row.started_at, 0
     return max(0, row.done - done) / (now - at) if now > at else 0.0

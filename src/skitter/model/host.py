@@ -8,6 +8,8 @@ import msgspec
 
 FIRST_START_SECONDS = 0.05
 """Initial start window of a host's leases; it grows when a worker is late."""
+BURST_RANK = 2**50
+"""By so much the turn of a host in a burst is before the others: more than any epoch, and exact as a float."""
 
 
 class Phase(enum.IntEnum):
@@ -80,3 +82,16 @@ class Host(msgspec.Struct, array_like=True):
     """Pages that ended done in this run; they count against its budget."""
     signs: int = 0
     """Signs of a trap (policy/host_budgets.py)."""
+    burst_left: int = 0
+    """Requests that its burst still has."""
+    burst_until: float = 0.0
+    """The end of its burst. It is set when the burst begins, and never pushed."""
+    in_burst: bool = False
+    """It stands before the hosts that are not in a burst. Decided together with its phase."""
+    pacer: str = ""
+    """The worker that was granted its last request, if that worker keeps the delay by itself; else empty."""
+
+    @property
+    def turn(self) -> int:
+        """Its place among ready hosts of one priority: the lowest is served first."""
+        return self.served - BURST_RANK if self.in_burst else self.served

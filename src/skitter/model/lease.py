@@ -41,6 +41,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float = 0.0
     start_seconds: float | None = None
     """The worker promises to be at the socket this soon after the grant, or to release; None: no hurry."""
+    pace_seconds: float = 0.0
+    """The worker keeps this distance between its own starts for the host; 0: the store does."""
     robots_version: int = 0
     """Which robots.txt governs the host; 0: nothing forbids anything."""
     trusted: bool = False

@@ -24,6 +24,12 @@ LATENCY_WEIGHT = 0.2
 """Weight of a new latency in the moving average."""
 MAX_DOUBLINGS = 40
 """Maximum doublings of a pause, so that the float cannot overflow."""
+MAX_PACE_SECONDS = 0.25
+"""The longest delay that a worker keeps by itself. A longer one would hold a slot of it for nothing."""
+PACE_WINDOW_SECONDS = 0.35
+"""Added to the start window of what a worker paces: its leases wait for one another."""
+AHEAD_SECONDS = 0.1
+"""For so long a worker that paces a host has leases of it in advance: as long as its next commit may take."""
 
 
 def delay_of(host: Host, politeness: Politeness) -> float:
@@ -66,24 +72,55 @@ def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
     return politeness.obey_robots and host.robots_until <= now
 
 
-def granted(host: Host, epoch: int, now: float, politeness: Politeness) -> float | None:
+def granted(host: Host, epoch: int, now: float, politeness: Politeness, worker: str) -> float | None:
     """Record a grant on the host; return its start window, or None when there is no delay.
 
-    The next grant comes a delay *and* a window later: the worker may use up its window before it is
+    The next grant to another worker comes a delay *and* a window later: this one may use up its window before it is
     at the socket, and the next one may use none of its own.
     """
     host.in_flight += 1
     host.served = epoch
+    if host.burst_left > 0 and now < host.burst_until:
+        host.burst_left -= 1
+    else:
+        host.burst_left = politeness.burst_pages - 1
+        host.burst_until = now + politeness.burst_seconds
     delay = delay_of(host, politeness)
     if delay == 0:
+        host.pacer = ""
         return None
-    host.due = now + delay + host.start_seconds
-    return host.start_seconds
+    host.pacer = worker if delay <= MAX_PACE_SECONDS else ""
+    window = host.start_seconds + PACE_WINDOW_SECONDS if host.pacer else host.start_seconds
+    host.due = now + delay + window
+    return window
+
+
+def is_in_burst(host: Host, now: float) -> bool:
+    """Return whether the host goes before hosts that are not in a burst.
+
+    One request at a time does: more would need more connections.
+    """
+    return host.burst_left > 0 and host.in_flight == 0 and now < host.burst_until
+
+
+def may_pace(host: Host, now: float, politeness: Politeness, worker: str) -> bool:
+    """Return whether the worker may be granted another request before the host is due, and keep the delay by itself.
+
+    Only if the last grant was its own: it knows when its last request was sent, and nobody else has sent one since.
+    """
+    if host.pacer != worker or not host.waiting or host.blocked_until > now:
+        return False
+    delay = delay_of(host, politeness)
+    ahead = 1 + int((host.latency_seconds + AHEAD_SECONDS) / delay) if delay else 0
+    return 0 < delay <= MAX_PACE_SECONDS and host.in_flight < ahead
 
 
 def given_back(host: Host, epoch: int, now: float) -> None:
-    """Record a grant that never reached the network: unless a later one was made, the host is due at once."""
-    if host.served == epoch:
+    """Record a grant that never reached the network: unless a later one was made, the host is due at once.
+
+    Not if its worker keeps the delay: an earlier one may have reached the network this instant.
+    """
+    if host.served == epoch and not host.pacer:
         host.due = min(host.due, now)
 
 

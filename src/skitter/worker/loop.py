@@ -38,6 +38,7 @@ from skitter.spiders.sitemaps import is_robots
 from skitter.worker.batching import Batching
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.commit_queue import CommitQueue, Ended, name_of
+from skitter.worker.host_pace import HostPace
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.loop_status import LoopStatus
@@ -129,6 +130,7 @@ class Worker:
             loop_status=self._loop_status,
         )
         self._seeder = Seeder(rules=rules, callbacks=callbacks)
+        self._pace = HostPace()
         self._tasks: dict[asyncio.Task[Ended | None], Lease] = {}
         self._slow = 0
         self._wake = asyncio.Event()
@@ -364,7 +366,8 @@ class Worker:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            return await self._robots_gate.read(lease, start_by), []
+            on_start = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+            return await self._robots_gate.read(lease, start_by, on_start), []
         try:
             request = lease.request
         except FormatError:
@@ -379,7 +382,8 @@ class Worker:
             ), []
         if is_robots(request) and (page := await self._robots_gate.copy_of(lease)) is not None:
             return await self._visitor.read(lease, request, page)
-        return await self._visitor.visit(lease, request, start_by)
+        on_start = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+        return await self._visitor.visit(lease, request, start_by, on_start)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
         """A task is over: an outcome, a release, or nothing (lost)."""
@@ -390,6 +394,9 @@ class Worker:
             self._failed(lease, error)
         elif (result := task.result()) is not None:
             self._commit_queue.outcomes.append(result)
+            news = result[0].news
+            if lease.pace_seconds and news is not None and (news.blocked or news.unreachable):
+                self._pace.stop(lease.host_key)
         else:
             self._commit_queue.late.append(lease)
         self._batching.look()

@@ -6,6 +6,7 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import msgspec
 
@@ -79,7 +80,13 @@ class Visitor:
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
         )
 
-    async def visit(self, lease: Lease, request: Request, start_by: float | None = None) -> tuple[Outcome, list[str]]:
+    async def visit(
+        self,
+        lease: Lease,
+        request: Request,
+        start_by: float | None = None,
+        on_start: Callable[[], None] | None = None,
+    ) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
         if "proxy" in request.meta:
             # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
@@ -95,6 +102,7 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
+                    on_start=on_start,
                     truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
                 )
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from skitter.errors import FetchError, UrlError
 from skitter.fetch.contract import Fetcher, FetchRequest
@@ -37,7 +37,9 @@ class RobotsGate:
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
         self._size = 0
 
-    async def read(self, lease: Lease, start_by: float | None = None) -> Outcome:
+    async def read(
+        self, lease: Lease, start_by: float | None = None, on_start: Callable[[], None] | None = None
+    ) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
         url, page = lease.host_key + ROBOTS_PATH, None
         try:
@@ -49,6 +51,7 @@ class RobotsGate:
                     trusted=trusted,
                     truncate_bytes=MAX_ROBOTS_BYTES + 1,  # one more tells that there is more
                     start_by=start_by if page is None else None,
+                    on_start=on_start,
                 )
                 page = await self._fetcher.fetch(request)
                 location = page.header("location")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.settings import Politeness
 from skitter.testing.clock import FakeClock
 from skitter.testing.simulation import Findings, Simulation, World
 
@@ -28,11 +29,12 @@ async def test_a_crawl_that_its_delay_limits_is_polite_and_as_fast_as_it_may_be(
 
 
 async def test_a_crawl_that_its_workers_limit_is_fair() -> None:
-    world = World(workers=20, concurrency=8, hosts=2000, pages=6000, delay_seconds=0.0)
+    world = World(workers=20, concurrency=8, hosts=300, pages=6000, delay_seconds=0.0)
     found = await simulated(world)
     assert found.most_in_flight <= world.per_host
     assert found.fewest_pages >= 1
-    assert found.most_pages <= 5
+    # None is two bursts ahead of another.
+    assert found.most_pages - found.fewest_pages <= 2 * Politeness().burst_pages
 
 
 async def test_idle_workers_take_turns_in_asking() -> None:

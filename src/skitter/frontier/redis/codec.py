@@ -20,9 +20,9 @@ from skitter.model.request import Entry
 from skitter.policy import host_budgets
 from skitter.settings import Settings
 
-FORMAT = 2
+FORMAT = 3
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 9
+LEASE_FIELDS = 10
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
@@ -52,7 +52,7 @@ class JobRecord(msgspec.Struct):
     secret: str
     spec_version: int
     settings: dict[str, Any]
-    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+    samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     changes: int = 0
     """Of a shard: how often a request has changed its state."""
 
@@ -72,7 +72,7 @@ class ScriptsRecord(msgspec.Struct):
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     settings: dict[str, float | bool | None]
     crowded: dict[str, int] | list[Any] = {}
-    pace: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+    samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 
 
 class _Outline(msgspec.Struct):
@@ -162,8 +162,8 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
         dead=job.dead,
         excluded=job.excluded,
         position=job.position,
-        paced_at=(job.pace[0], job.pace[2]),
-        paced_done=(job.pace[1], job.pace[3]),
+        sampled_at=(job.samples[0], job.samples[2]),
+        sampled_done=(job.samples[1], job.samples[3]),
     )
 
 
@@ -179,6 +179,8 @@ def settings_of(spec: JobSpec) -> bytes:
             "obey_robots": politeness.obey_robots,
             "robots_seconds": politeness.robots_seconds,
             "host_backoff_seconds": politeness.host_backoff_seconds,
+            "burst_pages": politeness.burst_pages,
+            "burst_seconds": politeness.burst_seconds,
             "target_concurrency": politeness.target_concurrency,
             "max_delay_seconds": politeness.max_delay_seconds,
             "max_attempts": retry.max_attempts,
@@ -265,7 +267,8 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
-        number, raw, epoch, host, payload, attempts, window, robots, trusted = flat[place : place + LEASE_FIELDS]
+        fields = flat[place : place + LEASE_FIELDS]
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance = fields
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -282,6 +285,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 leased_at=leased_at,
                 deadline=ends_at,
                 start_seconds=float(window) if window else None,
+                pace_seconds=float(distance) if distance else 0.0,
                 robots_version=robots,
                 trusted=trusted == 1,
             )

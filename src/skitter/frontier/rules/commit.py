@@ -71,6 +71,7 @@ class CommitRules:
             host = hosts.host(lease.host_key)
             if not outcome.touched:
                 politeness.given_back(host, lease.epoch, self._now)
+            hosts.note_pacer(host, lease.worker)
             was_spent = has_budgets and hosts.is_spent(host)
             struck = self._hear(host, lease, outcome)
             if lease.row is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import msgspec
@@ -80,6 +80,7 @@ class _Choice(msgspec.Struct):
     epoch: int
     host: Host | None
     start_seconds: float | None = None
+    pace_seconds: float = 0.0
     seq: int = 0
     alone: bool = False
     address: str = ""
@@ -164,7 +165,7 @@ class _Chooser:
     def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
         # The seeding, if it was granted, is one of them.
-        ready = ReadyHosts(self._tables, self._hosts, limit - len(self._chosen))
+        ready = ReadyHosts(self._tables, self._hosts, limit - len(self._chosen), self._may_pace)
         while len(self._chosen) < limit and (host := ready.next(limit - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._now, self._politeness):
                 if not lost_leases.is_suspect(host.gate_losses):
@@ -178,6 +179,21 @@ class _Chooser:
             ready.put_back(host)
         self._in_haste = ready.in_haste
 
+    def _may_pace(self, host: Host) -> bool:
+        """Whether this worker may be granted another request of a host that is not due, and keep the delay by itself.
+
+        A commit of the host in this very call, or a grant, shows that the worker remembers its last start: one that was
+        killed and started again under the same name does not.
+        """
+        hosts, now = self._hosts, self._now
+        return (
+            host.key in hosts.paced
+            and politeness.may_pace(host, now, self._politeness, self._worker)
+            and politeness.has_room(host, self._politeness, hosts.budgets)
+            and not politeness.needs_gate(host, now, self._politeness)
+            and not hosts.addresses.is_full(host.address)
+        )
+
     def _take_gate(self, host: Host, *, alone: bool = False) -> None:
         self._take(Work.ROBOTS, host, alone=alone)
         host.gate = True
@@ -187,7 +203,10 @@ class _Chooser:
         epoch, record.next_epoch = record.next_epoch, record.next_epoch + 1
         choice = _Choice(work, epoch, host, seq=seq, alone=alone)
         if host:
-            choice.start_seconds = politeness.granted(host, epoch, self._now, self._politeness)
+            choice.start_seconds = politeness.granted(host, epoch, self._now, self._politeness, self._worker)
+            if host.pacer:
+                choice.pace_seconds = politeness.delay_of(host, self._politeness)
+                self._hosts.note_pacer(host, self._worker)
             choice.address = self._hosts.addresses.take(host.key, host.address)
         self._chosen.append(choice)
 
@@ -226,6 +245,7 @@ class _Chooser:
             leased_at=now,
             deadline=deadline,
             start_seconds=choice.start_seconds,
+            pace_seconds=choice.pace_seconds,
             # An earlier run may have read a file that this one was told to ignore.
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
@@ -244,6 +264,7 @@ class _Chooser:
     def _held(self, lease: LeaseRow, deadline: float, rows: dict[int, Row]) -> Lease:
         host = self._hosts.loaded[lease.host_key] if lease.host_key else None
         row = lease.row
+        delay = politeness.delay_of(host, self._politeness) if host else 0.0
         return Lease(
             work=lease.work,
             id=lease.id,
@@ -254,7 +275,8 @@ class _Chooser:
             leased_at=lease.leased_at,
             deadline=deadline,
             # The window that was granted was not shorter than this one.
-            start_seconds=FIRST_START_SECONDS if host and politeness.delay_of(host, self._politeness) > 0 else None,
+            start_seconds=FIRST_START_SECONDS if delay > 0 else None,
+            pace_seconds=delay if host and host.pacer == self._worker else 0.0,
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
         )
@@ -274,9 +296,11 @@ class ReadyHosts:
     Hosts come out of it one by one, at most ``limit`` that were not served yet: each grant uses up one of them. A host
     whose address another one has filled meanwhile uses one up as well. Then there are too few of them, and
     before a host is served that comes after all candidates, the store is asked for more.
+
+    When none is ready, hosts come whose delay the worker keeps by itself (``may_pace``).
     """
 
-    def __init__(self, tables: Tables, hosts: HostRules, limit: int) -> None:
+    def __init__(self, tables: Tables, hosts: HostRules, limit: int, may_pace: Callable[[Host], bool]) -> None:
         self._tables = tables
         self._hosts = hosts
         self._heads: dict[str, deque[tuple[int, int]]] = {}
@@ -285,10 +309,13 @@ class ReadyHosts:
         self._last, self._too_few = (0, 0, ""), False
         self.in_haste = False
         """So many hosts were passed over that others, which are ready, were not reached."""
+        self._may_pace = may_pace
         self._ready = self._best(limit)
+        self._paced = deque(key for key in hosts.paced if may_pace(hosts.loaded[key]))
         # Each host's queue is read in chunks of its fair share; one more tells the priority that waits next.
         self._chunk = limit // max(1, len(self._ready)) + 1
         self._read_heads()
+        self._read_heads_of(self._paced)
 
     def next(self, limit: int) -> Host | None:
         """The host to be served next, taken out of the order; ``limit``: how many grants may still be made."""
@@ -297,11 +324,19 @@ class ReadyHosts:
                 self._ready = self._best(limit)
                 self._read_heads()
             if not self._ready:
-                return None
+                return self._next_paced()
             host = self._hosts.host(heapq.heappop(self._ready)[2])
             if self._hosts.addresses.limit is None or self._is_ready(host):
                 return host
             self._too_few = True
+
+    def _next_paced(self) -> Host | None:
+        while self._paced:
+            host = self._hosts.host(self._paced.popleft())
+            # Its address may have been filled by another host meanwhile.
+            if self._may_pace(host):
+                return host
+        return None
 
     def take_head(self, host: Host) -> int:
         """The seq of the first request in its queue."""
@@ -321,15 +356,18 @@ class ReadyHosts:
         if queue:
             host.top = queue[0][0]
         if self._is_ready(host):
-            heapq.heappush(self._ready, (-host.top, host.served, host.key))
+            heapq.heappush(self._ready, (-host.top, self._hosts.turn_of(host), host.key))
+        elif self._may_pace(host):
+            self._paced.append(host.key)
 
     def _best(self, limit: int) -> list[tuple[int, int, str]]:
         """The best ``limit`` candidates, as a heap: of the store's, and of those this transaction has changed."""
         hosts, passed_over = self._hosts, 0
         while True:
             stored = self._tables.ready_hosts(limit + len(hosts.touched))
-            found = [(-top, served, key) for top, served, key in stored if key not in hosts.touched]
-            found += [(-host.top, host.served, host.key) for host in hosts.touched.values() if self._is_ready(host)]
+            found = [(-top, turn, key) for top, turn, key in stored if key not in hosts.touched]
+            touched = [host for host in hosts.touched.values() if self._is_ready(host)]
+            found += [(-host.top, hosts.turn_of(host), host.key) for host in touched]
             best = heapq.nsmallest(limit, found)
             hosts.load(key for _, _, key in best)
             hosts.addresses.load(hosts.loaded[key].address for _, _, key in best)
@@ -344,7 +382,10 @@ class ReadyHosts:
                 return ready
 
     def _read_heads(self) -> None:
-        new = self._tables.heads([key for _, _, key in self._ready if key not in self._heads], self._chunk)
+        self._read_heads_of(key for _, _, key in self._ready)
+
+    def _read_heads_of(self, keys: Iterable[str]) -> None:
+        new = self._tables.heads([key for key in keys if key not in self._heads], self._chunk)
         self._read_to_the_end |= {key for key, queue in new.items() if len(queue) < self._chunk}
         self._heads |= new
 

@@ -36,6 +36,8 @@ class HostRules:
         """The hosts that were read, by their keys."""
         self.touched: dict[str, Host] = {}
         """Those of them that will be written back."""
+        self.paced: dict[str, None] = {}
+        """Keys of hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps."""
         self.burying = False
         """A host that was given up, or whose budget is spent, has more than this call may bury."""
         self._least_notable: float | None = None
@@ -64,7 +66,8 @@ class HostRules:
             host.in_flight = host.strikes = host.blocks = host.backoff = host.gate_losses = 0
             host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
-            host.pages = host.signs = 0
+            host.pages = host.signs = host.burst_left = 0
+            host.pacer = ""
             host.phase = Phase.IDLE
         return host
 
@@ -76,6 +79,11 @@ class HostRules:
         if not host.waiting or priority > host.top:
             host = self.host(key)
             host.waiting, host.top = True, priority
+
+    def note_pacer(self, host: Host, worker: str) -> None:
+        """The worker of this call worked for the host, or was granted it: more may be granted ahead of its delay."""
+        if host.pacer == worker:
+            self.paced[host.key] = None
 
     def wake(self) -> None:
         """Waiting hosts whose time has come are put down anew."""
@@ -89,6 +97,11 @@ class HostRules:
                 self.host(key)
 
     # ---- phases
+
+    def turn_of(self, host: Host) -> int:
+        """The host's place among those that are ready, at this moment."""
+        host.in_burst = politeness.is_in_burst(host, self._now)
+        return host.turn
 
     def phase_of(self, host: Host) -> Phase:
         """Where the host stands at this moment, its address considered."""
@@ -110,6 +123,7 @@ class HostRules:
         gone: list[str] = []
         for host in hosts:
             before, host.phase = host.phase, self.phase_of(host)
+            host.in_burst = politeness.is_in_burst(host, self._now)
             if host.phase is Phase.PARKED:
                 parked.append(host)
                 self._record.parked += before is not Phase.PARKED

@@ -117,9 +117,9 @@ class JobRules:
     def sample_rate(self) -> None:
         """Take a sample of what is done. The older of two is five to ten seconds old while pages are committed."""
         record = self._record
-        if self._now - record.paced_at[1] >= RATE_SAMPLE_SECONDS:
-            record.paced_at = (record.paced_at[1], self._now)
-            record.paced_done = (record.paced_done[1], record.done)
+        if self._now - record.sampled_at[1] >= RATE_SAMPLE_SECONDS:
+            record.sampled_at = (record.sampled_at[1], self._now)
+            record.sampled_done = (record.sampled_done[1], record.done)
 
     def count(self, name: str, amount: int) -> None:
         """Add to one of the counters of accepted commits."""

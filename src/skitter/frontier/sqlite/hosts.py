@@ -12,7 +12,7 @@ from skitter.model.host import Host
 from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at
 
-_SAVE_HOST = "UPDATE hosts SET phase = ?, top = ?, served = ?, due = ?, record = ? WHERE number = ?"
+_SAVE_HOST = "UPDATE hosts SET phase = ?, top = ?, turn = ?, due = ?, record = ? WHERE number = ?"
 _MOST_NUMBERS = 100_000
 """Host numbers that are remembered; then they are read again."""
 _decode_host = msgspec.msgpack.Decoder(Host).decode
@@ -40,7 +40,7 @@ class HostTable(JobTable):
 
     def save_hosts(self, hosts: Sequence[Host]) -> None:
         numbers = self._numbers_of({host.key: None for host in hosts})
-        self._executemany(_SAVE_HOST, [(h.phase, h.top, h.served, due_at(h), encode(h), numbers[h.key]) for h in hosts])
+        self._executemany(_SAVE_HOST, [(h.phase, h.top, h.turn, due_at(h), encode(h), numbers[h.key]) for h in hosts])
 
     def _numbers_of(self, keys: dict[str, None]) -> dict[str, int]:
         """The numbers of hosts. A host that has none gets one, and an empty record."""
@@ -52,7 +52,7 @@ class HostTable(JobTable):
             for key in keys:
                 if key not in numbers:
                     added = self._execute(
-                        "INSERT INTO hosts (job, key, phase, top, served, due, record) VALUES (?, ?, 0, 0, 0, 0, ?)",
+                        "INSERT INTO hosts (job, key, phase, top, turn, due, record) VALUES (?, ?, 0, 0, 0, 0, ?)",
                         (self._job, key, encode(Host(key))),
                     )
                     assert added.lastrowid is not None
@@ -61,8 +61,8 @@ class HostTable(JobTable):
 
     def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
         return self._execute(
-            "SELECT top, served, key FROM hosts INDEXED BY ready WHERE job = ? AND phase = 1"
-            " ORDER BY top DESC, served, key LIMIT ?",
+            "SELECT top, turn, key FROM hosts INDEXED BY ready WHERE job = ? AND phase = 1"
+            " ORDER BY top DESC, turn, key LIMIT ?",
             (self._job, limit),
         ).fetchall()
 
@@ -106,7 +106,7 @@ class HostTable(JobTable):
     def park(self, hosts: Sequence[Host]) -> None:
         self._executemany(
             "INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)",
-            [(self._job, host.key, host.address, host.top, host.served) for host in hosts],
+            [(self._job, host.key, host.address, host.top, host.turn) for host in hosts],
         )
 
     def unpark(self, host_keys: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ class HostTable(JobTable):
         else:
             found = self._execute(
                 "SELECT key FROM parked INDEXED BY parked_order WHERE job = ? AND address = ?"
-                " ORDER BY top DESC, served, key LIMIT ?",
+                " ORDER BY top DESC, turn, key LIMIT ?",
                 (self._job, address, limit),
             )
         return [key for (key,) in found]

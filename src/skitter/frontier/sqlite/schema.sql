@@ -1,4 +1,4 @@
--- The SQLite frontier, format 2. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 3. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
@@ -59,12 +59,12 @@ CREATE TABLE hosts (
     key TEXT NOT NULL,
     phase INTEGER NOT NULL,
     top INTEGER NOT NULL,
-    served INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
     due REAL NOT NULL,
     record BLOB NOT NULL
 );
 CREATE UNIQUE INDEX by_key ON hosts (job, key);
-CREATE INDEX ready ON hosts (job, top DESC, served, key) WHERE phase = 1;
+CREATE INDEX ready ON hosts (job, top DESC, turn, key) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, due, key) WHERE phase = 2;
 CREATE INDEX given_up ON hosts (job, key) WHERE phase = 4;
 
@@ -80,10 +80,10 @@ CREATE TABLE IF NOT EXISTS parked (
     key TEXT NOT NULL,
     address TEXT NOT NULL,
     top INTEGER NOT NULL,
-    served INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
     PRIMARY KEY (job, key)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, top DESC, served, key);
+CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, top DESC, turn, key);
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,10 @@ from skitter.policy.lost_leases import is_suspect
 Ready = dict[str, tuple[list[int], int]]
 """Hosts that could be served now, but for their addresses: the priorities that wait there, highest first, and the room
 in flight."""
+
+
+Bursts = dict[str, tuple[bool, bool]]
+"""Of hosts: whether one stood before those that are in no burst, and whether the time of its burst is not over yet."""
 
 
 class Rooms(msgspec.Struct):
@@ -73,27 +76,37 @@ def ready_hosts(
 
 
 def check_order(
-    grant: Grant, ready: Mapping[str, tuple[list[int], int]], rooms: Rooms, served: dict[str, int] | None
+    grant: Grant,
+    ready: Mapping[str, tuple[list[int], int]],
+    rooms: Rooms,
+    served: dict[str, int] | None,
+    bursts: Bursts,
 ) -> None:
-    """Promise 5: the highest waiting priority, then the least recently served. And promise 4, of addresses.
+    """Promise 5: the highest waiting priority, then those in a burst, then the least recently served.
 
-    ``served``: epochs, kept up to date; None: only priorities count.
+    And promise 4, of addresses. ``served``: epochs, kept up to date; None: only priorities count.
     """
+
+    def place(key: str, *, first: bool) -> tuple[int, bool, int]:
+        """The first or the last place that a host may have: one whose burst is over may stand where it stood."""
+        if served is None:
+            return -waiting[key][0][0], False, 0
+        in_burst, in_time = (False, False) if key in granted else bursts.get(key, (False, False))
+        return -waiting[key][0][0], not (in_burst and (in_time or first)), served.get(key, 0)
+
+    granted: set[str] = set()
     waiting = dict(ready)
     rooms = Rooms(rooms.address_of, dict(rooms.left))
     for lease in grant.leases:
         host = lease.host_key
         assert rooms.has(host), f"the address of {host} was full"
         if host in waiting:
-            places: dict[str, Any] = {
-                key: (-priorities[0], served.get(key, 0) if served is not None else 0)
-                for key, (priorities, _) in waiting.items()
-                if rooms.has(key)
-            }
-            assert places[host] == min(places.values()), f"{host} was not the next"
+            others = [place(key, first=False) for key in waiting if rooms.has(key) and key != host]
+            assert not others or place(host, first=True) <= min(others), f"{host} was not the next"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)
         rooms.take(host)
+        granted.add(host)
         if served is not None:
             served[host] = lease.epoch

@@ -63,6 +63,10 @@ class FrontiersAgree(Agreeing):
         if not self.order_across_hosts:
             # Each place counts by itself.
             self.settings = {**self.settings, "per_ip": None}
+        if not self.same_pieces:
+            # A lease that follows a commit may be granted ahead of a short delay, where both are calls of their own.
+            long_delay = 0.5 if self.settings["delay_seconds"] else 0.0
+            self.settings = {**self.settings, "delay_seconds": long_delay, "target_concurrency": None}
         self.begin(fresh=False)
         self.leases("w1", 1)
         self.commit(
@@ -168,6 +172,7 @@ class FrontiersAgree(Agreeing):
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         rooms = self.rooms()
+        self.bursts = {host.key: (host.in_burst, self.clock() < host.burst_until) for host in self.hosts()}
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
         self.take(grants, limit, ready, rooms)
         self.ask_everywhere(worker)

@@ -32,7 +32,9 @@ FINGERPRINTER = Fingerprinter(b"the same in both")
 names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
 job_settings = st.fixed_dictionaries(
     {
-        "delay_seconds": st.sampled_from([0.0, 0.0, 0.5]),
+        "delay_seconds": st.sampled_from([0.0, 0.0, 0.5, 0.1]),
+        "burst_pages": st.sampled_from([1, 2, 16]),
+        "burst_seconds": st.sampled_from([0.0, 0.5, 100.0]),
         "per_host": st.sampled_from([1, 2, 8]),
         "per_ip": st.sampled_from([None, None, 1, 2, 3]),
         "obey_robots": st.booleans(),

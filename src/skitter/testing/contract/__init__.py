@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _ROOMS = (
-    "client store adding order politeness retries gate backoff giving_up budgets fencing losses seeding life outbox"
-    " reading resent workers"
+    "client store adding order bursts politeness retries gate backoff giving_up budgets fencing losses seeding life"
+    " outbox reading resent workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
@@ -33,6 +33,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     addresses,
     backoff,
     budgets,
+    bursts,
     fencing,
     gate,
     giving_up,
@@ -58,6 +59,8 @@ class FrontierContract(
     adding.Adding,
     adding.Permits,
     order.Order,
+    bursts.Bursts,
+    bursts.Pacing,
     politeness.Politeness,
     politeness.AdaptiveDelay,
     politeness.Slots,

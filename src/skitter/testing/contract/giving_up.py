@@ -18,10 +18,11 @@ def names(host: str, count: int) -> list[str]:
 
 
 async def given_up(
-    client: Client, waiting: int = MANY, others: tuple[str, ...] = (), in_flight: int = 0
+    client: Client, waiting: int = MANY, others: tuple[str, ...] = (), in_flight: int = 0, burst_pages: int = 16
 ) -> list[Lease]:
     """Host ``a`` is given up while so many wait for it; the leases of it that are still in flight."""
-    await client.seeded(*names("a", waiting + in_flight + 1), *others, per_host=in_flight + 1, max_attempts=1)
+    settings = {"per_host": in_flight + 1, "max_attempts": 1, "burst_pages": burst_pages}
+    await client.seeded(*names("a", waiting + in_flight + 1), *others, **settings)
     leases = [lease for lease in await client.lease("a", in_flight + 1) if lease.host_key == "http://a.example"]
     await client.unreachable(leases[0])
     counts = await client.counts()
@@ -149,7 +150,7 @@ class GivingUp:
 
     async def test_other_hosts_are_served_in_their_order_meanwhile(self, store: ContractStore) -> None:
         client = store.client()
-        await given_up(client, others=("b/1", "b/2", "c/1", "c/2"))
+        await given_up(client, others=("b/1", "b/2", "c/1", "c/2"), burst_pages=1)
         served: list[str] = []
         while len(served) < 4:
             (lease,) = await client.lease(limit=1)

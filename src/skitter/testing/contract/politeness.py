@@ -206,10 +206,10 @@ class Slots:
 
     async def test_a_slot_is_not_given_back_because_the_window_grew(self, store: ContractStore) -> None:
         client = store.client()
-        await client.seeded("a/1", "a/2", "a/3", delay_seconds=0.01)
+        await client.seeded("a/1", "a/2", "a/3", delay_seconds=0.3)
         old = await client.one()
         for _ in range(3):
-            await store.elapse(0.5)
+            await store.elapse(0.8)
             await client.release(await client.one(), late=True)
         await client.one()
         await client.release(old)

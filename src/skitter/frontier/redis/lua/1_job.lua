@@ -37,6 +37,7 @@
 --                         the id for a page, "g" + host key for a gate, "s" for the seeding
 --   deadlines     zset    workers, by a time before which none of their leases ends
 --   held:WORKER   set     lease keys
+--   paced:WORKER  zset    of a shard: hosts whose delay the worker keeps, by the time of its last commit there
 --   answers       hash    worker -> what it was last answered, packed (4_leases.lua), in case that was lost on its way
 --   alone         set     workers that hold a lease which nothing may stand beside
 --   staged:EPOCH  list    items of a page that is committed in parts
@@ -114,7 +115,7 @@ local function load_job()
   if not stored then return false end
   local job = unpacked(stored)
   if job.format ~= FORMAT then error('the job has another format: ' .. tostring(job.format)) end
-  job.crowded, job.pace = job.crowded or {}, job.pace or {0, 0, 0, 0}
+  job.crowded, job.samples = job.crowded or {}, job.samples or {0, 0, 0, 0}
   use_job(job)
   read_clock()
   if J.shards then counted = places_of(J) end
@@ -136,7 +137,7 @@ local function new_job(old, secret, bucket_mean, settings)
     next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
     first_item = (old and old.position or 0) + 1,
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
-    crowded = {}, pace = {0, 0, 0, 0},
+    crowded = {}, samples = {0, 0, 0, 0},
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
@@ -217,9 +218,9 @@ local function save_tallies()
 end
 
 -- Two samples of what is done, for the rate of now: the older is five to ten seconds old while pages are committed.
-local function sample_pace()
-  local pace = J.pace
-  if now - pace[3] >= RATE_SAMPLE_SECONDS then J.pace = {pace[3], pace[4], now, J.done} end
+local function sample_rate()
+  local samples = J.samples
+  if now - samples[3] >= RATE_SAMPLE_SECONDS then J.samples = {samples[3], samples[4], now, J.done} end
 end
 
 local function reopen()

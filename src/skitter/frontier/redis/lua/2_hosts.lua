@@ -16,6 +16,9 @@ local LEVELS, AWAY = 22, 23
 local BACKOFF = 24
 -- What its budget is spent on, and the signs of a trap (policy/host_budgets.py).
 local PAGES, SIGNS = 25, 26
+-- Requests that its burst still has, the end of the burst, 1 if it stands before hosts that are in none; the worker that
+-- keeps its delay by itself, or nothing.
+local BURST_LEFT, BURST_UNTIL, IN_BURST, PACER = 27, 28, 29, 30
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -24,6 +27,8 @@ local CROWDED_HOSTS = 16
 -- Of each host: its record, and the set it stands in with its score and its name there.
 local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
+-- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
+local pace = {hosts = {}, is_known = {}}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
 local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}
@@ -125,15 +130,15 @@ local function count_address(address, step)
   if step < 0 then look_at(address) end
 end
 
--- What a parked host is called: its address, then as promise 5 has it, highest priority and least recently served first.
+-- What a parked host is called: its address, then as promise 5 has it, highest priority, burst, least recently served.
 local function parked_name(key, h)
   local top = h[TOP]
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
-  return h[ADDRESS] .. '\0' .. rank .. struct.pack('>I6', h[SERVED]) .. key
+  return h[ADDRESS] .. '\0' .. rank .. (h[IN_BURST] == 1 and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
 end
 
 local function parked_key(name)
-  return string.sub(name, string.find(name, '\0', 1, true) + 15)
+  return string.sub(name, string.find(name, '\0', 1, true) + 16)
 end
 
 local function phase_of(h)
@@ -158,7 +163,8 @@ end
 -- The sorted set that a host stands in, its score and its name there.
 local function stand_of(key, h)
   local phase = h[PHASE]
-  if phase == READY then return ready_name(h[TOP]), h[SERVED], key end
+  -- A host in a burst is served before those that are in none.
+  if phase == READY then return ready_name(h[TOP]), h[SERVED] - BURST_RANK * h[IN_BURST], key end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
   if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end
@@ -168,8 +174,9 @@ end
 -- form, run, queued, top, served, phase, trusted
 local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
--- robots until, latency, priority and length of the first list, address, rare fields
-local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4Bc0I4c0'
+-- robots until, latency, priority and length of the first list, left of its burst, end of the burst, whether it is in
+-- one, pacer, address, rare fields
+local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4I4dBI2c0Bc0I4c0'
 -- pages, signs
 local BUDGET_FORM = '<I4I2'
 
@@ -177,7 +184,7 @@ local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
@@ -191,7 +198,8 @@ local function pack_host(h)
   return struct.pack(
     LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
     h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
-    levels and levels[2] or 0, #h[ADDRESS], h[ADDRESS], #rare, rare
+    levels and levels[2] or 0, h[BURST_LEFT], h[BURST_UNTIL], h[IN_BURST], #h[PACER], h[PACER], #h[ADDRESS], h[ADDRESS],
+    #rare, rare
   ) .. budget
 end
 
@@ -200,14 +208,16 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0,
+      0, 0, 0, 0, 0, '',
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
-    robots_until, latency, priority, listed, address, rare, rest = struct.unpack(LONG_FORM, stored)
+    robots_until, latency, priority, listed, burst_left, burst_until, in_burst, pacer, address, rare, rest =
+    struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
-    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0,
+    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
+    burst_until, in_burst, pacer,
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
@@ -221,12 +231,15 @@ end
 -- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
 local function read_host(stored)
   if not stored then
-    return {J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0}
+    return {
+      J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, 0, '',
+    }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
+    h[BURST_LEFT], h[IN_BURST], h[PACER] = 0, 0, ''
   end
   return h
 end
@@ -326,6 +339,8 @@ local function save_touched()
       burying = true
     end
     h[PHASE] = phase_of(h)
+    -- One request at a time: more would need more connections.
+    h[IN_BURST] = h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0 and now < h[BURST_UNTIL] and 1 or 0
     local set, score, new_name = stand_of(key, h)
     if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
     if old and (old ~= set or name ~= new_name) then
@@ -431,18 +446,44 @@ end
 
 -- ---- politeness
 
--- Book one grant; the start window that goes with it, or false when there is no delay.
-local function granted(h, epoch)
+-- Book one grant; the start window that goes with it and the distance that the worker keeps, or false and 0.
+local function granted(h, epoch, worker)
   h[IN_FLIGHT] = h[IN_FLIGHT] + 1
   h[SERVED] = epoch
+  if h[BURST_LEFT] > 0 and now < h[BURST_UNTIL] then
+    h[BURST_LEFT] = h[BURST_LEFT] - 1
+  else
+    h[BURST_LEFT], h[BURST_UNTIL] = S.burst_pages - 1, now + S.burst_seconds
+  end
   local delay = delay_of(h)
-  if delay == 0 then return false end
-  h[DUE] = now + delay + start_seconds(h)
-  return start_seconds(h)
+  h[PACER] = ''
+  if delay == 0 then return false, 0 end
+  local window = start_seconds(h)
+  if delay <= MAX_PACE_SECONDS then
+    h[PACER] = worker
+    window = window + PACE_WINDOW_SECONDS
+  end
+  h[DUE] = now + delay + window
+  return window, h[PACER] ~= '' and delay or 0
+end
+
+function pace.note(key, h, worker)
+  if h[PACER] == worker and not pace.is_known[key] then
+    pace.is_known[key] = true
+    pace.hosts[#pace.hosts + 1] = key
+  end
+end
+
+-- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself.
+function pace.may_go_on(key, h, worker)
+  if not pace.is_known[key] or h[PACER] ~= worker or h[QUEUED] == 0 or h[BLOCKED_UNTIL] > now then return false end
+  local delay = delay_of(h)
+  return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
+    and has_room(h) and not needs_gate(h) and not address_is_full(h)
 end
 
 local function given_back(h, epoch)
-  if h[SERVED] == epoch then h[DUE] = math.min(h[DUE], now) end
+  if h[SERVED] == epoch and h[PACER] == '' then h[DUE] = math.min(h[DUE], now) end
 end
 
 local function came_late(h)

@@ -176,8 +176,9 @@ end
 
 -- ---- granting
 
--- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted.
-local function tell_lease(lease_key, epoch, host_key, row, window)
+-- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
+-- the distance that the worker keeps.
+local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
     local h = hosts[host_key]
@@ -193,15 +194,17 @@ local function tell_lease(lease_key, epoch, host_key, row, window)
   leases[place + 7] = window and text(window) or ''
   leases[place + 8] = robots
   leases[place + 9] = trusted
+  leases[place + 10] = distance > 0 and text(distance) or ''
 end
 
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
   J.next_epoch = epoch + stride()
-  local window, address = false, ''
+  local window, address, distance = false, '', 0
   if host_key ~= '' then
     local h = host_of(host_key)
-    window = granted(h, epoch)
+    window, distance = granted(h, epoch, worker)
+    pace.note(host_key, h, worker)
     if S.per_ip and h[ADDRESS] ~= '' then
       address = h[ADDRESS]
       count_address(address, 1)
@@ -213,7 +216,7 @@ local function hold_for(worker, lease_key, host_key, row, alone)
     .. (row and pack_row(row) or '')
   new_keys[#new_keys + 1] = lease_key
   if alone then call('SADD', RUN .. 'alone', worker) end
-  tell_lease(lease_key, epoch, host_key, row, window)
+  tell_lease(lease_key, epoch, host_key, row, window, distance)
 end
 
 local function save_leases(worker)
@@ -325,7 +328,11 @@ local function grant_hosts(worker, limit, held, floor)
   save_hosts()
   if limit <= 0 then return end
   local queues, order, passed_over = ready_hosts(limit)
-  local count, too_few = 0, S.per_ip and passed_over > 0
+  local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
+  load_hosts(pace.hosts)
+  for _, key in ipairs(pace.hosts) do
+    if pace.may_go_on(key, hosts[key], worker) and (not floor or hosts[key][TOP] >= floor) then ahead[#ahead + 1] = key end
+  end
   while count < limit do
     -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
     -- address another one has filled. Then there are too few, and others are looked for before one is served again.
@@ -340,6 +347,18 @@ local function grant_hosts(worker, limit, held, floor)
       local more
       queues, order, more = ready_hosts(limit - count)
       too_few, passed_over = more > 0, passed_over + more
+    elseif not key and ahead[ahead.at] then
+      -- None is ready: hosts come whose delay the worker keeps by itself.
+      key, ahead.at = ahead[ahead.at], ahead.at + 1
+      h = host_of(key)
+      -- Its address may have been filled by another host meanwhile.
+      if pace.may_go_on(key, h, worker) then
+        local id, row = take_head(key, h)
+        grant_row(worker, key, id, row)
+        count = count + 1
+        find_top(key, h)
+        if pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then ahead[#ahead + 1] = key end
+      end
     elseif not key then
       break
     elseif S.per_ip and phase_of(h) ~= READY then
@@ -358,7 +377,11 @@ local function grant_hosts(worker, limit, held, floor)
       grant_row(worker, key, id, row)
       count = count + 1
       find_top(key, h)
-      if phase_of(h) == READY then serve_again(queues, order, key, h[TOP]) end
+      if phase_of(h) == READY then
+        serve_again(queues, order, key, h[TOP])
+      elseif pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then
+        ahead[#ahead + 1] = key
+      end
     end
   end
 end
@@ -474,6 +497,12 @@ local function lease(worker, limit, run, known, others)
       if maximum and maximum - J.done - J.leased < limit then
         limit, short = maximum - J.done - J.leased, J.queued > 0 or J.seeding
       end
+      if J.shards then
+        -- Its commit came in another call.
+        local known = call('ZRANGEBYSCORE', RUN .. 'paced:' .. worker, text(now - AHEAD_SECONDS), '+inf')
+        load_hosts(known)
+        for _, key in ipairs(known) do pace.note(key, hosts[key], worker) end
+      end
       grant(worker, limit, others or {0, false})
     end
   end
@@ -543,8 +572,10 @@ local function lease_again(worker, earlier, run, known)
     local host_key = hold[HOLD_HOST]
     leased_at, deadline = hold[LEASED_AT], math.min(deadline, hold[DEADLINE])
     -- The window that was granted was not shorter than this one.
-    local window = host_key ~= '' and delay_of(hosts[host_key]) > 0 and FIRST_START_SECONDS
-    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window)
+    local delay = host_key ~= '' and delay_of(hosts[host_key]) or 0
+    local distance = delay > 0 and hosts[host_key][PACER] == worker and delay or 0
+    local window = delay > 0 and FIRST_START_SECONDS
+    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window, distance)
   end
   return tell_grant('', leased_at, deadline, run, known, {}, 1)
 end

@@ -205,6 +205,7 @@ for place, head in ipairs(heads) do
         local host_key = hold[HOLD_HOST]
         local h = host_of(host_key)
         if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
+        pace.note(host_key, h, hold[WORKER])
         local was_spent = is_spent(h)
         local struck = hear(host_key, h, hold, head, record)
         local gate = work_of(key) == ROBOTS
@@ -247,7 +248,17 @@ local new = add(links)
 if #links > new then
   for _, name in ipairs({'duplicates', 'duplicates_sent'}) do bump(name, #links - new) end
 end
-sample_pace()
+sample_rate()
+if J.shards and #pace.hosts > 0 then
+  -- For the lease that follows. A worker that is killed and started again under its name takes longer than that.
+  local members = {}
+  for _, key in ipairs(pace.hosts) do
+    members[#members + 1] = text(now)
+    members[#members + 1] = key
+  end
+  bulk('ZADD', RUN .. 'paced:' .. worker, members)
+  call('EXPIRE', RUN .. 'paced:' .. worker, 1)
+end
 save_hosts()
 save_holds()
 

@@ -32,7 +32,7 @@ local function check_job(stored)
     if value ~= value then error('no number: ' .. name) end
   end
   check_numbers(job.crowded or {}, {})
-  check_numbers(job.pace or {}, {})
+  check_numbers(job.samples or {}, {})
 end
 
 local check = {
