@@ -59,12 +59,12 @@ from typing import Protocol
 
 import msgspec
 
+from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
     Command,
     Counts,
     Dead,
-    Item,
     Job,
     JobSpec,
     JobState,

@@ -167,10 +167,17 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     blocking: bool
     """The outbox is full because of it."""
+    closed: bool = False
+    """The target is complete for this run."""
     rejected: int = 0
     """Items of this run that the target would not take."""
     trouble: str = ""
     """The problem that its owner is waiting out; empty if there is none."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether a finished job still has to deliver to it, or to record that the target is complete."""
+        return self.undelivered > 0 or not self.closed
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +211,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def items(self) -> int:
         """Records that pages yielded; what could not be stored is not among them."""
-        return self.tally.get("items", 0) - self.tally.get("rejected", 0)
+        return self.tally.get("items", 0)
 
     @property
     def rejected(self) -> int:
@@ -256,22 +263,6 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     referrer: str | None
     ended_at: float
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One item of the outbox."""
-
-    position: int
-    """Grows with each item of the job: the order of commits."""
-    request_id: int
-    place: int
-    """Index among the items of its page."""
-    record: bytes
-
-    @property
-    def key(self) -> str:
-        """Return the item's identity, the same however often its page is fetched."""
-        return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from skitter.model.item import NewItem
 from skitter.model.lease import Grant, Lease
 from skitter.model.request import Entry
 
@@ -59,8 +60,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     lease: Lease
     ending: Ending
     links: list[Entry] = []
-    items: list[bytes] = []
-    """Encoded records, in the order the spider yielded them."""
+    items: list[NewItem] = []
+    """Records and rejects in the order the spider yielded them, then the reference to the archived page."""
     error_class: str = ""
     """For retry, dead and excluded: dns, connect, …, http_4xx, callback; or the rule that excluded it."""
     error: str = ""

@@ -27,7 +27,7 @@ from skitter.frontier.transactional import TransactionalFrontier
 T = TypeVar("T")
 
 APPLICATION_ID = 0x736B6974  # "skit"
-FORMAT = 2
+FORMAT = 3
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Begun, Command, Counts, Item, JobSpec, State, Trace
+from skitter.model.item import Item, NewItem
+from skitter.model.job import Begun, Command, Counts, JobSpec, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Committed, Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Entry, Fingerprinter, Request
@@ -149,9 +150,16 @@ class Client:
     # ---- endings
 
     async def outcome(
-        self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any
+        self,
+        lease: Lease,
+        ending: Ending = Ending.DONE,
+        links: Sequence[str] = (),
+        items: Sequence[bytes | NewItem] = (),
+        **fields: Any,
     ) -> Outcome:
-        return Outcome(lease=lease, ending=ending, links=await self.entries(links), **fields)
+        """``items``: bytes are records."""
+        new_items = [item if isinstance(item, NewItem) else NewItem(item) for item in items]
+        return Outcome(lease=lease, ending=ending, links=await self.entries(links), items=new_items, **fields)
 
     async def commit(self, *outcomes: Outcome, worker: str = "w", want: int = 0) -> Committed:
         committed = await self.frontier.commit(worker, outcomes, want, self._calls[worker].next())
