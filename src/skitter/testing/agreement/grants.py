@@ -1,4 +1,4 @@
-"""What a grant must be: the same for both inside each host, and fair among the hosts."""
+"""Checks of a grant: the same for both frontiers inside each host, and fair among hosts."""
 
 from __future__ import annotations
 

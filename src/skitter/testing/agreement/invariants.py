@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever it was."""
+"""Invariants that hold after every step."""
 
 from __future__ import annotations
 

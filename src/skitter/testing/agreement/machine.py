@@ -1,4 +1,4 @@
-"""The state machine: one step at a time, both frontiers, and after each step everything is compared."""
+"""The state machine: each step is done on both frontiers, and then everything is compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps are made of: a few hosts, a few requests, settings, and every way a lease can end."""
+"""Strategies for steps: a few hosts and requests, settings, and every ending of a lease."""
 
 from __future__ import annotations
 

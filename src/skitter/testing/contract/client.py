@@ -1,4 +1,4 @@
-"""A frontier client for tests: it speaks in short names, and checks the counts after every step."""
+"""A frontier client for tests: it takes short names, and checks the counts after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox: items between their commit and their sink (promise 7 with it)."""
+"""The outbox: items between their commit and their sink, and the bound of promise 7."""
 
 from __future__ import annotations
 

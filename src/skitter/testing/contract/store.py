@@ -1,4 +1,4 @@
-"""What a backend brings to the contract suite: a store for one test, its clients and its clock."""
+"""The store of one test, which a backend implements for the contract suite: its clients and its clock."""
 
 from __future__ import annotations
 
