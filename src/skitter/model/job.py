@@ -61,9 +61,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
     version: str = ""
-    """Of the skitter that began or last resumed the run; empty: not told."""
+    """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
-    """A hash of the spider's file there; empty: it has none."""
+    """Hash of the spider's file on that node; empty: there is no file."""
 
     def same_work(self, other: JobSpec) -> bool:
         """Return whether two specs define the same job: settings may differ, spider, seeds and arguments may not."""
@@ -115,7 +115,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is polled of a job: small, however many seeds the job has."""
+    """State of a job for polling; its size does not depend on the number of seeds."""
 
     state: State
     run: int
@@ -130,7 +130,7 @@ class Begun(enum.StrEnum):
     RESUMED = "resumed"
     """Unfinished, and goes on."""
     JOINED = "joined"
-    """As resumed, while other workers are at it."""
+    """As resumed, while other workers work for it."""
     RERUN = "rerun"
     """The job was finished, or a new run was requested: a new run starts."""
 
@@ -140,7 +140,7 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     queued: int
-    """Some stores count no further than 100,000."""
+    """Queued requests; some stores stop counting at 100,000."""
     in_flight: int
     due_seconds: float
     """Until its next request may start; 0: now."""
@@ -197,16 +197,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sinks: list[SinkSeen]
     workers: list[WorkerSeen]
     hosts: list[HostSeen]
-    """The slowest and most troubled first, a few."""
+    """A few hosts, the slowest and those with most errors first."""
     crowded: list[HostSeen] = []
-    """Those with the longest queues, if asked for; no more than 16 in some stores, where one that has long been left
-    alone may be missing."""
+    """Hosts with the longest queues, if requested; some stores keep at most 16, and may miss a host that was not served
+    for long."""
     pages_per_second: float = 0.0
-    """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
+    """Rate over the five to ten seconds before the newest commit; 0 if the run is over."""
     overdue_seconds: float = 0.0
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
     exact: bool = True
-    """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
+    """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 
     @property
     def items(self) -> int:

@@ -327,7 +327,7 @@ def crawl_faults(skitter: Any, frontier: str, port: int, command: str) -> list[s
         found.append(f"{command}: exit code {process.returncode}: {err}")
     if "Traceback" in err or _CLASS_NAME.search(err):
         found.append(f"{command}: a raw error: {err}")
-    if err.count("another one takes its place") > FAILURES:
+    if err.count("another worker is started") > FAILURES:
         found.append(f"{command}: workers are replaced again and again: {err}")
     if process.returncode == 3 and JOB not in err and TARGET not in err:
         found.append(f"{command}: neither the job nor its target is named: {err}")
