@@ -6,8 +6,6 @@ Events and what workers print scroll by above it, and when the crawl ends it is 
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,15 +17,13 @@ from rich.live import Live
 from rich.text import Text
 
 from skitter.cli.job_ref import live_workers
+from skitter.cli.printed_lines import PrintedLines
 from skitter.cli.progress import STDERR
 from skitter.cli.terminal_text import by_class, clean, clean_block, clock, count, duration, figure, rate, shorten, size
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
 from skitter.model.job import HostSeen, Report, State
 
 REDRAW_SECONDS = 0.25
-LAST_PRINTS_SECONDS = 1.0
-MAX_PRINTED_BYTES = 64 * 1024
-"""Of a line that a worker prints; the rest is another line."""
 SIDE_BY_SIDE_COLUMNS = 130
 """The width from which the hosts are beside the counts instead of below them."""
 LABEL, VALUE, GAP = 10, 8, 2
@@ -55,30 +51,22 @@ class LiveDisplay:
         # No thread of its own: it is drawn from the loop that also brings the reports.
         self._live = Live(self, console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self.print_fd = STDERR
-        self._printing: threading.Thread | None = None
+        self._printed: PrintedLines | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
         # Printed to the terminal itself, a line would begin in the middle of the display.
-        reading, self.print_fd = os.pipe()
-        self._printing = threading.Thread(target=self._show_printed, args=(reading,), daemon=True)
-        self._printing.start()
+        self._printed = PrintedLines(self.event)
+        self.print_fd = self._printed.fd
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._printing is not None:
-            os.close(self.print_fd)
-            # A process that a worker has left behind may keep the pipe open.
-            self._printing.join(LAST_PRINTS_SECONDS)
+        if self._printed is not None:
+            self._printed.close()
         with suppress(OSError):
             self._live.stop()
-
-    def _show_printed(self, reading: int) -> None:
-        with open(reading, "rb") as printed:
-            for line in iter(lambda: printed.readline(MAX_PRINTED_BYTES), b""):
-                self.event(line.decode(errors="backslashreplace").removesuffix("\n"))
 
     def report(self, report: Report) -> None:
         now = self._now()
