@@ -23,7 +23,6 @@ from skitter.settings import Settings
 
 FORMAT = 3
 """The format of what lies in Redis (1_job.lua)."""
-_KINDS = tuple(bytes([kind]) for kind in ItemKind)
 LEASE_FIELDS = 9
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
@@ -303,6 +302,8 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
 
 
 # ---- outcomes
+
+_KINDS = tuple(bytes([kind]) for kind in ItemKind)
 
 
 def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
