@@ -17,7 +17,7 @@ from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
 
 class Agreeing(Pair):
-    """Both tell the same, and what they tell is possible."""
+    """Both frontiers report the same, and the report is consistent."""
 
     @invariant()
     def the_books_agree(self) -> None:
