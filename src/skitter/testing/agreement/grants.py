@@ -47,7 +47,7 @@ def by_host(grant: Grant) -> dict[str, list[Lease]]:
     return dict(hosts)
 
 
-def without_leases(grant: Grant) -> Grant:
+def rest_of(grant: Grant) -> Grant:
     """Return a grant without its leases and the name of its store."""
     return msgspec.structs.replace(grant, leases=[], store="")
 

@@ -20,7 +20,7 @@ from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.policy import host_budgets
 from skitter.settings import Settings
-from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, without_leases
+from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
 from skitter.testing.agreement.strategies import (
     ADDRESSES,
     HOST_OF,
@@ -166,7 +166,7 @@ class Pair(RuleBasedStateMachine):
 
     def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
         oracle, other = grants
-        rest, others = without_leases(oracle), without_leases(other)
+        rest, others = rest_of(oracle), rest_of(other)
         if not self.same_pieces:
             # A shard lists those who have asked it.
             assert 0 <= others.workers <= rest.workers

@@ -177,7 +177,7 @@ class States:
         assert job.ended_at >= job.started_at
         assert await client.names() == []
 
-    async def test_a_job_without_leases_stops_at_once(self, store: ContractStore) -> None:
+    async def test_a_job_rest_of_stops_at_once(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")
         assert await client.tell(Command.STOP) is State.STOPPED
