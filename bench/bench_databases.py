@@ -31,7 +31,8 @@ import pymysql
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 from own_databases import KINDS
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.targets import parse_target, sink_of
 
 BATCH = 1000

@@ -30,7 +30,8 @@ import msgspec
 
 from skitter.delivery.runner import Delivery
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import Item, JobSpec, SinkProgress
+from skitter.model.item import Item, NewItem
+from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
@@ -90,7 +91,7 @@ async def fill(path: Path, count: int, target: str) -> None:
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, links=links)])
     for first in range(0, count, BATCH):
         (lease,) = (await frontier.lease("w", 1)).leases
-        items = [msgspec.msgpack.encode(record(n)) for n in range(first, min(first + BATCH, count))]
+        items = [NewItem(msgspec.msgpack.encode(record(n))) for n in range(first, min(first + BATCH, count))]
         await frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=items)])
     await frontier.close()
 

@@ -27,7 +27,8 @@ import msgspec
 
 from skitter.delivery.runner import Delivery
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import Item, JobSpec, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request

@@ -80,6 +80,32 @@ def test_with_json_every_line_is_json_from_the_first_note_to_the_summary(skitter
     assert (summary["pages"], summary["outputs"]) == (1, [])
 
 
+def test_with_json_what_a_spider_prints_is_json_too(skitter: Any, site: Any) -> None:
+    site.page("/", "page")
+    skitter.write(
+        "chatty.py",
+        """
+        import sys
+
+        from skitter import Request, Spider
+
+        class Chatty(Spider):
+            name = "chatty"
+
+            def start(self):
+                yield Request(self.base)
+
+            def parse(self, response):
+                print("one\\ntwo")
+                sys.stderr.write("unfinished")
+        """,
+    )
+    told = skitter.run("crawl", "chatty.py", "-a", f"base={site.url()}", "--log-format", "json").stderr
+    records = [json.loads(line) for line in told.splitlines()]
+    printed = [(record["level"], record["text"]) for record in records if record.get("logger") == "print"]
+    assert printed == [("info", "one"), ("info", "two"), ("info", "unfinished")]
+
+
 def test_with_json_an_error_is_json_too(skitter: Any, site: Any) -> None:
     site.page("/", "page", status=404)
     told = skitter.run("crawl", site.url(), "--log-format", "json", code=1).stderr

@@ -151,6 +151,43 @@ def test_a_terminal_shows_and_obeys_nothing(skitter: Any, site: Any) -> None:
     _harmless(printed, own=True)
 
 
+def test_what_a_spider_prints_stands_above_the_live_display(skitter: Any, site: Any) -> None:
+    def answer(_seen: Any, _handler: Any) -> tuple[int, dict[str, str], bytes]:
+        time.sleep(0.2)  # so that the display is drawn a few times
+        return 200, {"Content-Type": "text/html"}, b"x"
+
+    for number in range(8):
+        site.on(f"/{number}", answer)
+    skitter.write(
+        "chatty.py",
+        """
+        import os, sys
+
+        from skitter import Request, Spider
+
+        class Chatty(Spider):
+            name = "chatty"
+
+            def start(self):
+                for number in range(8):
+                    yield Request(f"{self.base}/{number}")
+
+            def parse(self, response):
+                print("PRINTED", response.url[-1])
+                sys.stderr.write("WRITTEN \x1b[2J\\n")
+                os.system("echo ECHOED")
+        """,
+    )
+    shown = _on_a_terminal(skitter.folder, "crawl", "chatty.py", "-a", f"base={site.base}", "--per-host", "1")
+    assert "pages/s" in shown, "the live display was not drawn: nothing was tested"
+    for words in [*(f"PRINTED {number}" for number in range(8)), "WRITTEN", "ECHOED"]:
+        before = [shown[: found.start()] for found in re.finditer(words, shown)]
+        assert before, f"not shown: {words}"
+        # At the beginning of a line: after its end, or after what erases it.
+        assert all(re.search(r"(?:\n|\x1b\[2K)$", text) for text in before), words
+    _harmless(shown, own=True)
+
+
 def test_a_line_in_a_pipe_or_a_log_is_one_line(skitter: Any, site: Any) -> None:
     _site(site)
     skitter.write("evil.py", SPIDER.format(payload=PAYLOAD))

@@ -22,6 +22,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import SLOTS, prefixes_of, slot_of
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import shard_number
+from skitter.model.item import NewItem
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
@@ -483,7 +484,7 @@ class Crawl:
             return Outcome(lease=lease, ending=Ending.DONE, links=self.entries(sorted(self.web)))
         (name,) = names_of([lease])
         links = self.entries(self.web.get(name, []))
-        return Outcome(lease=lease, ending=Ending.DONE, links=links, items=[name.encode()])
+        return Outcome(lease=lease, ending=Ending.DONE, links=links, items=[NewItem(name.encode())])
 
     async def begun(self, *, fresh: bool = True) -> Any:
         frontier = self.place.frontier()

@@ -450,6 +450,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.item import NewItem
 from skitter.model.job import JobSpec
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
@@ -470,7 +471,7 @@ async def main(path, worker, pages):
         if lease.work is Work.SEED:
             return Outcome(lease=lease, ending=Ending.DONE, links=entries([0]))
         n = int(lease.request.url.rpartition("/")[2])
-        return Outcome(lease=lease, ending=Ending.DONE, links=entries([2*n+1, 2*n+2]), items=[b"%d" % n])
+        return Outcome(lease=lease, ending=Ending.DONE, links=entries([2*n+1, 2*n+2]), items=[NewItem(b"%d" % n)])
 
     await frontier.open_sink("out", "me")
     grant = await frontier.lease(worker, 8)

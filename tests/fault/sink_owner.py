@@ -24,7 +24,8 @@ from skitter.delivery.runner import Delivery
 from skitter.errors import SinkError
 from skitter.frontier.rules import outbox
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 
 outbox.SINK_OWNER_SECONDS = 1.0
 sink_runner.KEEP_SECONDS = 0.3

@@ -20,11 +20,12 @@ from skitter.testing.web import WebSpec, served
 SPEC = WebSpec.plain(hosts=2, pages_per_host=150, latency_seconds=0.02)
 
 
-def machine(skitter, folder: Path, *command: object) -> subprocess.Popen[str]:
-    """A command in a folder of its own, on a machine that has the folder's name."""
+def machine(skitter, folder: Path, *command: object, **faults: object) -> subprocess.Popen[str]:
+    """A command in a folder of its own, on a machine that has the folder's name; faults as in ``rig/hook``."""
     folder.mkdir(exist_ok=True)
     paths = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
     told = {"FAULT_NODE": folder.name, "PYTHONPATH": os.pathsep.join(paths)}
+    told |= {f"FAULT_{name.upper()}": str(value) for name, value in faults.items()}
     return type(skitter)(folder).start(*command, env=os.environ | told)
 
 
@@ -95,3 +96,24 @@ def test_a_machine_that_stays_completes_its_archive_with_each_run(skitter, tmp_p
         finally:
             os.killpg(worker.pid, signal.SIGKILL)
             worker.communicate()
+
+
+def test_an_archive_that_has_every_page_and_was_not_closed_is_completed_by_the_next_worker(skitter, tmp_path):
+    place = ("--frontier", f"sqlite:{tmp_path}/x.db", "--job", "two")
+    one, other = tmp_path / "one", tmp_path / "other"
+    few = ("--concurrency", 2, "-q")
+    with served(SPEC, log_path=tmp_path / "hits") as web:
+        command = ("crawl", *web.urls, "-o", "pages.warc.gz", *place, *few, "--json")
+        crawl = machine(skitter, one, *command)
+        while crawl.poll() is None and not web.log():
+            time.sleep(0.01)
+        worker = machine(skitter, other, "worker", *place, *few, unclosed=1)
+        worker.communicate(timeout=100)
+        assert worker.returncode == -signal.SIGKILL
+        ended(crawl)
+        assert skitter.json("status", *place)["undelivered"] == 0, "it has every page"
+        assert pages(one / "pages.warc.gz") + pages(other / "pages.warc.gz") == Counter(web.expected().done)
+        # So late that the ownership of the killed process has run out.
+        ended(machine(skitter, other, "worker", *place, "-q", clock=40))
+        again = machine(skitter, one, *command)
+        assert json.loads(again.communicate(timeout=100)[0])["run"] == 2, "every archive is complete: it begins anew"

@@ -13,14 +13,14 @@ import pytest
 
 from skitter.app import open_frontier
 from skitter.model.job import Counts, State
-from skitter.testing.contract.giving_up import MANY
+from skitter.testing.contract.given_up_hosts import MANY
 from skitter.testing.web import WebSpec, served
 
 CHILD = """
 import asyncio, os, signal, sys
 from skitter.app import open_frontier
 from skitter.testing.contract import Client
-from skitter.testing.contract.giving_up import given_up
+from skitter.testing.contract.given_up_hosts import given_up
 
 async def main(url):
     await given_up(Client(open_frontier(url, "buried", create=True), "buried", set()))

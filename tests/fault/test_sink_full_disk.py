@@ -14,7 +14,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from read_back import records
 
 from skitter.errors import SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.model.url import canonical
 from skitter.sinks.file_targets import file_sink
 from skitter.testing.web import WebSpec, served
@@ -28,7 +29,8 @@ _LIMITED = """
 import random, resource, signal, sys
 import msgspec
 from skitter.errors import SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.file_targets import file_sink
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -19,6 +19,7 @@ import pytest
 from read_back import records
 
 from skitter.frontier.sqlite import sqlite_frontier
+from skitter.model.item import Item, NewItem
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
@@ -32,6 +33,11 @@ FORMATS = ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst", "out.json", "out.csv", 
 
 async def committed(path: Path, target: str, pages: int, chance: random.Random) -> list[dict[str, Any]]:
     """Make a finished job with items for the target, and return them as they were committed."""
+    return [msgspec.msgpack.decode(item.record) for item in await committed_items(path, target, pages, chance)]
+
+
+async def committed_items(path: Path, target: str, pages: int, chance: random.Random) -> list[Item]:
+    """Make a finished job with items for the target, and return what its outbox holds."""
     settings = Settings.from_layers([("test", {"obey_robots": False, "per_host": 64})]).job_wide()
     frontier = sqlite_frontier(path, "books")
     try:
@@ -51,15 +57,15 @@ async def committed(path: Path, target: str, pages: int, chance: random.Random) 
         items = await frontier.items("all", "reading", 1_000_000)
         assert items
         await frontier.close_sink("all", "reading")
-        return [msgspec.msgpack.decode(item.record) for item in items]
+        return items
     finally:
         await frontier.close()
 
 
-def _items(chance: random.Random) -> list[bytes]:
+def _items(chance: random.Random) -> list[NewItem]:
     # Lengths differ, so that a cut in the wrong place cannot go unseen.
     return [
-        msgspec.msgpack.encode({"id": f"{chance.getrandbits(64):x}", "text": "ü,\n" * chance.randrange(60)})
+        NewItem(msgspec.msgpack.encode({"id": f"{chance.getrandbits(64):x}", "text": "ü,\n" * chance.randrange(60)}))
         for _ in range(chance.randrange(4))
     ]
 

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 import test_sink_kill
-from test_sink_kill import committed, deliver
+from test_sink_kill import committed_items, deliver
 
-from skitter.extract.rejected_items import decode_reject, encode_reject, is_reject
+from skitter.extract.rejected_items import decode_reject, encode_reject
+from skitter.model.item import ItemKind, NewItem
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -28,18 +29,19 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.decode().split("\n")[:-1]]
 
 
-def _items(chance: random.Random) -> list[bytes]:
+def _items(chance: random.Random) -> list[NewItem]:
     """Some good ones, some that a worker could not store, and some that nobody can read."""
     made = []
     for _ in range(chance.randrange(5)):
         name = f"{chance.getrandbits(64):x}"
         kind = chance.random()
         if kind < 0.15:
-            made.append(encode_reject({"id": name, "handle": object()}, "no plain form", "http://a.example/"))
+            reject = encode_reject({"id": name, "handle": object()}, "no plain form", "http://a.example/")
+            made.append(NewItem(reject, ItemKind.REJECT))
         elif kind < 0.3:
-            made.append(b"\xc1" + name.encode())
+            made.append(NewItem(b"\xc1" + name.encode()))
         else:
-            made.append(msgspec.msgpack.encode({"id": name, "text": "ü,\n" * chance.randrange(60)}))
+            made.append(NewItem(msgspec.msgpack.encode({"id": name, "text": "ü,\n" * chance.randrange(60)})))
     return made
 
 
@@ -49,13 +51,11 @@ async def test_a_killed_writer_loses_no_reject_and_doubles_nothing(tmp_path, mon
     chance = random.Random(f"rejects {name} {kills}")
     frontier, target = tmp_path / "x.db", tmp_path / name
     monkeypatch.setattr(test_sink_kill, "_items", _items)
-    records: list[bytes] = []
-    monkeypatch.setattr(test_sink_kill.msgspec.msgpack, "decode", records.append)
-    await committed(frontier, str(target), kills * 30, chance)
-    monkeypatch.undo()
-    unstored = [decode_reject(record).record["id"] for record in records if is_reject(record)]
+    items = await committed_items(frontier, str(target), kills * 30, chance)
+    unstored = [decode_reject(item.record).record["id"] for item in items if item.kind is ItemKind.REJECT]
+    records = [item.record for item in items if item.kind is ItemKind.RECORD]
     unreadable = [record for record in records if record[:1] == b"\xc1"]
-    good = [msgspec.msgpack.decode(each) for each in records if not is_reject(each) and each[:1] != b"\xc1"]
+    good = [msgspec.msgpack.decode(record) for record in records if record[:1] != b"\xc1"]
     assert unstored
     assert unreadable
     for _ in range(kills):

@@ -153,7 +153,7 @@ async def test_a_worker_that_dies_is_replaced_and_its_leases_go_back_at_once(
 ) -> None:
     leases = await house.leased("a", "b")
     await house.run(house.supervisor(HELLO + death, "say(hello='w2')\n" + END))
-    assert f"worker w1 died ({how}); 3 leases go back, and another one takes its place" in house.events
+    assert f"worker w1 died ({how}); 3 leases are returned, and another worker is started" in house.events
     assert (await house.frontier.counts()).queued == 2
     trace = await house.frontier.trace(leases["a"].id)
     assert trace is not None
@@ -207,7 +207,7 @@ async def test_a_process_that_a_worker_left_behind_does_not_keep_its_place(
     script = HELLO + "child = os.fork()\nif child: say(log=str(child)); os._exit(7)\nlive()\n"
     try:
         await house.run(house.supervisor(script, END))
-        assert any("3 leases go back" in event or "2 leases go back" in event for event in house.events)
+        assert any("3 leases are returned" in event or "2 leases are returned" in event for event in house.events)
     finally:
         os.kill(int(house.events[0]), signal.SIGKILL)
 
@@ -410,7 +410,7 @@ async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: No
     held = HELLO + pid + on_loop(leases["slow"]) + "spin()\n"
     running = asyncio.create_task(house.run(house.supervisor(held, WILLING.replace("w1", "w2"))))
     await house.heard("ready")
-    assert any("worker w1 is held by one page" in event and "3 leases go back" in event for event in house.events)
+    assert any("worker w1 is held by one page" in event and "3 leases are returned" in event for event in house.events)
     held_pid = next(int(event.split()[1]) for event in house.events if event.startswith("pid"))
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, held_pid) == min(19, niceness + HELD_NICENESS), "it gives way to the others"
@@ -532,7 +532,7 @@ async def test_a_worker_that_crashes_on_its_way_out_has_its_leases_handed_back(h
     await house.heard("ready")
     supervisor.stop()
     await running
-    assert any("died (SIGABRT); 2 leases go back" in event for event in house.events)
+    assert any("died (SIGABRT); 2 leases are returned" in event for event in house.events)
     assert (await house.frontier.counts()).queued == 1
 
 
@@ -608,7 +608,7 @@ def test_processes_are_looked_after_on_every_loop(new_loop: Any) -> None:
         await house.heard("ready")
         supervisor.stop()
         await running
-        assert house.events[0].startswith("worker w1 died (SIGABRT); 2 leases go back")
+        assert house.events[0].startswith("worker w1 died (SIGABRT); 2 leases are returned")
         assert house.events[-1] == "drained"
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.model.job import Item
+from skitter.model.item import Item
 
 
 def test_a_key_is_plain_text_for_every_request_id() -> None:

@@ -38,6 +38,8 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     verbosity: int = 0
     event_level: int = Level.INFO
     """Events that matter less are not even told to this process."""
+    print_fd: int = 2
+    """File descriptor that worker processes print to; standard output is for results."""
 
 
 def crawl_config(

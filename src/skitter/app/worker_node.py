@@ -42,6 +42,7 @@ def make_worker_node(
     on_event: OnEvent,
     verbosity: int = 0,
     event_level: int = events.Level.INFO,
+    print_fd: int = 2,
     sink_password: str | None = None,
 ) -> Node[Summary | None]:
     """A node that works for a job until that is finished; with ``stay``, it waits for the job and for more.
@@ -70,7 +71,12 @@ def make_worker_node(
             await recover_dead_workers(store, on_event)
             before = await store.counts()
             config = CrawlConfig(
-                spec=found.spec, frontier=frontier, settings=settings, verbosity=verbosity, event_level=event_level
+                spec=found.spec,
+                frontier=frontier,
+                settings=settings,
+                verbosity=verbosity,
+                event_level=event_level,
+                print_fd=print_fd,
             )
             failover = SinkFailover(
                 store, job, password=sink_password, on_event=on_event, trusted=settings.run.trusted, archives=True

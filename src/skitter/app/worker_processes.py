@@ -52,6 +52,7 @@ async def work_supervised(
         on_event=on_event,
         config=msgspec.json.encode(worker_config),
         inherits=[url_table] if workers > 1 else [],
+        print_fd=config.print_fd,
         locks=config.frontier.startswith("sqlite:"),
     )
     stop.set_handlers(supervisor.stop, supervisor.kill)

@@ -112,6 +112,12 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
     from skitter.model.secrets import concealed
 
     message, hint, code = described(error, arguments)
+    if _wants_json(arguments):
+        from skitter.cli.event_log import json_line
+        from skitter.observe import events
+
+        print(json_line(events.COMMAND_FAILED(error=message, hint=hint, exit_code=code), job=""), file=sys.stderr)
+        return code
     if isinstance(_innermost(error), OSError) and not sys.stdout.closed:
         _abandon_stdout()  # it may be the one that failed, and must not fail again at exit
     if _is_verbose(arguments):
@@ -160,6 +166,29 @@ def _innermost(error: Exception) -> Exception:
 def _is_verbose(arguments: Sequence[str]) -> bool:
     # Also called when the arguments could not be parsed.
     return any(argument in ("-v", "-vv", "--verbose") for argument in arguments)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether standard error is to be JSON, as far as the arguments and the environment say it.
+
+    An error of a command whose settings are known is printed by ``run_messages``.
+    """
+    import os
+    from itertools import pairwise
+
+    if not arguments or arguments[0] not in ("crawl", "worker"):
+        return False
+    chosen = {name: os.environ.get(f"SKITTER_{name.upper()}", "") for name in ("log_format", "log_file")}
+    words = [word for typed in arguments for word in (typed.split("=", 1) if typed.startswith("--") else [typed])]
+    for option, value in pairwise(words):
+        name, _, of_set = value.partition("=")
+        if option == "--log":
+            chosen["log_file"] = value
+        elif option == "--log-format":
+            chosen["log_format"] = value
+        elif option == "--set" and name in chosen:
+            chosen[name] = of_set
+    return chosen["log_format"] == "json" and chosen["log_file"] in ("", "-")
 
 
 def _abandon_stdout() -> None:

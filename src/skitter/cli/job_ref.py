@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from skitter.model.worker import WorkerSeen
 
 T = TypeVar("T")
+STARTING_SECONDS = 5.0
+"""So long after its begin a job may have no worker yet; it takes half a second on an idle machine."""
 
 
 def program_words() -> list[str]:
@@ -144,11 +146,18 @@ def ask(job_ref: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
     return asyncio.run(put())
 
 
-def shown_state(state: str, reason: str, *, is_over: bool, workers: int) -> str:
+def is_starting(started_at: float, seen: int, now: float) -> bool:
+    """Return whether a job without workers has just begun: its first worker joins before it has any request."""
+    return not seen and now - started_at < STARTING_SECONDS
+
+
+def shown_state(state: str, reason: str, *, is_over: bool, workers: int, is_starting: bool) -> str:
     """Return the state of a job for people: a stored ``running`` without live workers is an interrupted job."""
     shown = f"{state} by {reason}" if state == "stopped" and reason else state
     if is_over or workers or state in ("stopped", "finished"):
         return shown
+    if state == "running" and is_starting:
+        return "starting"
     return "interrupted, nobody at work" if state == "running" else f"{shown}, nobody at work"
 
 

@@ -41,7 +41,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
-    from skitter.cli.job_ref import shown_state
+    import time
+
+    from skitter.cli.job_ref import is_starting, shown_state
     from skitter.cli.terminal_text import clean, number, table
 
     header = ("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")
@@ -51,6 +53,12 @@ def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
         figures = [number(figure) if isinstance(figure, int) else "-" for figure in counts]
         state = view.state
         if isinstance(view.workers, int):
-            state = shown_state(state, view.reason or "", is_over=bool(view.ended_at), workers=view.workers)
+            state = shown_state(
+                state,
+                view.reason or "",
+                is_over=bool(view.ended_at),
+                workers=view.workers,
+                is_starting=is_starting(view.started_at or 0.0, view.seen or 0, time.time()),
+            )
         rows.append((clean(view.job), state, *figures, clean(view.frontier) if with_frontier else ""))
     return table(rows, right=[2, 3, 4, 5])

@@ -1,7 +1,7 @@
 """The live display: a few lines at the bottom of the terminal, redrawn with each report.
 
 ``frame`` is the layout, for any width and height; ``LiveDisplay`` draws it on the terminal.
-Events scroll by above it, and when the crawl ends it is taken away: the summary follows.
+Events and what workers print scroll by above it, and when the crawl ends it is taken away: the summary follows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from rich.live import Live
 from rich.text import Text
 
 from skitter.cli.job_ref import live_workers
+from skitter.cli.printed_lines import PrintedLines
+from skitter.cli.progress import STDERR
 from skitter.cli.terminal_text import by_class, clean, clean_block, clock, count, duration, figure, rate, shorten, size
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
 from skitter.model.job import HostSeen, Report, State
@@ -48,14 +50,21 @@ class LiveDisplay:
         self._drawn_at = float("-inf")
         # No thread of its own: it is drawn from the loop that also brings the reports.
         self._live = Live(self, console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self.print_fd = STDERR
+        self._printed: PrintedLines | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
+        # Printed to the terminal itself, a line would begin in the middle of the display.
+        self._printed = PrintedLines(self.event)
+        self.print_fd = self._printed.fd
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._printed is not None:
+            self._printed.close()
         with suppress(OSError):
             self._live.stop()
 

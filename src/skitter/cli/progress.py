@@ -16,11 +16,15 @@ from skitter.cli.throughput import Throughput
 if TYPE_CHECKING:
     from skitter.model.job import Report
 
+STDERR = 2
 LINE_SECONDS = 10.0
 
 
 class Progress(Protocol):
     """A context manager that shows reports and events while a crawl runs."""
+
+    print_fd: int
+    """File descriptor that worker processes print to, from ``__enter__`` on."""
 
     def __enter__(self) -> Self: ...
 
@@ -47,6 +51,8 @@ def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
 
 class Silent:
     """No progress output, for -q."""
+
+    print_fd = STDERR
 
     def __enter__(self) -> Self:
         return self

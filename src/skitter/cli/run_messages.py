@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from skitter.cli import output
 from skitter.cli.event_log import is_json_on_stderr, json_line
+from skitter.cli.printed_lines import PrintedLines
 from skitter.cli.progress import Progress, Silent, TimedReports, choose_progress
 from skitter.observe import events
 
@@ -91,11 +93,27 @@ class RunOutput:
 
 
 class JsonProgress(TimedReports):
-    """Progress as one JSON event every ten seconds."""
+    """Progress as one JSON event every ten seconds; what worker processes print are events too."""
 
-    def __init__(self, write: Any) -> None:
+    def __init__(self, write: Callable[[events.Event], None]) -> None:
         super().__init__()
         self._write = write
+        self._printed: PrintedLines | None = None
+
+    def __enter__(self) -> Self:
+        self._printed = PrintedLines(self._write_printed)
+        self.print_fd = self._printed.fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._printed is not None:
+            self._printed.close()
+
+    def _write_printed(self, text: str) -> None:
+        for line in text.split("\n"):
+            self._write(events.log_line(line, "print", events.Level.INFO))
 
     def show(self, report: Report, pages_per_second: float) -> None:
         counts = report.counts

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     import sys
 
     from skitter.app.views.status import status_view
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import ask, is_starting, locate
     from skitter.cli.output import note, print_json
     from skitter.model.job import State
 
@@ -42,7 +42,8 @@ def run(options: argparse.Namespace) -> int:
         # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join(as_text(status, time.time(), verbose=bool(options.verbose), width=width)))
-        if status.state is State.RUNNING and not status.workers:
+        is_new = is_starting(status.started_at, status.seen, time.time())
+        if status.state is State.RUNNING and not status.workers and not is_new:
             note(f"to go on, run the same crawl again, or: {job_ref.command('worker')}")
     return 0
 
@@ -108,11 +109,17 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
 
 
 def _state(status: StatusView, now: float) -> str:
-    from skitter.cli.job_ref import shown_state
+    from skitter.cli.job_ref import is_starting, shown_state
     from skitter.cli.terminal_text import clock, rate
 
     over = bool(status.ended_at)
-    state = shown_state(str(status.state), status.reason, is_over=over, workers=status.workers)
+    state = shown_state(
+        str(status.state),
+        status.reason,
+        is_over=over,
+        workers=status.workers,
+        is_starting=is_starting(status.started_at, status.seen, now),
+    )
     seconds = (status.ended_at or now) - status.started_at
     average = rate(status.done / seconds if seconds > 0 else 0.0)
     if status.ended_at:

@@ -82,6 +82,7 @@ def run(options: argparse.Namespace) -> int:
                 on_report=progress.report,
                 verbosity=-1 if options.quiet else options.verbose,
                 event_level=log.level,
+                print_fd=progress.print_fd,
                 sink_password=settings_layers.sink_password(os.environ),
             )
             summary, number = run_node(node, log.event)

@@ -25,12 +25,12 @@ def archives_here(sinks: Iterable[SinkSeen]) -> list[str]:
 
 
 def unserved_archives(sinks: Sequence[SinkSeen], *, finished: bool) -> list[str]:
-    """This machine's archives that still lack something, or may, and that no process delivers to."""
+    """This machine's archives that are not complete, and that no process delivers to."""
     seen = {sink.target: sink for sink in sinks}
     return [
         name
         for name in archives_here(sinks)
-        if (not finished or (name in seen and seen[name].undelivered)) and not (name in seen and seen[name].owner)
+        if (not finished or (name in seen and seen[name].is_incomplete)) and not (name in seen and seen[name].owner)
     ]
 
 

@@ -16,7 +16,8 @@ from skitter.delivery.runner import Delivery
 from skitter.errors import UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import PageSink
 from skitter.sinks.rejects_file import rejects_of
 from skitter.sinks.result_reader import records_of
@@ -87,7 +88,7 @@ async def outbox_items(frontier: Frontier, most: int) -> Items:
     while number < most and (items := await frontier.peek(after, min(_PIECE, most - number))):
         after = items[-1].position
         # Numbered anew: positions of a job in shards are no sequence.
-        yield [Item(number + n, item.request_id, item.place, item.record) for n, item in enumerate(items, 1)]
+        yield [Item(number + n, item.request_id, item.place, item.record, item.kind) for n, item in enumerate(items, 1)]
         number += len(items)
 
 

@@ -131,10 +131,11 @@ class SinkFailover:
 
     async def finish(self, stop: StopRequest) -> None:
         """The work is over: write the rest of what is delivered here, and of what no process delivers, and let go."""
-        for sink in await self._frontier.sinks():
-            if sink.undelivered and not sink.owner and sink.target not in self._active and self._is_shared(sink):
-                await self._start(sink.target)
         finished = await self._is_finished()
+        for sink in await self._frontier.sinks():
+            is_left = sink.is_incomplete if finished else sink.undelivered
+            if is_left and not sink.owner and sink.target not in self._active and self._is_shared(sink):
+                await self._start(sink.target)
         # Archives first: their errors are raised.
         for name, active in sorted(self._active.items(), key=lambda named: not named[1].is_archive):
             del self._active[name]

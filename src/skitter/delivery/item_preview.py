@@ -7,9 +7,8 @@ from typing import Any
 
 from skitter.delivery.export import outbox_items
 from skitter.extract.items import decode_item
-from skitter.extract.rejected_items import is_reject
 from skitter.frontier.contract import Frontier
-from skitter.model.archive_ref import is_archived
+from skitter.model.item import ItemKind
 from skitter.sinks.result_reader import is_readable, records_of
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -86,7 +85,7 @@ async def preview_job(frontier: Frontier, *, sample: int, most: int) -> ItemPrev
         preview = ItemPreview("outbox", sample, most)
         async for items in outbox_items(frontier, most):
             for item in items:
-                if not (is_reject(item.record) or is_archived(item.record)):
+                if item.kind is ItemKind.RECORD:
                     preview.add(decode_item(item.record))
     preview.undelivered = report.undelivered
     return preview

@@ -50,7 +50,7 @@ async def choose_sinks(
         seen_sinks = await frontier.sinks()
     except JobError:
         return only_one_archive(sink_of(target) for target in named)
-    goes_on = not fresh and (state is not State.FINISHED or any(seen.undelivered for seen in seen_sinks))
+    goes_on = not fresh and (state is not State.FINISHED or any(seen.is_incomplete for seen in seen_sinks))
     kept = [seen.target for seen in seen_sinks] if goes_on else []
     # By the name that the frontier has, which for a file may be made of the target's pattern.
     sinks = {sink.target: sink for sink in (sink_of(as_kept(target, kept)) for target in named)}

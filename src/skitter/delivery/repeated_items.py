@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from skitter.model.job import Item
+from skitter.model.item import Item
 
 REMEMBERED = 50_000
 """Items. More than a frontier gives in the seconds that a failover can take back."""

@@ -18,10 +18,10 @@ from typing import TypeVar
 from skitter.delivery.repeated_items import RecentItems
 from skitter.errors import BadItemsError, FormatError, FrontierError, SinkAwayError, SinkError
 from skitter.extract.items import decode_item
-from skitter.extract.rejected_items import decode_reject, is_reject
+from skitter.extract.rejected_items import decode_reject
 from skitter.frontier.contract import Outbox
-from skitter.model.archive_ref import is_archived
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item, ItemKind
+from skitter.model.job import SinkProgress
 from skitter.observe import events
 from skitter.sinks.contract import PageSink, Rejected, Rejects, Sink
 
@@ -52,15 +52,14 @@ class _Batch:
     """Items on their way to the target. Kept until they are recorded: whoever waits for them may be cancelled, and a
     target that was away gets the same ones again."""
 
-    def __init__(self, items: Sequence[Item], lacking: Sequence[Item], *, pages: bool) -> None:
-        """``lacking``: those that the target has not had yet. ``pages``: it is an archive, and others are not."""
+    def __init__(self, items: Sequence[Item], lacking: Sequence[Item], kind: ItemKind) -> None:
+        """``lacking``: those that the target has not had yet. ``kind``: what the target takes."""
         self.position = items[-1].position
         self.size = len(items)
-        stored = [item for item in items if not is_reject(item.record)]
-        self.foreign = sum(is_archived(item.record) != pages for item in stored)
+        self.foreign = sum(item.kind not in (kind, ItemKind.REJECT) for item in items)
         """What is not for this target."""
-        self.items = [item for item in lacking if is_archived(item.record) == pages and not is_reject(item.record)]
-        self.unstored = [item for item in lacking if is_reject(item.record)]
+        self.items = [item for item in lacking if item.kind is kind]
+        self.unstored = [item for item in lacking if item.kind is ItemKind.REJECT]
         """Rejected by a worker already, and not yet in the rejects file."""
         self.rejected = 0
         """In the rejects file."""
@@ -180,7 +179,7 @@ class SinkRunner:
             return None
         lacking = self._repeats.without(items, self._progress.position)
         self._repeats.wrote(lacking)
-        return _Batch(items, lacking, pages=isinstance(self._sink, PageSink))
+        return _Batch(items, lacking, ItemKind.PAGE if isinstance(self._sink, PageSink) else ItemKind.RECORD)
 
     def _write(self, batch: _Batch) -> bytes:
         """Write in the sink's thread. What cannot be written goes to the rejects first, so that it is never nowhere."""

@@ -6,7 +6,7 @@ SNIFF_BYTES = 512
 
 _HTML = frozenset(("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"))
 _XML = frozenset(("text/xml", "application/xml"))
-# As good as none, says the MIME sniffing standard.
+# The MIME sniffing standard treats these as a missing type.
 _NOTHING_SAID = frozenset(("", "*/*", "unknown/unknown", "application/unknown"))
 
 

@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compiled(selector: str) -> tuple[Step, ...]:
-    """Return the steps of a selector; raise SelectorError for obvious mistakes, the engine refuses the rest."""
+    """Return the steps of a selector; raise SelectorError for obvious mistakes; the engine refuses others."""
     parts = [(query, take) for part in _split(selector) for query, take in _part(part, selector)]
     # Neighbours that take the same make one query, so that their results come in the order of the page.
     return tuple(_step([query for query, _ in group], take) for take, group in groupby(parts, key=itemgetter(1)))
@@ -66,7 +66,7 @@ def _step(queries: list[str], take: str) -> Step:
 
 
 def _part(part: str, selector: str) -> list[tuple[str, str]]:
-    """One selector of a list: the queries it stands for, and what to take from what they find."""
+    """One selector of a list: its queries, and what to extract from their matches."""
     take = "element"
     part = part.strip()
     if match := _PSEUDO.search(part):

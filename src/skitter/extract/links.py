@@ -43,7 +43,7 @@ def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
             attributes = node.attributes
             # An svg link has none: it has xlink:href.
             if (href := attributes.get("href")) is not None:
-                # The fragment goes first, so that ten anchors of one page are joined once.
+                # The fragment is removed first, so that ten anchors of one page are joined once.
                 href = href if "#" not in href else href[: href.index("#")]
                 if "rel" in attributes and _is_nofollow(attributes["rel"]):
                     links.setdefault(href, False)

@@ -58,7 +58,7 @@ ATTRIBUTE = re.compile(rb"(" + _NAME + rb")" + _VALUE)
 _TOKEN = (
     rb"<(?:!--(?:-?>|.*?(?:--!?>|\Z))|[!?][^>]*+|/[^a-zA-Z>][^>]*+"
     rb"|(/?)([a-zA-Z][^\t\n\f\r />]*+)"
-    # More than this is harm in any case, and the rest is seen as what it is not.
+    # More than this is harmful in any case; the remaining markup would be misread.
     rb"((?:[\t\n\f\r /]++|" + _NAME + _VALUE + (rb"){0,%d}+))" % (3 * MAX_ATTRIBUTES))
 )
 
@@ -99,13 +99,13 @@ def harmless_length(body: bytes) -> int:
 class _OpenElements:
     """Open elements since the last scope boundary; no end tag inside closes an element outside of it."""
 
-    __slots__ = ("active", "alike", "cell", "deep", "names", "stack", "wall")
+    __slots__ = ("active", "alike", "boundary", "cell", "deep", "names", "stack")
 
-    def __init__(self, wall: bytes, deep: int) -> None:
-        self.wall = wall
+    def __init__(self, boundary: bytes, deep: int) -> None:
+        self.boundary = boundary
         self.deep = deep
         self.stack: list[tuple[bytes, int]] = []
-        """Names, and how deep each lies below the one before it: formatting may be between them."""
+        """Names, and the depth of each below the one before it: formatting may be between them."""
         self.names: Counter[bytes] = Counter()
         self.active: dict[bytes, list[tuple[bytes, int]]] = {}
         """Formatting that is open, by name: as it was written, and at what depth."""
@@ -115,10 +115,10 @@ class _OpenElements:
 
 class _Outline:
     def __init__(self) -> None:
-        self._rooms = [_OpenElements(b"", 0)]
+        self._scopes = [_OpenElements(b"", 0)]
         self._depth = self._copies = self._active = self._merged = 0
         self._run = 0
-        """Formatting that lies in the innermost element."""
+        """Depth of formatting inside the innermost element."""
         self._element_names: set[bytes] = set()
         self._attribute_names: set[bytes] = set()
         self._drawings = 0
@@ -150,7 +150,7 @@ class _Outline:
             return
         self._copies += self._active
         if name in FLAT or name in MERGED:
-            if name in _CELLS and self._rooms[-1].wall == b"table":
+            if name in _CELLS and self._scopes[-1].boundary == b"table":
                 # A new cell: formatting of the last one has ended with it.
                 self._enter_cell()
             if name in _SIBLINGS:
@@ -166,7 +166,7 @@ class _Outline:
 
     def _end_member(self, kin: tuple[bytes, ...]) -> None:
         # Not further: this, too, must not cost the square of a page.
-        for last, _ in reversed(self._rooms[-1].stack[-_NEAR:]):
+        for last, _ in reversed(self._scopes[-1].stack[-_NEAR:]):
             if last in kin:
                 self._close(last)
                 return
@@ -175,12 +175,12 @@ class _Outline:
 
     def _end_twin(self, name: bytes) -> None:
         """What the start of ``name`` closes: nothing, if anything was opened since."""
-        room = self._rooms[-1]
-        while room.stack and not self._run:
-            last = room.stack[-1][0]
+        scope = self._scopes[-1]
+        while scope.stack and not self._run:
+            last = scope.stack[-1][0]
             is_option = last == b"option" and name in OPTIONS
-            is_group = last == name == b"optgroup" and room.names[b"select"]
-            is_ruby = last in (b"rp", b"rt") and name in (b"rp", b"rt") and room.names[b"ruby"]
+            is_group = last == name == b"optgroup" and scope.names[b"select"]
+            is_ruby = last in (b"rp", b"rt") and name in (b"rp", b"rt") and scope.names[b"ruby"]
             if not (is_option or is_group or is_ruby):
                 break
             self._close(last)
@@ -201,22 +201,22 @@ class _Outline:
         self._drawings += name in (b"svg", b"math")
         self._selects |= name == b"select"
         if name in _WALLS:
-            self._rooms.append(_OpenElements(name, deep))
+            self._scopes.append(_OpenElements(name, deep))
         else:
-            room = self._rooms[-1]
-            room.stack.append((name, deep))
-            room.names[name] += 1
+            scope = self._scopes[-1]
+            scope.stack.append((name, deep))
+            scope.names[name] += 1
 
     def _close(self, name: bytes) -> None:
-        room = self._rooms[-1]
+        scope = self._scopes[-1]
         if name in _FORMATTING:
-            self._unformat(room, name)
-        elif name == room.wall:
-            self._leave(room)
-        elif room.names[name]:
-            while room.stack:
-                popped, deep = room.stack.pop()
-                room.names[popped] -= 1
+            self._unformat(scope, name)
+        elif name == scope.boundary:
+            self._leave(scope)
+        elif scope.names[name]:
+            while scope.stack:
+                popped, deep = scope.stack.pop()
+                scope.names[popped] -= 1
                 self._depth -= deep
                 # The formatting around it is the innermost again.
                 self._run = deep - 1
@@ -224,40 +224,40 @@ class _Outline:
                 if popped == name:
                     break
 
-    def _leave(self, room: _OpenElements) -> None:
-        self._rooms.pop()
-        self._depth -= room.deep + sum(deep for _, deep in room.stack)
-        self._run = room.deep - 1
-        self._drawings -= sum(popped in (b"svg", b"math") for popped, _ in room.stack)
-        self._active -= sum(map(len, room.active.values()))
+    def _leave(self, scope: _OpenElements) -> None:
+        self._scopes.pop()
+        self._depth -= scope.deep + sum(deep for _, deep in scope.stack)
+        self._run = scope.deep - 1
+        self._drawings -= sum(popped in (b"svg", b"math") for popped, _ in scope.stack)
+        self._active -= sum(map(len, scope.active.values()))
 
     def _format(self, name: bytes, attributes: bytes) -> None:
-        room = self._rooms[-1]
-        if name in (b"a", b"nobr") and room.active.get(name):
+        scope = self._scopes[-1]
+        if name in (b"a", b"nobr") and scope.active.get(name):
             # A second one ends the first.
-            self._unformat(room, name)
+            self._unformat(scope, name)
         # The standard keeps at most three equal ones. They nest all the same.
         self._run += 1
         written = name + attributes
-        if room.alike[written] < 3:
-            room.alike[written] += 1
-            room.active.setdefault(name, []).append((written, self._depth))
+        if scope.alike[written] < 3:
+            scope.alike[written] += 1
+            scope.active.setdefault(name, []).append((written, self._depth))
             self._active += 1
             self._over |= self._active > MAX_ACTIVE
 
-    def _unformat(self, room: _OpenElements, name: bytes) -> None:
-        if opened := room.active.get(name):
+    def _unformat(self, scope: _OpenElements, name: bytes) -> None:
+        if opened := scope.active.get(name):
             written, depth = opened.pop()
-            room.alike[written] -= 1
+            scope.alike[written] -= 1
             self._active -= 1
             if self._depth > depth:
                 self._copies += _CLONES
         self._run -= self._run > 0
 
     def _enter_cell(self) -> None:
-        room = self._rooms[-1]
-        if room.cell:
-            self._active -= sum(map(len, room.active.values()))
-            room.active.clear()
-            room.alike.clear()
-        room.cell = True
+        scope = self._scopes[-1]
+        if scope.cell:
+            self._active -= sum(map(len, scope.active.values()))
+            scope.active.clear()
+            scope.alike.clear()
+        scope.cell = True

@@ -80,7 +80,7 @@ def _looks_wrong(body: bytes) -> bool:
                 return True
             continue
         if size < _STRIDE and _has_few_tags(window):
-            # The only window, and whatever stands in it, it will not do.
+            # The only window: so few tags are not harmful, whatever they are.
             return False
         tags = _TAG.findall(window)
         score += _crossed(tags, opened)

@@ -1,8 +1,6 @@
 """Rejected items: values that cannot be stored as items and go through the outbox to a rejects file.
 
-It is committed with its page like an item, so that it is neither lost nor doubled, and stands in the outbox in a form
-that is no record. Whoever delivers tells the two apart by the first byte: a record is a map of msgpack, a reject is
-an extension.
+A reject is committed with its page as an item of kind ``REJECT``, so that it is neither lost nor doubled.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from skitter.extract.items import fields_of, to_record
 
 MOST_CHARS = 1_000
 """Of the text of a value that has no plain form: enough to see what it was."""
-_CODE = 1
-_EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -34,19 +30,13 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
 def encode_reject(item: object, reason: str, url: str) -> bytes:
     """Encode a rejected item; never fails, whatever the item is."""
     reject = Reject(reason=_text(reason), url=_text(url), record=_as_far_as_possible(item))
-    return _ENCODER.encode(msgspec.msgpack.Ext(_CODE, _ENCODER.encode(reject)))
-
-
-def is_reject(stored: bytes) -> bool:
-    """Return whether an outbox entry is a rejected item."""
-    return stored[:1] != b"" and stored[0] in _EXTENSIONS
+    return _ENCODER.encode(reject)
 
 
 def decode_reject(stored: bytes) -> Reject:
     """Decode a rejected item; raise FormatError for anything else."""
     try:
-        extension = msgspec.msgpack.decode(stored, type=msgspec.msgpack.Ext)
-        return msgspec.msgpack.decode(extension.data, type=Reject)
+        return msgspec.msgpack.decode(stored, type=Reject)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError("a stored item cannot be read", hint="was it written by another program?") from error
 

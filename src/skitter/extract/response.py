@@ -233,7 +233,7 @@ class Response:
         return Links(self._links)
 
     def nofollow_links(self) -> Links:
-        """Of ``links()``, those that stand on the page only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
+        """Of ``links()``, those that the page has only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
         if self._nofollow is None:
             self._nofollow = self._find_nofollow() if self.kind != "other" else []
         return Links(self._nofollow)

@@ -32,7 +32,7 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True):
     canonical: str | None = None
     """The href of ``rel=canonical``, of the head or of a Link header, before it is joined."""
     tdm_reservation: bool | None = None
-    """Rights of text and data mining are reserved; None: nothing is said."""
+    """Whether rights of text and data mining are reserved; None: not declared."""
     tdm_policy: str | None = None
 
     @property

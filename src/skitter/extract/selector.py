@@ -214,7 +214,7 @@ def _own_texts(elements: list[LexborNode], scope: LexborNode) -> Iterable[str]:
 
 
 def _nested(elements: list[LexborNode], ids: set[int]) -> bool:
-    """Whether one of the elements lies in another. Every ancestor is looked at once."""
+    """Return whether one of the elements is inside another. Every ancestor is visited once."""
     clear: set[int] = set()
     for element in elements:
         parent = element.parent

@@ -208,7 +208,7 @@ class _Reader:
             raise SitemapError("broken", f"a sitemap with more than {_MAX_NESTING} elements in each other")
         parent = self._stack[-1] if self._stack else ("", "")
         self._stack.append((prefix, local))
-        # An image's <image:loc> stands in <image:image>, and is no page.
+        # An <image:loc> inside <image:image> is not a page.
         if (parent[1], local) in _LISTED and parent[0] == prefix:
             self._text, self._length = [], 0
         elif (parent[1], local) == ("entry", "link"):
@@ -219,7 +219,7 @@ class _Reader:
     def _take(self, text: str) -> None:
         if self._text is not None:
             self._length += len(text)
-            # Longer than any URL that is crawled: there is no need to hold the rest of it.
+            # Longer than any URL that is crawled: the remaining text is not kept.
             if self._length <= 2 * MAX_URL_CHARS:
                 self._text.append(text)
 

@@ -64,7 +64,7 @@ class Body:
         self._encodings: list[bytes] | None = None
         self._mark = min(limit, STEP_BYTES)
         self.flaw = ""
-        """Reason why the rest is not read: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
+        """Reason why the remaining body is not read: ``too_large``, ``unasked``, ``memory`` or ``cut``."""
 
     def write(self, chunk: bytes) -> int | None:
         """WRITEFUNCTION: libcurl hands over at most 16 KB at a time, decoded."""

@@ -53,7 +53,7 @@ class CookieJar:
         return lines
 
     def _cut_back(self) -> None:
-        # Also hosts whose cookies are gone again stand here, so it has a limit of its own.
+        # It also has hosts whose cookies have expired, so it has its own limit.
         while len(self._recent) > self._max_cookies:
             del self._recent[next(iter(self._recent))]
         lines = self.lines()
@@ -61,10 +61,10 @@ class CookieJar:
             return
         # The hosts that set one last come first, each with the parent domains it may set cookies for.
         rank: dict[str, int] = {}
-        for place, host in enumerate(reversed(self._recent)):
+        for recency, host in enumerate(reversed(self._recent)):
             labels = host.split(".")
             for start in range(len(labels)):
-                rank.setdefault(".".join(labels[start:]), place)
+                rank.setdefault(".".join(labels[start:]), recency)
         lines.sort(key=lambda line: rank.get(_domain(line), len(rank)))
         self._keeper.setopt(pycurl.COOKIELIST, "ALL")
         kept: Counter[str] = Counter()
@@ -72,7 +72,7 @@ class CookieJar:
         cookies_left, bytes_left = self._max_cookies // 2, self._max_bytes // 2
         for line in lines:
             domain = _domain(line)
-            # One host may not take the place of all others, neither with many cookies nor with large ones.
+            # One host must not displace all others, neither with many cookies nor with large ones.
             if kept[domain] < MAX_COOKIES_PER_DOMAIN and kept_bytes[domain] <= self._max_bytes // 16:
                 kept[domain] += 1
                 kept_bytes[domain] += len(line)

@@ -46,14 +46,14 @@ def to_send(given: dict[str, str]) -> list[bytes]:
 def final_block(lines: list[bytes]) -> list[bytes] | None:
     """Status line, headers and the empty line of the final response; None while that has not come in full.
 
-    Before it may stand 1xx responses, after it trailers.
+    1xx responses may precede it, and trailers may follow.
     """
     start = 0
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if line in _ENDS:
             if not lines[start].partition(b" ")[2].startswith(b"1"):
-                return lines[start : place + 1]
-            start = place + 1
+                return lines[start : index + 1]
+            start = index + 1
     return None
 
 

@@ -15,7 +15,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 def tune_malloc() -> None:
     """Set malloc to keep freed memory of pages in the process, and to return that of large bodies to the system.
 
-    Every page takes as much as the last one gave back. glibc returns what lies at the end of its heap, 128 KB and more,
+    Every page takes as much as the last one gave back. glibc returns the free end of its heap, 128 KB and more,
     to the system: where a page's tree happened to lie there, that was two or three system calls for each, and fresh
     memory behind them: an eighth of the cost of a small page.
 

@@ -18,7 +18,7 @@ class Guard:
     connections that were kept alive, which nobody opens again. libcurl reuses one only for the same scheme,
     host name and port, also in HTTP/2 (it never sends a request for one name down a connection made for
     another), so a name that points inside cannot borrow a trusted host's connection. But whether two requests
-    of one host key are equally trusted is the caller's word, and the guard does not rest on it.
+    of one host key are equally trusted is known to the caller only, so the guard checks each request.
     """
 
     def __init__(self, *, allow_private: bool) -> None:
@@ -28,13 +28,13 @@ class Guard:
 
     def objection(self, address: str, port: int) -> str | None:
         """Return why a found link may not lead there, or None."""
-        place = (address, port)
+        endpoint = (address, port)
         try:
-            return self._answers[place]
+            return self._answers[endpoint]
         except KeyError:
             if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
-            answer = self._answers[place] = self._objection(address, port)
+            answer = self._answers[endpoint] = self._objection(address, port)
             return answer
 
     def _objection(self, address: str, port: int) -> str | None:

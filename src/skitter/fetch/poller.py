@@ -29,7 +29,7 @@ class Poller(Protocol):
     def watch(self, what: int, fd: int, _multi: object, _data: object) -> None: ...
 
     def rest(self, fds: AbstractSet[int]) -> None:
-        """Look at those that were to rest, and let these rest until the next call. A poller may do without."""
+        """Poll the sockets that were resting, and do not poll these until the next call. A poller may ignore it."""
         ...
 
     def sockets(self) -> list[int]:
@@ -103,7 +103,7 @@ if sys.platform == "linux":
             self._done = done
             self._epoll = select.epoll()
             self._watched: dict[int, int] = {}
-            # Those that rest are in a set of their own, which the loop does not watch.
+            # Resting sockets are in a second epoll set, which the loop does not watch.
             self._resting_epoll = select.epoll()
             self._resting: set[int] = set()
             loop.add_reader(self._epoll.fileno(), self._ready)
@@ -118,7 +118,7 @@ if sys.platform == "linux":
                     else:
                         self._epoll.unregister(fd)
                 except OSError:
-                    pass  # closed already: the kernel has forgotten it by itself
+                    pass  # closed already: the kernel has removed it
                 return
             events = _EPOLL_EVENTS[what]
             is_known, self._watched[fd] = fd in self._watched, events

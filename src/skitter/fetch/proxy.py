@@ -64,7 +64,7 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_proxy(text: str) -> Proxy | None:
-    """The proxy that a setting means; None when it is empty. What is wrong is said without repeating a password."""
+    """Return the proxy of a setting; None when it is empty. Errors do not repeat a password."""
     if not text:
         return None
     try:
@@ -104,7 +104,7 @@ def failed_at_proxy(curl: pycurl.Curl, code: int, url: str) -> bool:
     """Return whether a transfer failed at the proxy; a server's failure that the proxy reports is the server's."""
     if code == 5:  # its name
         return True
-    if code == 97:  # its handshake; what SOCKS says of the server has codes of its own
+    if code == 97:  # its handshake; SOCKS replies about the server have other codes
         return curl.getinfo(pycurl.PROXY_ERROR) not in _SAID_OF_THE_SERVER
     if not curl.getinfo(pycurl.CONNECT_TIME):
         return code in (7, pycurl.E_OPERATION_TIMEDOUT)

@@ -53,7 +53,7 @@ class Watchdog:
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Only where the system tells how much was read from a socket. It may be called again."""
+        """Start it, where the system reports how much was read from a socket. It may be called again."""
         self._call.is_noted = True
         if sys.platform == "linux" and not self.is_started:
             self._thread.start()

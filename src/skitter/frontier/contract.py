@@ -62,12 +62,12 @@ from typing import Protocol
 
 import msgspec
 
+from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
     Command,
     Counts,
     Dead,
-    Item,
     Job,
     JobSpec,
     JobState,
@@ -111,7 +111,11 @@ class WorkSource(Protocol):
         ...
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
-        """Make the outcomes true (promise 2); with ``want``, answer with new leases as ``lease`` would."""
+        """Make the outcomes true (promise 2); with ``want``, answer with new leases as ``lease`` would.
+
+        Items are published with the last part of their page, and counted then: each kind in its counter of the tally
+        (``model.item.COUNTERS``).
+        """
         ...
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:

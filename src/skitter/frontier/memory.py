@@ -13,7 +13,7 @@ from skitter.frontier.clock import StoreClock
 from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.host import Host, Phase
-from skitter.model.job import Item
+from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
@@ -130,7 +130,7 @@ class MemoryTables:
         self._permits: list[str] = []
         self._leases: dict[tuple[Work, int], LeaseRow] = {}
         self._by_worker: defaultdict[str, set[tuple[Work, int]]] = defaultdict(set)
-        self._staged: dict[tuple[int, int], list[bytes]] = {}
+        self._staged: dict[tuple[int, int], list[NewItem]] = {}
         self._items: dict[int, Item] = {}
         self._sinks: dict[str, SinkRow] = {}
 
@@ -319,16 +319,16 @@ class MemoryTables:
 
     # ---- outbox
 
-    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
+    def stage(self, request_id: int, epoch: int, items: Sequence[NewItem], after: int | None) -> None:
         staged = self._staged.setdefault((request_id, epoch), [])
         if after is None or len(staged) == after:
             staged.extend(items)
 
-    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> list[ItemKind]:
         staged = self._staged.pop((request_id, epoch), [])
         if keep:
-            self.save_items([Item(after + 1 + n, request_id, n, record) for n, record in enumerate(staged)])
-        return len(staged)
+            self.save_items([Item(after + 1 + n, request_id, n, i.record, i.kind) for n, i in enumerate(staged)])
+        return [item.kind for item in staged]
 
     def save_items(self, items: Sequence[Item]) -> None:
         self._items.update((item.position, item) for item in items)

@@ -15,7 +15,8 @@ import msgspec
 
 from skitter.errors import JobError
 from skitter.model.host import Host
-from skitter.model.job import Counts, Item, Job, JobSpec, JobState, SinkProgress, State
+from skitter.model.item import Item, ItemKind, NewItem
+from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
@@ -314,12 +315,12 @@ class Tables(Protocol):
         ...
 
     # Outbox
-    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
+    def stage(self, request_id: int, epoch: int, items: Sequence[NewItem], after: int | None) -> None:
         """Put items behind what is staged under this epoch; nothing, if that is not as many as ``after``."""
         ...
 
-    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
-        """Move what was staged under this epoch behind position ``after`` (or drop it); how many."""
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> list[ItemKind]:
+        """Move what was staged under this epoch behind position ``after`` (or drop it); the kind of each."""
         ...
 
     def save_items(self, items: Sequence[Item]) -> None: ...

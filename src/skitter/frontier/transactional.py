@@ -13,12 +13,12 @@ from skitter.frontier.rules import grants, job, report
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
+from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
     Command,
     Counts,
     Dead,
-    Item,
     Job,
     JobSpec,
     JobState,

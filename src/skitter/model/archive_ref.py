@@ -1,7 +1,4 @@
-"""Reference of a commit to a page that was written for an archive before the commit.
-
-It is committed among the items: an item is a msgpack map, a reference is an array.
-"""
+"""Reference of a commit to a page that was written for an archive before the commit: an item of kind ``PAGE``."""
 
 from __future__ import annotations
 
@@ -30,11 +27,6 @@ class Archived(msgspec.Struct, frozen=True, array_like=True):
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
-
-
-def is_archived(record: bytes) -> bool:
-    """Return whether an item of the outbox is a reference to a page."""
-    return b"\x90" <= record[:1] <= b"\x9f"
 
 
 _decode = msgspec.msgpack.Decoder(Archived).decode

@@ -61,9 +61,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     """Job-wide settings (``Settings.job_wide()``)."""
     version: str = ""
-    """Of the skitter that began or last resumed the run; empty: not told."""
+    """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
-    """A hash of the spider's file there; empty: it has none."""
+    """Hash of the spider's file on that node; empty: there is no file."""
 
     def same_work(self, other: JobSpec) -> bool:
         """Return whether two specs define the same job: settings may differ, spider, seeds and arguments may not."""
@@ -115,7 +115,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is polled of a job: small, however many seeds the job has."""
+    """State of a job for polling; its size does not depend on the number of seeds."""
 
     state: State
     run: int
@@ -130,7 +130,7 @@ class Begun(enum.StrEnum):
     RESUMED = "resumed"
     """Unfinished, and goes on."""
     JOINED = "joined"
-    """As resumed, while other workers are at it."""
+    """As resumed, while other workers work for it."""
     RERUN = "rerun"
     """The job was finished, or a new run was requested: a new run starts."""
 
@@ -140,7 +140,7 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     queued: int
-    """Some stores count no further than 100,000."""
+    """Queued requests; some stores stop counting at 100,000."""
     in_flight: int
     due_seconds: float
     """Until its next request may start; 0: now."""
@@ -167,10 +167,17 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     blocking: bool
     """The outbox is full because of it."""
+    closed: bool = False
+    """The target is complete for this run."""
     rejected: int = 0
     """Items of this run that the target would not take."""
     trouble: str = ""
     """The problem that its owner is waiting out; empty if there is none."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether a finished job still has to deliver to it, or to record that the target is complete."""
+        return self.undelivered > 0 or not self.closed
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,21 +197,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sinks: list[SinkSeen]
     workers: list[WorkerSeen]
     hosts: list[HostSeen]
-    """The slowest and most troubled first, a few."""
+    """A few hosts, the slowest and those with most errors first."""
     crowded: list[HostSeen] = []
-    """Those with the longest queues, if asked for; no more than 16 in some stores, where one that has long been left
-    alone may be missing."""
+    """Hosts with the longest queues, if requested; some stores keep at most 16, and may miss a host that was not served
+    for long."""
     pages_per_second: float = 0.0
-    """Now: since five to ten seconds before the newest commit. 0 for a run that is over."""
+    """Rate over the five to ten seconds before the newest commit; 0 if the run is over."""
     overdue_seconds: float = 0.0
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
     exact: bool = True
-    """Everything is from one instant. False: the job is in shards, and was too busy for two looks at them to agree."""
+    """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 
     @property
     def items(self) -> int:
         """Records that pages yielded; what could not be stored is not among them."""
-        return self.tally.get("items", 0) - self.tally.get("rejected", 0)
+        return self.tally.get("items", 0)
 
     @property
     def rejected(self) -> int:
@@ -256,22 +263,6 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     referrer: str | None
     ended_at: float
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One item of the outbox."""
-
-    position: int
-    """Grows with each item of the job: the order of commits."""
-    request_id: int
-    place: int
-    """Index among the items of its page."""
-    record: bytes
-
-    @property
-    def key(self) -> str:
-        """Return the item's identity, the same however often its page is fetched."""
-        return f"{self.request_id % 2**64:016x}-{self.place}"
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from skitter.model.item import NewItem
 from skitter.model.lease import Grant, Lease
 from skitter.model.request import Entry
 
@@ -34,8 +35,8 @@ class HostNews(msgspec.Struct, frozen=True, kw_only=True):
     answered: bool = False
     """The host answered normally: its strikes are reset."""
     unreachable: bool = False
-    """No connection could be had (dns, connect, tls), its robots.txt could not be read, or a page of it held its worker
-    until that was ended."""
+    """No connection was made (dns, connect, tls), its robots.txt could not be read, or one of its pages held a worker
+    until the worker was killed."""
     blocked: bool = False
     """The host asked for a pause (429, 503, Retry-After)."""
     retry_after_seconds: float | None = None
@@ -45,7 +46,7 @@ class HostNews(msgspec.Struct, frozen=True, kw_only=True):
     robots: RobotsRecord | None = None
     """The robots.txt that a gate has read."""
     sign: bool | None = None
-    """Where traps are looked for: the page looks like one of a trap, or like a page of its own. None: not judged."""
+    """With trap detection: whether the page looks like part of a trap. None: not judged."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -59,31 +60,31 @@ class Outcome(msgspec.Struct, kw_only=True):
     lease: Lease
     ending: Ending
     links: list[Entry] = []
-    items: list[bytes] = []
-    """Encoded records, in the order the spider yielded them."""
+    items: list[NewItem] = []
+    """Records and rejects in the order the spider yielded them, then the reference to the archived page."""
     error_class: str = ""
     """For retry, dead and excluded: dns, connect, …, http_4xx, callback; or the rule that excluded it."""
     error: str = ""
-    """For a person: message, or traceback."""
+    """Message or traceback, for people."""
     status: int = 0
     """The HTTP status, if there was one."""
     retry_seconds: float = 0.0
-    """For retry: not before this long from now."""
+    """For retry: delay until the next attempt."""
     touched: bool = True
     """False: no network was touched, so the host's politeness slot is given back."""
     more: bool = False
     after: int | None = None
-    """For a part: how many items of its page went ahead of it. By that a part is known that comes again because the
-    answer to it was lost: its items are staged once. None: not told, it is new."""
+    """For a part: number of items in the earlier parts of its page. A part that is sent again after a lost answer is
+    recognised by it, so that its items are staged once. None: unknown, the part counts as new."""
     news: HostNews | None = None
     tally: dict[str, int] = {}
     """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A strike against a host, or the end of its budget (class ``host_budget``): what a commit made of its news.
+    """A strike against a host, or the end of its budget (class ``host_budget``), in the answer to a commit.
 
-    Told once per strike, not once per request.
+    Reported once per strike, not once per request.
     """
 
     key: str
@@ -93,11 +94,11 @@ class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
     pause_seconds: float
     """Until its next request may start."""
     given_up: bool
-    """It is down or its budget is spent, and its queue with it."""
+    """The host is down or its budget is spent; its queue is buried."""
     rule: str = ""
-    """The setting that its budget comes from, when that is spent."""
+    """The setting of the budget, when it is spent."""
     pages: int = 0
-    """What it was spent on."""
+    """Pages that were counted against the budget."""
 
 
 class Committed(msgspec.Struct, frozen=True):

@@ -93,7 +93,8 @@ class Request(RequestFields):
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
-        return msgspec.structs.replace(self, **changes)
+        # Not structs.replace, which checks nothing before msgspec 0.21.
+        return type(self)(**msgspec.structs.asdict(self) | changes)
 
 
 class Links(list[str]):

@@ -60,16 +60,18 @@ class Supervisor:
         on_event: Callable[[events.Event], None],
         config: bytes = b"",
         inherits: Sequence[int] = (),
+        print_fd: int = 2,
         locks: bool = False,
     ) -> None:
         """``command`` gives the command line of a child, and ``config`` is what it reads: see ``WorkerProcess.start``.
 
-        ``inherits`` are file descriptors that all of them share. ``locks``: a transaction of one process makes the
-        others wait, as in a SQLite file.
+        ``inherits`` are file descriptors that all of them share; they print to ``print_fd``. ``locks``: a transaction
+        of one process makes the others wait, as in a SQLite file.
         """
         self._command = command
         self._config = config
         self._inherits = inherits
+        self._print_fd = print_fd
         self._count = count
         self._frontier = frontier
         self._callback_seconds = callback_seconds
@@ -139,7 +141,7 @@ class Supervisor:
 
     async def _run_one(self) -> bool:
         """Run one worker to its end, or until it is relieved. False: another one is to take its place."""
-        child = await WorkerProcess.start(self._command, self._on_event, self._config, self._inherits)
+        child = await WorkerProcess.start(self._command, self._on_event, self._config, self._inherits, self._print_fd)
         self._children.add(child)
         if self._stopping:
             child.terminate()

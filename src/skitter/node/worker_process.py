@@ -25,7 +25,6 @@ LAST_WORDS_SECONDS = 1.0
 HELD_NICENESS = 5
 """Added to that of a process that a page holds, which then has a third of a worker's share of a busy core: enough for
 a callback that is slow and not endless."""
-_STDERR = 2
 
 
 class WorkerProcess:
@@ -68,12 +67,14 @@ class WorkerProcess:
         on_event: Callable[[Event], None],
         config: bytes = b"",
         inherits: Sequence[int] = (),
+        print_fd: int = 2,
     ) -> WorkerProcess:
         """``command`` gives the command line of a child for two file descriptors: it speaks to the first and notes what
         its loop is doing in the second.
 
         ``config`` is what it reads from its standard input, to the end: everybody on the machine can read its command
-        line, and addresses hold passwords. ``inherits`` are file descriptors that it has too.
+        line, and addresses hold passwords. ``inherits`` are file descriptors that it has too. ``print_fd`` is its
+        standard output and standard error.
         """
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as its_own:
             try:
@@ -85,7 +86,7 @@ class WorkerProcess:
                 status = new_status()
                 its_own.callback(os.close, status)
                 loop_status = LoopStatus(status)
-                process = _spawned(command(writing, status), stdin, [writing, status, *inherits])
+                process = _spawned(command(writing, status), stdin, print_fd, [writing, status, *inherits])
             except OSError as error:
                 hint = "too many processes or open files?"
                 raise BackendError(f"a worker process cannot be started: {error}", hint=hint) from error
@@ -186,12 +187,14 @@ class WorkerProcess:
             self._end.set_result(None)
 
 
-def _spawned(command: Sequence[str], stdin: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:
+def _spawned(command: Sequence[str], stdin: int, print_fd: int, inherits: Sequence[int]) -> subprocess.Popen[bytes]:
     """A process that Ctrl-C does not reach before it says so (``app.__main__``): it would end in a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         # Standard output is for results; what a spider prints must not get between them.
-        return subprocess.Popen(command, stdin=stdin, stdout=_STDERR, pass_fds=inherits)  # noqa: S603  no shell
+        return subprocess.Popen(  # noqa: S603  no shell
+            command, stdin=stdin, stdout=print_fd, stderr=print_fd, pass_fds=inherits
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

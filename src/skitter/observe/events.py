@@ -143,7 +143,7 @@ JOB_STATE = _kind(
     "job.state",
     Level.NOTICE,
     "the job is {state}",
-    "The state of the job has changed. Each node says so.",
+    "The state of the job has changed. Each node reports it.",
     state="running, paused, draining, stopped or finished",
     before="the state until now",
     reason="why it stopped: `command`, `max_pages`, or the error of `start()`",
@@ -151,9 +151,9 @@ JOB_STATE = _kind(
 JOB_SETTINGS_KEPT = _kind(
     "job.settings_kept",
     Level.NOTICE,
-    "the job is running and keeps the settings it has; not taken over: {settings}",
+    "the job is running and keeps its settings; ignored: {settings}",
     "This node joined a job with other settings than its own command line has.",
-    settings="those that were left aside",
+    settings="those of this command line that have no effect",
 )
 JOB_OTHER_VERSION = _kind(
     "job.other_version",
@@ -227,7 +227,7 @@ WORKER_LEFT = _kind(
 WORKER_DIED = _kind(
     "worker.died",
     Level.WARNING,
-    "worker {worker} died ({how}); {leases} leases go back",
+    "worker {worker} died ({how}); {leases} leases are returned",
     "A worker of this node ended in the middle of its work, while the node was stopping or after it was relieved.",
     worker="its id",
     how="a signal, an exit code, or why its supervisor ended it",
@@ -236,7 +236,7 @@ WORKER_DIED = _kind(
 WORKER_REPLACED = _kind(
     "worker.replaced",
     Level.WARNING,
-    "worker {worker} died ({how}); {leases} leases go back, and another one takes its place",
+    "worker {worker} died ({how}); {leases} leases are returned, and another worker is started",
     "A worker of this node ended in the middle of its work, and the node starts another one.",
     worker="the id of the dead one",
     how="a signal, an exit code, or why its supervisor ended it",
@@ -245,18 +245,18 @@ WORKER_REPLACED = _kind(
 WORKER_HELD = _kind(
     "worker.held",
     Level.WARNING,
-    "worker {worker} is held by one page for {seconds} s; {leases} leases go back, and another one takes its place",
+    "worker {worker} is held by one page for {seconds} s; {leases} leases are returned, and another worker is started",
     "A page holds the event loop of its worker (a slow callback, a runaway regular expression). The page has until "
     "callback_seconds to end; everything else of its worker goes on in another one.",
     worker="the id of the held one",
     seconds="for how long",
-    leases="how many go back; the page stays with it",
+    leases="how many are returned; the page stays with it",
 )
 WORKER_GONE = _kind(
     "worker.gone",
     Level.WARNING,
-    "worker {worker} is gone; {leases} leases go back",
-    "A worker of this machine was found to be dead together with its supervisor; its leases go back at once.",
+    "worker {worker} is gone; {leases} leases are returned",
+    "A worker of this machine was found to be dead together with its supervisor; its leases are returned at once.",
     worker="its id",
     leases="how many it held",
 )
@@ -274,14 +274,14 @@ COMMAND_NOTE = _kind(
     "command.note",
     Level.NOTICE,
     "{text}",
-    "What the command says besides: its job, the next commands. In text it is a plain line of standard error.",
+    "A note of the command: its job, the next commands. In text it is a plain line of standard error.",
     text="what was said",
 )
 COMMAND_WARNING = _kind(
     "command.warning",
     Level.WARNING,
     "{text}",
-    "A setting or a spider that may not mean what it says. In text: `warning: …`.",
+    "A setting or a part of a spider that may have no effect or an unexpected one. In text: `warning: …`.",
     text="what was said",
 )
 COMMAND_FAILED = _kind(
@@ -302,9 +302,9 @@ CALLBACK_FAILED = _kind(
     "{url} failed in the spider's code; further failures of this kind are only counted\n{traceback}",
     "A callback, an item function or `start()` raised. Told for the first page of each kind, which is the class of the "
     "exception and the line that raised it; `skitter failed` lists every page.",
-    worker="who called it",
+    worker="worker that called it",
     url="of the page; `start()`: of the spider's start",
-    failure="the kind: class and place",
+    failure="the kind: class and line",
     traceback="from where the spider's own code begins",
 )
 CALLBACKS_FAILED_AGAIN = _kind(
@@ -312,8 +312,8 @@ CALLBACKS_FAILED_AGAIN = _kind(
     Level.NOTICE,
     "{failure}: {pages} pages failed in this way",
     "How many pages failed in the same way. Told by each worker at its end, if it was more than one.",
-    worker="who called it",
-    failure="the kind: class and place",
+    worker="worker that called it",
+    failure="the kind: class and line",
     pages="how many, the first included",
 )
 LEASES_GRANTED = _kind(
@@ -321,7 +321,7 @@ LEASES_GRANTED = _kind(
     Level.DEBUG,
     "leases taken: {leases}, hosts: {hosts}",
     "Dispatch: a worker was granted a batch of requests.",
-    worker="who has them",
+    worker="worker that holds them",
     leases="how many",
     hosts="of how many hosts they are",
 )
@@ -330,7 +330,7 @@ LINKS_COMMITTED = _kind(
     Level.DEBUG,
     "outcomes committed: {pages}, new links: {new}, already known: {known}",
     "Dedup: what became of the links of a batch of pages.",
-    worker="who committed",
+    worker="worker that committed",
     pages="outcomes that were accepted",
     refused="outcomes whose lease was lost meanwhile",
     new="links that were queued",
@@ -341,8 +341,8 @@ LEASES_RECOVERED = _kind(
     Level.WARNING,
     "{leases} leases of {lost} had expired: their requests are queued again",
     "Recovery: a worker was silent for longer than a lease lasts, and another one returned its requests to the queue.",
-    worker="who reaped",
-    lost="whose leases they were",
+    worker="worker that recovered them",
+    lost="worker that held them",
     leases="how many",
 )
 
@@ -353,7 +353,7 @@ HOST_BACKOFF = _kind(
     Level.INFO,
     "{host} is left alone for {seconds} s: {error_class}, {strikes} in a row",
     "A host asked for a pause (429, 503, Retry-After) or could not be reached. All workers leave it alone.",
-    worker="who met with it",
+    worker="worker that reported it",
     host="the host key",
     seconds="how long",
     until="until when, by the clock of the node that tells it",
@@ -365,7 +365,7 @@ HOST_GIVEN_UP = _kind(
     Level.WARNING,
     "{host} is given up: {error_class}, {strikes} in a row; its queue is dead until skitter retry",
     "A host failed so often that what is queued for it is dead; `skitter retry` queues it again.",
-    worker="who met with it last",
+    worker="worker that reported it last",
     host="the host key",
     error_class="why",
     strikes="how often in a row",
@@ -375,7 +375,7 @@ HOST_STOPPED = _kind(
     Level.INFO,
     "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
     "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
-    worker="who brought the last page",
+    worker="worker that committed the last page",
     host="the host key",
     rule="the setting that the budget comes from: max_pages_per_host or trap_pages",
     pages="what it was spent on",
@@ -385,7 +385,7 @@ ROBOTS_READ = _kind(
     Level.DEBUG,
     "{host}/robots.txt was read: {bytes} bytes, crawl-delay {crawl_delay_seconds} s",
     "The robots.txt of a host was read for the whole cluster.",
-    worker="who read it",
+    worker="worker that read it",
     host="the host key",
     bytes="its length; 0: there is none",
     crawl_delay_seconds="the delay it asks for; 0: none",
@@ -397,7 +397,7 @@ FRONTIER_AWAY = _kind(
     "frontier.away",
     Level.WARNING,
     "{reason}; waiting until it is back",
-    "The frontier does not answer. A process says so once for each of its connections that waits.",
+    "The frontier does not answer. A process reports it once for each waiting connection.",
     reason="what happened",
 )
 FRONTIER_BACK = _kind(
@@ -410,9 +410,9 @@ FRONTIER_BACK = _kind(
 FRONTIER_REPLACED = _kind(
     "frontier.replaced",
     Level.WARNING,
-    "the frontier was restarted or replaced: what it may have lost is asked for again",
-    "Another life of the store answers (a restart, a failover): the newest commits may be missing there.",
-    worker="who noticed",
+    "the frontier was restarted or replaced: requests that it may have lost are sent again",
+    "The store was restarted or failed over: its newest commits may be missing.",
+    worker="worker that noticed it",
 )
 
 # ---- sinks
@@ -421,10 +421,10 @@ SINK_BLOCKING = _kind(
     "sink.blocking",
     Level.WARNING,
     "the outbox is full: {target} lacks {undelivered} items; nothing is leased until it catches up",
-    "A sink is too slow, or nobody serves it: `skitter drain` does.",
+    "A sink is too slow, or no process delivers to it: run `skitter drain`.",
     target="of the sink",
     undelivered="items it lacks",
-    owner="who serves it; empty: nobody",
+    owner="process that delivers to it; empty: none",
 )
 SINK_CAUGHT_UP = _kind(
     "sink.caught_up",
@@ -447,21 +447,21 @@ SINK_ELSEWHERE = _kind(
     "{target} is being written by {owner}",
     "Another process delivers to a target that this command names; this one leaves it alone.",
     target="of the sink",
-    owner="who serves it",
+    owner="process that delivers to it",
 )
 
 SINK_TAKEN_OVER = _kind(
     "sink.taken_over",
     Level.NOTICE,
-    "nobody wrote to {target} any more: this node does now",
-    "The process that served a target is gone, and a node that works for the job goes on in its place.",
+    "no process wrote to {target}: this node does now",
+    "The process that delivered to a target is gone, and this node has taken the target over.",
     target="of the sink",
 )
 SINK_LEFT = _kind(
     "sink.left",
     Level.WARNING,
-    "nobody writes to {target}, and this node cannot: {reason}",
-    "A target is served by nobody, and this node lacks what it takes (its password, its driver).",
+    "no process writes to {target}, and this node cannot: {reason}",
+    "No process delivers to a target, and this node cannot open it (its password or its driver is missing).",
     target="of the sink",
     reason="what happened",
 )

@@ -14,7 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
 
@@ -85,7 +86,7 @@ class Archive(Protocol):
     """The worker's side of a PageSink: a page is on this machine's disk before its commit refers to it."""
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
-        """Store the page of the lease with this epoch, and return the item that refers to it, for its commit."""
+        """Store the page of the lease with this epoch, and return the record of a ``PAGE`` item for its commit."""
         ...
 
     async def sync(self, held: Container[int]) -> None:

@@ -26,7 +26,8 @@ from typing import Any
 from skitter.entry_points import load_entry_point, unusable
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, SkitterError, UsageError
 from skitter.model.import_ref import resolve
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
 from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target

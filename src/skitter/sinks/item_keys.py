@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from skitter.errors import BadItemsError, ItemError
-from skitter.model.job import Item
+from skitter.model.item import Item
 from skitter.sinks.json_records import record_of
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

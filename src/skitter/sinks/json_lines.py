@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from skitter.errors import SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.compression import Compression
 from skitter.sinks.durable_files import AppendFile, resolve_file
 from skitter.sinks.json_records import json_lines

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from skitter.errors import BadItemsError, ItemError
-from skitter.model.job import Item
+from skitter.model.item import Item
 
 _decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _ENCODER = msgspec.json.Encoder()

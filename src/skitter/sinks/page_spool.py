@@ -79,7 +79,7 @@ class PageSpool:
         self._turn = asyncio.Lock()
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
-        """Spool a page, and return the item to commit for it."""
+        """Spool a page, and return the record of the item to commit for it."""
         date, response_id = date_of(page.started_at), new_id()
 
         def packed() -> tuple[bytes, bytes]:

@@ -12,7 +12,7 @@ import msgspec
 
 from skitter.errors import BadItemsError, SinkError
 from skitter.model.archive_ref import Archived, archived
-from skitter.model.job import Item
+from skitter.model.item import Item
 from skitter.sinks.compression import Compression, Gzip
 from skitter.sinks.durable_files import sink_errors
 from skitter.sinks.page_spool import remove_if_used_up

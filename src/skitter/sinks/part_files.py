@@ -20,7 +20,8 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.compression import Compression
 from skitter.sinks.durable_files import AppendFile, replace, resolve_folder, sink_errors
 from skitter.sinks.item_spool import Spool

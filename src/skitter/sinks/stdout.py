@@ -12,7 +12,8 @@ from typing import TextIO
 
 from skitter.errors import SinkError
 from skitter.model.control_characters import visible_json
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.durable_files import sink_errors, write_all
 from skitter.sinks.json_records import json_lines
 

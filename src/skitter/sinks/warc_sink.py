@@ -16,7 +16,8 @@ from typing import BinaryIO
 import msgspec
 
 from skitter.errors import SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.compression import Compression, Plain, chunks_of
 from skitter.sinks.durable_files import AppendFile, resolve_file
 from skitter.sinks.page_spool_reader import PageRecords

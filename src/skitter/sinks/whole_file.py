@@ -14,7 +14,8 @@ from typing import BinaryIO, Protocol, TypeVar
 import msgspec
 
 from skitter.errors import SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.compression import Compression, unpacked
 from skitter.sinks.durable_files import replace, resolve_file, sink_errors
 from skitter.sinks.item_spool import Spool

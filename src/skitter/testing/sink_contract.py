@@ -25,7 +25,8 @@ from typing import Any
 
 import msgspec
 
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
 
 

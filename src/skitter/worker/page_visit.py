@@ -15,6 +15,7 @@ from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
+from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
@@ -116,9 +117,8 @@ class Visitor:
     async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         outcome, urls = await self._judged(lease, request, page)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
-            outcome.items = [*outcome.items, await self._archive.add(lease.epoch, request, page)]
-            # It travels with the items and is none: the frontier's count of items is put right.
-            outcome.tally = outcome.tally | {"items": -1, "archived": 1}
+            reference = await self._archive.add(lease.epoch, request, page)
+            outcome.items = [*outcome.items, NewItem(reference, ItemKind.PAGE)]
         return outcome, urls
 
     def _may_be_kept(self, request: Request, page: Page) -> bool:

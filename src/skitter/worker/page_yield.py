@@ -9,6 +9,7 @@ from typing import Any
 from skitter.errors import ItemError, RequestError, UrlError
 from skitter.extract.items import encode_item, is_item
 from skitter.extract.rejected_items import encode_reject
+from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter, Links, Request, RequestFields, wrong
@@ -119,7 +120,7 @@ class PageYield:
         self.links: list[Entry] = []
         self.urls: list[str] = []
         """Of the links that a later page may repeat: what the worker knows once the commit is accepted."""
-        self.items: list[bytes] = []
+        self.items: list[NewItem] = []
         self.tally: dict[str, int] = defaultdict(int)
         self.is_large = False
         """Time to send a part."""
@@ -157,7 +158,7 @@ class PageYield:
                 self.tally[f"withheld:{rule}"] += 1
                 return
             try:
-                self._add_item(encode_item(output))
+                self._add_item(NewItem(encode_item(output)))
             except ItemError as error:
                 self.reject(output, f"{error} ({error.hint})")
         elif output is not None:
@@ -165,15 +166,15 @@ class PageYield:
 
     def reject(self, item: Any, reason: str) -> None:
         """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
-        self._add_item(encode_reject(item, reason, shown_url(self._origin.url) if self._origin else ""))
-        self.tally["rejected"] += 1
+        reject = encode_reject(item, reason, shown_url(self._origin.url) if self._origin else "")
+        self._add_item(NewItem(reject, ItemKind.REJECT))
 
     def drop(self, reason: str) -> None:
         """An item function has left it out."""
         self.tally[f"dropped:{self._rules.drop_reason(reason)}"] += 1
 
-    def _add_item(self, stored: bytes) -> None:
-        self.items.append(stored)
+    def _add_item(self, item: NewItem) -> None:
+        self.items.append(item)
         self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
 
     def _take_links(self, urls: Links) -> None:

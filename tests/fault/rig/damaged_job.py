@@ -22,6 +22,7 @@ from skitter import cli
 from skitter.errors import SkitterError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
+from skitter.model.item import NewItem
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
@@ -100,7 +101,7 @@ async def fill(frontier: Frontier, port: int) -> None:
         await frontier.tell(worker, card)
     endings: dict[str, dict[str, Any]] = {
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
-        "done": {"ending": Ending.DONE, "status": 200, "items": [encode_item({"name": n}) for n in range(3)]},
+        "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
         "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
         "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt line 2"},
         "later": {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "retry_seconds": 2.0},
@@ -133,7 +134,7 @@ async def fill(frontier: Frontier, port: int) -> None:
         await frontier.release_worker(third)
     # One that was leased, and handed back.
     await frontier.release([await _page(frontier, first)])
-    part = [encode_item({"part": 1})]
+    part = [NewItem(encode_item({"part": 1}))]
     staged = Outcome(lease=await _page(frontier, second), ending=Ending.DONE, more=True, items=part, after=0)
     await frontier.commit(second, [staged])
 
@@ -286,7 +287,7 @@ async def work(frontier: Frontier) -> list[str]:
         await ask(frontier.renew("w", leases))
         for lease in leases:
             news = HostNews(robots=ROBOTS if lease.work is Work.ROBOTS else None, answered=True, address="127.0.0.1")
-            items = [encode_item({"a": 1})] if lease.work is Work.PAGE else []
+            items = [NewItem(encode_item({"a": 1}))] if lease.work is Work.PAGE else []
             await ask(frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=items, news=news)], want=20))
     await ask(frontier.open_sink(TARGET, "w"))
     if items := await ask(frontier.items(TARGET, "w", 10)):
@@ -326,7 +327,7 @@ def crawl_faults(skitter: Any, frontier: str, port: int, command: str) -> list[s
         found.append(f"{command}: exit code {process.returncode}: {err}")
     if "Traceback" in err or _CLASS_NAME.search(err):
         found.append(f"{command}: a raw error: {err}")
-    if err.count("another one takes its place") > FAILURES:
+    if err.count("another worker is started") > FAILURES:
         found.append(f"{command}: workers are replaced again and again: {err}")
     if process.returncode == 3 and JOB not in err and TARGET not in err:
         found.append(f"{command}: neither the job nor its target is named: {err}")

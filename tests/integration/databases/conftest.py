@@ -12,7 +12,8 @@ import pytest
 from rig.places import PLACES, Place
 
 from own_databases import OwnFerretdb
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
 from skitter.sinks.targets import parse_target, sink_of
 

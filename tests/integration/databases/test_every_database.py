@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 
 # The first test that needs MongoDB's protocol may have to build a server.
 pytestmark = pytest.mark.timeout(900)

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
 from skitter.sinks.targets import parse_target, sink_of
 

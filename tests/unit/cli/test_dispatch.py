@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -54,6 +55,29 @@ def test_a_mistake_is_a_usage_error_with_a_hint(skitter, words, error, hint) -> 
     assert first == error
     assert second.startswith("hint: ")
     assert hint in second
+
+
+@pytest.mark.parametrize(
+    "asked", [["--log-format", "json"], ["--log-format=json"], ["--set", "log_format=json"], ["--log", "-"]]
+)
+@pytest.mark.parametrize("wrong", [["--max-pagse", "3"], ["--max-pages", "many"], ["--job", "a/b"]])
+def test_a_mistake_before_a_crawl_begins_is_one_line_of_json_where_json_was_asked_for(
+    skitter, monkeypatch, asked, wrong
+) -> None:
+    if "--log" in asked:
+        monkeypatch.setenv("SKITTER_LOG_FORMAT", "json")
+    code, out, err = skitter("crawl", "https://a.example/", *wrong, *asked)
+    (line,) = err.splitlines()
+    told = json.loads(line)
+    assert (code, out) == (2, "")
+    assert (told["event"], told["level"], told["exit_code"]) == ("command.failed", "error", 2)
+    assert told["error"]
+    assert told["hint"]
+
+
+def test_a_mistake_is_text_where_json_goes_to_a_file(skitter) -> None:
+    asked = ("--log", "events.jsonl", "--log-format", "json")
+    assert skitter("crawl", "https://a.example/", "--max-pagse", 3, *asked).err.startswith("error: no such option")
 
 
 def test_options_are_never_abbreviated(skitter) -> None:

@@ -12,7 +12,7 @@ from skitter.app.views.why import WhyView, seen_reasons
 from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
 from skitter.cli.why import in_words
-from skitter.model.job import HostSeen, Trace
+from skitter.model.job import Counts, HostSeen, State, Trace
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
@@ -66,6 +66,16 @@ def test_many_workers_are_cut_short_unless_all_are_asked_for(make_report) -> Non
     assert len(lines_with("fetching", report)) == MAX_WORKERS
     assert "and 30 more; -v lists all" in text(report)
     assert len(lines_with("fetching", report, verbose=True)) == 50
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "queued", "shown"), [(0.3, 0, "starting, begun"), (60, 0, "interrupted,"), (0.3, 1, "interrupted,")]
+)
+def test_a_job_that_has_just_begun_is_starting_and_not_interrupted(make_report, age_seconds, queued, shown) -> None:
+    report = make_report(workers=[], counts=Counts(queued=queued))
+    job = msgspec.structs.replace(report.job, state=State.RUNNING, started_at=130.0 - age_seconds, ended_at=0.0)
+    (line,) = lines_with("state ", msgspec.structs.replace(report, job=job))
+    assert line.startswith(f"state     {shown}")
 
 
 def test_the_rate_of_now_stands_beside_the_average(make_report) -> None:

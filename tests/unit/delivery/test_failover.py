@@ -14,6 +14,7 @@ from skitter.delivery.failover import SinkFailover, sink_failover
 from skitter.errors import SinkError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
+from skitter.model.item import NewItem
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.observe.events import Event
@@ -55,7 +56,7 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     await frontier.begin(spec, sinks=[good, bad, taken, "file.jsonl", "-"])
     await frontier.open_sink(taken, "somebody else")
     (seed,) = (await frontier.lease("w", 1)).leases
-    records = [msgspec.msgpack.encode({"n": n}) for n in range(3)]
+    records = [NewItem(msgspec.msgpack.encode({"n": n})) for n in range(3)]
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
     failover = SinkFailover(frontier, "j", password=None, on_event=told.append, trusted=("failover_sinks",))
     watching = asyncio.create_task(failover.watch())
@@ -174,7 +175,7 @@ async def test_a_takeover_that_is_under_way_when_the_work_ends_is_completed(sink
     spec = JobSpec(name="j", spider="", settings=Settings().job_wide())
     await frontier.begin(spec, sinks=["python:failover_sinks:Good"])
     (seed,) = (await frontier.lease("w", 1)).leases
-    records = [msgspec.msgpack.encode({"n": n}) for n in range(3)]
+    records = [NewItem(msgspec.msgpack.encode({"n": n})) for n in range(3)]
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
     failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, trusted=("failover_sinks",))
     async with sink_failover(failover, StopRequest(), lambda _: None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skitter.delivery.repeated_items import RecentItems
-from skitter.model.job import Item
+from skitter.model.item import Item
 
 
 def items(first: int, *ids: int) -> list[Item]:

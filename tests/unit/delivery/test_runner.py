@@ -19,7 +19,8 @@ from skitter.frontier import contract
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.transactional import TransactionalFrontier
-from skitter.model.job import Begun, Item, JobSpec, SinkProgress
+from skitter.model.item import Item, NewItem
+from skitter.model.job import Begun, JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
@@ -67,7 +68,9 @@ class Crawl:
             "w",
             [
                 Outcome(
-                    lease=grant.leases[0], ending=Ending.DONE, items=[msgspec.msgpack.encode({"n": n}) for n in numbers]
+                    lease=grant.leases[0],
+                    ending=Ending.DONE,
+                    items=[NewItem(msgspec.msgpack.encode({"n": n})) for n in numbers],
                 )
             ],
         )

@@ -16,7 +16,8 @@ from skitter.extract.rejected_items import encode_reject
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.transactional import TransactionalFrontier
-from skitter.model.job import Item, JobSpec, SinkProgress
+from skitter.model.item import Item, ItemKind, NewItem
+from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.observe.events import Event
@@ -42,12 +43,13 @@ class Crawl:
         grant = await self.frontier.lease("w", 1)
         await self.frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE) for lease in grant.leases])
 
-    async def page(self, *records: bytes) -> None:
+    async def page(self, *records: bytes | NewItem) -> None:
         self._pages += 1
         await self.frontier.add([self._entry(Request(f"http://a.example/{self._pages}"))])
         (lease,) = (await self.frontier.lease("w", 1)).leases
         self.now += 1
-        await self.frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=list(records))])
+        items = [each if isinstance(each, NewItem) else NewItem(each) for each in records]
+        await self.frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=items)])
 
 
 class Server:
@@ -309,7 +311,8 @@ async def test_what_a_worker_could_not_store_reaches_the_rejects_and_no_sink(cra
     server, rejects = Server(), Collected()
     delivery = Delivery(crawl.frontier, [server], "me", rejects=lambda _: rejects, on_event=lambda _: None)
     await delivery.open()
-    await crawl.page(item(0), encode_reject({"n": 1, "x": object()}, "no plain form", "http://a.example/p"), item(2))
+    reject = encode_reject({"n": 1, "x": object()}, "no plain form", "http://a.example/p")
+    await crawl.page(item(0), NewItem(reject, ItemKind.REJECT), item(2))
     await delivery.finish()
     (line,) = rejects.rejected
     assert server.rows == [0, 2]

@@ -11,7 +11,7 @@ import pytest
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
-from skitter.model import host, lease
+from skitter.model import host, item, lease
 from skitter.policy import host_budgets, lost_leases, politeness
 
 MODULES = (contract, damage_errors, tables, codec, host, lease, host_budgets, lost_leases, politeness)
@@ -19,6 +19,7 @@ FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glo
 METHODS = [name for name in FILES if name not in scripts.SHARED]
 NAMES = set(scripts.constants())
 OF_ENUMS = {f"AT_{state.name}" for state in RequestState} | set(host.Phase.__members__) | set(lease.Work.__members__)
+OF_ENUMS |= {f"{kind.name}_{what}" for kind in item.ItemKind for what in ("KIND", "COUNTER")}
 _LITERAL = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = (?:[0-9.]+|'[^']*')(?:, |$)", re.MULTILINE)
 
 
@@ -58,6 +59,8 @@ def test_the_numbers_of_enums_are_those_that_are_stored() -> None:
     assert {state: found[f"AT_{state.name}"] for state in RequestState} == {state: int(state) for state in RequestState}
     assert {phase: found[phase.name] for phase in host.Phase} == {phase: int(phase) for phase in host.Phase}
     assert {work: found[work.name] for work in lease.Work} == {work: int(work) for work in lease.Work}
+    for kind in item.ItemKind:
+        assert (found[f"{kind.name}_KIND"], found[f"{kind.name}_COUNTER"]) == (int(kind), item.COUNTERS[kind])
 
 
 def test_all_that_is_handed_over_is_used() -> None:

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from skitter.errors import BadItemsError, SinkError, UsageError
-from skitter.model.archive_ref import Archived, archived, is_archived
-from skitter.model.job import Item, SinkProgress
+from skitter.model.archive_ref import Archived, archived
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.sinks import page_spool_reader as pages_module
@@ -383,11 +384,6 @@ def test_another_machines_archive_is_not_opened():
     with pytest.raises(UsageError, match="another machine") as raised:
         file_sink("pages.warc.gz@elsewhere", overwrite=False)
     assert "elsewhere" in raised.value.hint
-
-
-def test_an_item_is_never_taken_for_a_page():
-    assert is_archived(Archived("", "", 0, 0, 0, "", "", "").encoded())
-    assert not any(is_archived(record) for record in (b"", b"\x80", b"\x8f", b"\xde\0\0", b"\xdf\0\0\0\0", b"\xc7\0\1"))
 
 
 HEADER = st.tuples(

@@ -9,7 +9,8 @@ import pytest
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 from skitter.extract.items import encode_item
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
 from skitter.sinks.targets import parse_target, sink_of
 

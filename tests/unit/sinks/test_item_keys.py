@@ -8,7 +8,7 @@ import pytest
 
 from skitter.errors import BadItemsError, ItemError
 from skitter.extract.items import encode_item
-from skitter.model.job import Item
+from skitter.model.item import Item
 from skitter.sinks.item_keys import items_with_keys, key_of
 
 

@@ -12,7 +12,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from skitter.delivery.runner import Delivery
 from skitter.errors import SinkError
-from skitter.model.archive_ref import Archived, archived, is_archived
+from skitter.model.archive_ref import Archived, archived
+from skitter.model.item import ItemKind
 from skitter.model.job import State
 from skitter.model.page import Page
 from skitter.model.request import Request
@@ -61,9 +62,9 @@ class Kept:
         pass
 
 
-async def outbox(crawl: Any) -> list[bytes]:
+async def outbox(crawl: Any, kind: ItemKind = ItemKind.PAGE) -> list[bytes]:
     assert await crawl.frontier.open_sink("out.jsonl", "test") is not None
-    return [item.record for item in await crawl.frontier.items("out.jsonl", "test", 1000)]
+    return [item.record for item in await crawl.frontier.items("out.jsonl", "test", 1000) if item.kind is kind]
 
 
 async def test_every_answer_that_ends_a_request_is_kept_once_and_is_no_item(crawl: Any) -> None:
@@ -78,10 +79,9 @@ async def test_every_answer_that_ends_a_request_is_kept_once_and_is_no_item(craw
     }
     archive = Kept()
     assert await crawl.run_through(crawl.worker(archive=archive)) is State.FINISHED
-    records = await outbox(crawl)
-    pages = Counter(archived(record).url.removeprefix(BASE) for record in records if is_archived(record))
+    pages = Counter(archived(record).url.removeprefix(BASE) for record in await outbox(crawl))
     assert pages == Counter(["/0", "/1", "/gone", "/moved", "/fails", "/busy"]), "the first 500 was tried again"
-    assert sum(not is_archived(record) for record in records) == 2
+    assert len(await outbox(crawl, ItemKind.RECORD)) == 2
     tally = await crawl.tally()
     assert (tally["items"], tally["archived"]) == (2, 6)
 
@@ -113,8 +113,9 @@ async def test_a_page_is_durable_before_its_commit_refers_to_it(crawl: Any) -> N
 
         async def commit(self, worker: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
             for outcome in outcomes:
-                for record in filter(is_archived, outcome.items):
-                    assert archived(record).offset <= archive.durable
+                for item in outcome.items:
+                    if item.kind is ItemKind.PAGE:
+                        assert archived(item.record).offset <= archive.durable
             return await crawl.frontier.commit(worker, outcomes, want, **call)
 
     await crawl.begin(Pages())
@@ -123,7 +124,7 @@ async def test_a_page_is_durable_before_its_commit_refers_to_it(crawl: Any) -> N
     }
     assert await crawl.run(crawl.worker(source=Watched(), archive=archive)) is State.FINISHED
     assert len(archive.added) == 42
-    references = [archived(record) for record in await outbox(crawl) if is_archived(record)]
+    references = [archived(record) for record in await outbox(crawl)]
     assert {int(each.file) for each in references} <= set(archive.committed_epochs)
 
 
@@ -137,7 +138,7 @@ async def test_an_archive_that_cannot_be_written_ends_the_work_and_costs_no_page
     assert await crawl.dead() == {}
     await crawl.frontier.release_worker("w1")
     assert await crawl.run(crawl.worker("w2", archive=Kept())) is State.FINISHED
-    pages = [archived(record).url for record in await outbox(crawl) if is_archived(record)]
+    pages = [archived(record).url for record in await outbox(crawl)]
     assert sorted(pages) == [BASE + "/0", BASE + "/x"]
 
 

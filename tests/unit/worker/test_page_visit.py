@@ -110,7 +110,7 @@ def answers(crawl: Any) -> Any:
 
 
 def items(outcome: Outcome) -> list[dict[str, Any]]:
-    return [decode_item(item) for item in outcome.items]
+    return [decode_item(item.record) for item in outcome.items]
 
 
 def urls(outcome: Outcome) -> list[str]:

@@ -56,7 +56,7 @@ def test_items_of_every_kind_become_records_in_order() -> None:
         title: str
 
     taken = harvest({"title": "one"}, Book("two"), None)
-    assert [decode_item(record) for record in taken.items] == [{"title": "one"}, {"title": "two"}]
+    assert [decode_item(item.record) for item in taken.items] == [{"title": "one"}, {"title": "two"}]
 
 
 @pytest.mark.parametrize("output", ["http://a.example/", 7, ["nested"], object()])

@@ -70,7 +70,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def items(self) -> int:
         """Records that pages yielded; what could not be stored is not among them."""
-        return self.tally.get("items", 0) - self.tally.get("rejected", 0)
+        return self.tally.get("items", 0)
 
     @property
     def blocking(self) -> list[str]:

@@ -13,7 +13,8 @@ from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
-from skitter.model.job import Item, JobSpec, State
+from skitter.model.item import Item, ItemKind
+from skitter.model.job import JobSpec, State
 from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
@@ -306,6 +307,8 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
 
 # ---- outcomes
 
+_KINDS = tuple(bytes([kind]) for kind in ItemKind)
+
 
 def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
     """Append the outcomes to the arguments: one with everything small, then what is large or binary (commit.lua)."""
@@ -331,7 +334,7 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         if outcome.news is not None and outcome.news.robots is not None:
             record = outcome.news.robots
             arguments.append(_encode(RobotsRecord(record.text, record.crawl_delay_seconds, outcome.lease.epoch)))
-        arguments += outcome.items
+        arguments += [_KINDS[item.kind] + item.record for item in outcome.items]
         if outcome.links:
             pack_entries(arguments, outcome.links)
     arguments[place] = _encode(heads)
@@ -366,6 +369,12 @@ def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
 
 def read_items(first: int, elements: Sequence[bytes]) -> list[Item]:
     return [
-        Item(first + n, read_id(element[:8]), int.from_bytes(element[8:12], "big"), element[12:])
+        Item(
+            first + n,
+            read_id(element[:8]),
+            int.from_bytes(element[8:12], "big"),
+            element[13:],
+            ItemKind(element[12]),
+        )
         for n, element in enumerate(elements)
     ]

@@ -16,6 +16,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import scan_keys
 from skitter.frontier.redis.payload_prefix import restore_prefix
 from skitter.frontier.tables import public_job
+from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec
 from skitter.model.outcome import RobotsRecord
 from skitter.model.request import decode
@@ -163,4 +164,6 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "notable": lambda host, _: host.decode(),
     "tops": lambda priority, _: float(priority),
     "q": _request,
+    "items": lambda _, element: ItemKind(element[12]),
+    "staged": lambda _, element: ItemKind(element[0]),
 }

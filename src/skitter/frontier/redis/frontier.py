@@ -18,12 +18,12 @@ from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.report import OutboxSeen
 from skitter.frontier.tables import no_such_job, public_job
+from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
     Command,
     Counts,
     Dead,
-    Item,
     Job,
     JobSpec,
     JobState,

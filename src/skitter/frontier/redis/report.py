@@ -129,6 +129,7 @@ def sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, 
         undelivered=max(0, position - sink.position),
         owner=sink.owner if owned else "",
         blocking=position - sink.position >= bound,
+        closed=sink.closed,
         rejected=sink.rejected,
         trouble=sink.trouble if owned else "",
     )

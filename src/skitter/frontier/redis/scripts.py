@@ -16,6 +16,7 @@ from skitter.frontier import contract, damage_errors
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
 from skitter.model import host
+from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.policy import host_budgets, lost_leases, politeness
 
@@ -72,6 +73,8 @@ def constants() -> dict[str, int | float | str]:
         **{f"AT_{state.name}": state.value for state in RequestState},
         **{phase.name: phase.value for phase in host.Phase},
         **{work.name: work.value for work in Work},
+        **{f"{kind.name}_KIND": kind.value for kind in ItemKind},
+        **{f"{kind.name}_COUNTER": COUNTERS[kind] for kind in ItemKind},
     }
 
 

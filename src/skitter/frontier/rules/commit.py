@@ -61,9 +61,7 @@ class CommitRules:
                 self._stage(outcome, lease)
                 continue
             ended.add((lease.work, lease.id))
-            items = self._outbox.publish(outcome, lease, keep=keep_items)
-            if items:
-                self._tally["items"] += items
+            self._outbox.publish(outcome, lease, self._tally, keep=keep_items)
             self._leases.end(lease)
             if lease.work is Work.SEED:
                 self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from skitter.frontier.contract import SINK_OWNER_SECONDS
 from skitter.frontier.tables import JobRow, LeaseRow, SinkRow, Tables
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import COUNTERS, Item, ItemKind
+from skitter.model.job import SinkProgress
 from skitter.model.outcome import Ending, Outcome
 
 
@@ -37,21 +38,29 @@ class OutboxRules:
         lease.staged = True
         return True
 
-    def publish(self, outcome: Outcome, lease: LeaseRow, *, keep: bool) -> int:
-        """The items of a page that has ended join the outbox; how many. Without ``keep`` they are only counted."""
-        staged = 0
+    def publish(self, outcome: Outcome, lease: LeaseRow, tally: dict[str, int], *, keep: bool) -> None:
+        """The items of a page that has ended join the outbox, and each is counted under its kind.
+
+        Without ``keep`` they are only counted.
+        """
+        staged: list[ItemKind] = []
         if lease.staged:
             # A page that fails in its last part takes the items of the earlier ones with it.
             shown = outcome.ending is Ending.DONE
-            staged = self._tables.publish(lease.id, lease.epoch, self._record.position, keep=keep and shown)
-            staged *= shown
+            found = self._tables.publish(lease.id, lease.epoch, self._record.position, keep=keep and shown)
+            staged = found if shown else []
             lease.staged = False
-        total = staged + len(outcome.items)
-        if keep and total:
-            first = self._record.position + staged + 1
-            self._new_items += [Item(first + n, lease.id, staged + n, record) for n, record in enumerate(outcome.items)]
-            self._record.position += total
-        return total
+        if not staged and not outcome.items:
+            return
+        for kind in staged:
+            tally[COUNTERS[kind]] += 1
+        for item in outcome.items:
+            tally[COUNTERS[item.kind]] += 1
+        if keep:
+            position = self._record.position
+            for place, item in enumerate(outcome.items, len(staged)):
+                self._new_items.append(Item(position + place + 1, lease.id, place, item.record, item.kind))
+            self._record.position += len(staged) + len(outcome.items)
 
     def drop_staged(self, lease: LeaseRow) -> None:
         """What a lost or released lease has staged was never seen by anyone."""

@@ -59,6 +59,7 @@ def sinks(transaction: Transaction) -> list[SinkSeen]:
             undelivered=position - sink.progress.position,
             owner=sink.owner if sink.owned_until > transaction.now else "",
             blocking=position - sink.progress.position >= bound,
+            closed=sink.progress.closed,
             rejected=sink.progress.rejected,
             trouble=sink.progress.trouble if sink.owned_until > transaction.now else "",
         )

@@ -12,6 +12,7 @@ from skitter.frontier.damage_errors import SearchDeadline, check_job, is_time, p
 from skitter.frontier.sqlite.row_codec import SEQ_BITS, lease_of, row_of
 from skitter.frontier.tables import JobRow, RequestState, public_job
 from skitter.model.host import Host, Phase
+from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
@@ -82,6 +83,7 @@ def _job_record(value: Any, row: Row) -> bool:
 
 
 _ID = _integer()
+_KIND = _integer(0, len(ItemKind) - 1)
 _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     # The column that names a row, and what each column has to be.
     "jobs": (
@@ -129,8 +131,8 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     ),
     "workers": ("worker", {"worker": _text, "heard_at": _time}),
     "cards": ("worker", {"worker": _text, "card": _packed(WorkerCard)}),
-    "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "record": _blob}),
-    "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "record": _blob}),
+    "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "kind": _KIND, "record": _blob}),
+    "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "kind": _KIND, "record": _blob}),
     "sinks": (
         "target",
         {"target": _text, "progress": _packed(SinkProgress), "owner": _text, "owned_until": _number},

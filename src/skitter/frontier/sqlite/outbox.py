@@ -9,7 +9,8 @@ import msgspec
 from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode
 from skitter.frontier.tables import SinkRow
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item, ItemKind, NewItem
+from skitter.model.job import SinkProgress
 
 _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
 
@@ -17,41 +18,47 @@ _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
 class OutboxTable(JobTable):
     """Staged items belong to a lease, and come to the outbox when it ends well."""
 
-    def stage(self, request_id: int, epoch: int, items: Sequence[bytes], after: int | None) -> None:
+    def stage(self, request_id: int, epoch: int, items: Sequence[NewItem], after: int | None) -> None:
         first = self._one(
             "SELECT coalesce(max(place) + 1, 0) FROM staged WHERE job = ? AND id = ? AND epoch = ?", request_id, epoch
         )
         if after is None or first == after:
             self._executemany(
-                "INSERT INTO staged VALUES (?, ?, ?, ?, ?)",
-                [(self._job, request_id, epoch, first + n, record) for n, record in enumerate(items)],
+                "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (self._job, request_id, epoch, first + n, item.kind.value, item.record)
+                    for n, item in enumerate(items)
+                ],
             )
 
-    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> int:
+    def publish(self, request_id: int, epoch: int, after: int, *, keep: bool) -> list[ItemKind]:
         if keep:
             self._execute(
-                "INSERT INTO outbox SELECT job, ? + 1 + place, id, place, record FROM staged"
+                "INSERT INTO outbox SELECT job, ? + 1 + place, id, place, kind, record FROM staged"
                 " WHERE job = ? AND id = ? AND epoch = ?",
                 (after, self._job, request_id, epoch),
             )
-        gone = self._execute(
-            "DELETE FROM staged WHERE job = ? AND id = ? AND epoch = ?", (self._job, request_id, epoch)
-        )
-        return gone.rowcount
+        page = (self._job, request_id, epoch)
+        found = self._execute("SELECT kind FROM staged WHERE job = ? AND id = ? AND epoch = ? ORDER BY place", page)
+        kinds = [ItemKind(kind) for (kind,) in found.fetchall()]
+        self._execute("DELETE FROM staged WHERE job = ? AND id = ? AND epoch = ?", page)
+        return kinds
 
     def save_items(self, items: Sequence[Item]) -> None:
         job = self._job
         self._executemany(
-            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)",
-            [(job, i.position, i.request_id, i.place, bytearray(i.record)) for i in items],
+            "INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?)",
+            [(job, i.position, i.request_id, i.place, i.kind.value, bytearray(i.record)) for i in items],
         )
 
     def items(self, after: int, limit: int) -> list[Item]:
         found = self._execute(
-            "SELECT position, id, place, record FROM outbox WHERE job = ? AND position > ? ORDER BY position LIMIT ?",
+            "SELECT position, id, place, record, kind FROM outbox WHERE job = ? AND position > ?"
+            " ORDER BY position LIMIT ?",
             (self._job, after, limit),
         )
-        return [Item(*columns) for columns in typed(found.fetchall(), int, int, int, bytes)]
+        rows = typed(found.fetchall(), int, int, int, bytes, int)
+        return [Item(position, id_, place, record, ItemKind(kind)) for position, id_, place, record, kind in rows]
 
     def drop_items(self, up_to: int) -> None:
         self._execute("DELETE FROM outbox WHERE job = ? AND position <= ?", (self._job, up_to))

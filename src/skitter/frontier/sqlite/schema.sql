@@ -20,7 +20,7 @@
 -- workers   when each worker was last heard from
 -- cards     what workers tell of themselves: msgpack of model.worker.WorkerCard. Younger than the format: a file that
 --           lacks it gets it, and a skitter that does not know it does without
--- staged    items of pages that commit in parts, invisible until the last part
+-- staged    items of pages that commit in parts, invisible until the last part. kind is model.item.ItemKind, here and in outbox
 -- outbox    committed items that some sink has not made durable
 -- sinks     each sink's progress and owner
 
@@ -131,6 +131,7 @@ CREATE TABLE staged (
     id INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     place INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
     record BLOB NOT NULL,
     PRIMARY KEY (job, id, epoch, place)
 ) WITHOUT ROWID;
@@ -140,6 +141,7 @@ CREATE TABLE outbox (
     position INTEGER NOT NULL,
     id INTEGER NOT NULL,
     place INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
     record BLOB NOT NULL,
     PRIMARY KEY (job, position)
 ) WITHOUT ROWID;

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skitter.errors import BadItemsError, ItemError, SinkError, UsageError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.databases.mongodb_collection import MongodbServer

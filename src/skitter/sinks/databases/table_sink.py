@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import KEY, short_key
 from skitter.sinks.databases.database import Column, Database, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.machine_lock import MachineLock

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.databases.sql_statements import certificate_error, driver_message

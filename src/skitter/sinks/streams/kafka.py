@@ -17,7 +17,8 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.errors import BadItemsError, SinkError, UsageError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.streams.kafka_transactions import BatchNote, KafkaTopic
 from skitter.sinks.streams.messages import Message, messages_of

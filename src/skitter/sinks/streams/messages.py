@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from skitter.errors import BadItemsError, UsageError
-from skitter.model.job import Item
+from skitter.model.item import Item
 from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
 

@@ -20,7 +20,8 @@ import msgspec
 from redis import exceptions
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 from skitter.redis_driver.address import Address, locate
 from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, Remedy, connection_trouble, is_reply, reply_code

@@ -1,4 +1,4 @@
-"""What a grant must be: the same for both inside each host, and fair among the hosts."""
+"""Checks of a grant: the same for both frontiers inside each host, and fair among hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rooms(msgspec.Struct):
 
 
 def comparable(lease: Lease) -> Lease:
-    """Epochs and versions are a backend's own numbers."""
+    """Return a lease without the numbers that each backend chooses: epoch and version."""
     return msgspec.structs.replace(lease, epoch=0, robots_version=min(lease.robots_version, 1))
 
 
@@ -51,14 +51,14 @@ def by_host(grant: Grant) -> dict[str, list[Lease]]:
 
 
 def rest_of(grant: Grant) -> Grant:
-    """All that a grant says besides its leases and the name of its store."""
+    """Return a grant without its leases and the name of its store."""
     return msgspec.structs.replace(grant, leases=[], store="")
 
 
 def ready_hosts(
     traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], room_of: Callable[[Host], int]
 ) -> Ready:
-    """Who is ready, seen from outside. ``gates``: hosts whose robots.txt is being read."""
+    """Return the hosts that are ready, from what a client can see. ``gates``: hosts whose robots.txt is being read."""
     hosts = list(hosts)
     # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
     # whoever holds the seeding.

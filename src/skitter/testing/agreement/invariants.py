@@ -1,4 +1,4 @@
-"""What must hold after every step, whatever it was."""
+"""Invariants that hold after every step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
 
 class Agreeing(Pair):
-    """Both tell the same, and what they tell is possible."""
+    """Both frontiers report the same, and the report is consistent."""
 
     @invariant()
     def the_books_agree(self) -> None:

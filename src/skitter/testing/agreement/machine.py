@@ -1,4 +1,4 @@
-"""The state machine: one step at a time, both frontiers, and after each step everything is compared."""
+"""The state machine: each step is done on both frontiers, and then everything is compared."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from skitter.testing.agreement.strategies import (
 
 
 def is_trouble(fields: dict[str, Any]) -> bool:
-    """An outcome that tells of a host in trouble."""
+    """Return an outcome whose news is a strike against its host."""
     news: HostNews | None = fields.get("news")
     return news is not None and (news.unreachable or news.blocked)
 
@@ -150,7 +150,7 @@ class FrontiersAgree(Agreeing):
 
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
     def leases_and_asks_again(self, worker: str, limit: int) -> None:
-        """The answer was lost on its way."""
+        """Send the last call again, as after a lost answer."""
         self.calls += 1
         call = Call(token=f"call {self.calls}")
         grants = self.lease(worker, limit, call)
@@ -179,7 +179,7 @@ class FrontiersAgree(Agreeing):
         return grants
 
     def ask_everywhere(self, worker: str) -> None:
-        """Who has enough has not asked everywhere, and elsewhere what is delayed does not know yet that it is due."""
+        """A grant that is full has not asked every shard, and delayed requests of the others may not be queued yet."""
         if not self.same_pieces:
             self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
 
@@ -190,7 +190,7 @@ class FrontiersAgree(Agreeing):
         seconds=st.sampled_from([0.0, 0.6, 6.0]),
     )
     def works(self, worker: str, limit: int, fields: list[dict[str, Any]], seconds: float) -> None:
-        """Most of a crawl is this."""
+        """Lease and commit, the most frequent step of a crawl."""
         self.advance(seconds)
         self.leases(worker, limit)
         keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
@@ -199,7 +199,7 @@ class FrontiersAgree(Agreeing):
 
     @rule(host=st.sampled_from(HOSTS))
     def goes_down(self, host: str) -> None:
-        """A host is given up while something waits for it: by chance that happens too rarely."""
+        """Give a host up while it has a queue, which random steps rarely do."""
         self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
         for _ in range(self.settings["max_attempts"]):
             self.advance(LEASE_SECONDS + 1)
@@ -209,7 +209,7 @@ class FrontiersAgree(Agreeing):
 
     @rule(host=st.sampled_from(HOSTS), signs=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=5))
     def is_judged(self, host: str, signs: list[bool]) -> None:
-        """A host has pages, some of them signs of a trap, until its budget is spent: by chance that is rare too."""
+        """Commit pages of a host, some of them signs of a trap, until its budget is spent; random steps rarely do."""
         self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
         self.advance(LEASE_SECONDS / 2)
         for sign in signs:
@@ -222,7 +222,7 @@ class FrontiersAgree(Agreeing):
     @precondition(lambda self: self.settings["per_ip"] is not None)
     @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
     def crowds_an_address(self, worker: str, ended: int) -> None:
-        """Hosts are seen at one address while something waits for each: by chance that happens too rarely."""
+        """Commit pages of several hosts at one address while each has a queue, which random steps rarely do."""
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         for _ in range(3):
             self.advance(0.6)
@@ -272,12 +272,12 @@ class FrontiersAgree(Agreeing):
             self.ask_everywhere(worker)
 
     def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
-        """Which of two hosts in two places has spent its budget first, nobody knows."""
+        """Strikes and spent budgets have no order among hosts of different shards."""
         return troubles if self.order_across_hosts else sorted(troubles, key=lambda trouble: trouble.key)
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
-        """A gate that is answered brings a robots.txt and an address; the seeding knows no host."""
+        """Fit an outcome to its lease: a gate has a robots.txt and an address, the seeding has no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
             return fields

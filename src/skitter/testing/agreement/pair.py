@@ -1,4 +1,4 @@
-"""Two frontiers that are asked the same, and what is known of both: who holds what, and what a grant must be."""
+"""A pair of frontiers that get the same calls, and a model of both: leases held, and checks of a grant."""
 
 from __future__ import annotations
 

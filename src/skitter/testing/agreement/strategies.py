@@ -1,4 +1,4 @@
-"""What the steps are made of: a few hosts, a few requests, settings, and every way a lease can end."""
+"""Strategies for steps: a few hosts and requests, settings, and every ending of a lease."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 
+from skitter.model.item import ItemKind, NewItem
 from skitter.model.outcome import Ending, HostNews
 from skitter.model.request import Entry, Fingerprinter, Request
 
@@ -67,7 +68,7 @@ HOST_OF: dict[int, str] = {id_: entry(name).host_key for name, id_ in IDS.items(
 def _all_endings() -> Iterator[dict[str, Any]]:
     """Outcomes without their lease."""
     for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
-        for items in ([], [b"0", b"1"]):
+        for items in ([], [NewItem(b"0"), NewItem(b"1", ItemKind.REJECT), NewItem(b"2", ItemKind.PAGE)]):
             fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
             yield {**fields, **FOUND, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
@@ -78,7 +79,7 @@ def _all_endings() -> Iterator[dict[str, Any]]:
     for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
         news = HostNews(answered=True, latency_seconds=latency, address=address)
         yield {"ending": Ending.DEAD, "error_class": "http_4xx", "news": news, "status": status}
-    yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [b"errback"]}
+    yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [NewItem(b"errback")]}
     for touched in (True, False):
         yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}
     for seconds in (0.0, 1.0, 4.0):

@@ -21,29 +21,29 @@ from __future__ import annotations
 
 import pytest
 
-_ROOMS = (
-    "client store adding order bursts politeness retries gate backoff giving_up budgets fencing losses seeding life"
-    " outbox reading resent workers"
+_MODULES = (
+    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases order outbox per_ip"
+    " politeness reports resent_calls retries seeding store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
-pytest.register_assert_rewrite(*(f"{__name__}.{room}" for room in _ROOMS))
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
 from skitter.testing.contract import (  # noqa: E402 - see above
-    adding,
-    addresses,
     backoff,
-    budgets,
     bursts,
+    dedup,
     fencing,
     gate,
-    giving_up,
-    life,
-    losses,
+    given_up_hosts,
+    host_budgets,
+    job_states,
+    lost_leases,
     order,
     outbox,
+    per_ip,
     politeness,
-    reading,
-    resent,
+    reports,
+    resent_calls,
     retries,
     seeding,
     workers,
@@ -56,45 +56,45 @@ __all__ = ["Client", "ContractStore", "FrontierContract"]
 
 @pytest.mark.asyncio
 class FrontierContract(
-    adding.Adding,
-    adding.Permits,
+    dedup.Dedup,
+    dedup.Permits,
     order.Order,
     bursts.Bursts,
     bursts.Pacing,
     politeness.Politeness,
     politeness.AdaptiveDelay,
     politeness.Slots,
-    addresses.Addresses,
+    per_ip.AddressLimits,
     retries.Retries,
     gate.Gate,
     gate.BrokenGate,
     gate.LastCopy,
     backoff.Blocks,
     backoff.Unreachable,
-    giving_up.GivingUp,
-    giving_up.Forgiven,
-    giving_up.Unhurried,
-    budgets.HostBudgets,
-    budgets.TrapBudgets,
+    given_up_hosts.BuriedQueues,
+    given_up_hosts.InterruptedBurials,
+    given_up_hosts.BurialsByOthers,
+    host_budgets.HostBudgets,
+    host_budgets.TrapBudgets,
     fencing.Commits,
-    fencing.Told,
+    fencing.CommitAnswers,
     fencing.Parts,
-    losses.Expiry,
-    losses.DeadWorkers,
-    losses.HeldWorkers,
-    losses.Killers,
+    lost_leases.Expiry,
+    lost_leases.DeadWorkers,
+    lost_leases.HeldWorkers,
+    lost_leases.PagesThatKill,
     seeding.Seeding,
-    life.Beginning,
-    life.States,
-    life.End,
-    life.MaxPages,
+    job_states.Begin,
+    job_states.States,
+    job_states.End,
+    job_states.MaxPages,
     outbox.Outbox,
-    reading.Tracing,
-    reading.Reviving,
-    reading.Reporting,
-    reading.Polling,
-    resent.Resent,
-    resent.PassedOn,
+    reports.Traces,
+    reports.Revival,
+    reports.Reports,
+    reports.NarrowReads,
+    resent_calls.ResentCalls,
+    resent_calls.ForwardedCalls,
     workers.Workers,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

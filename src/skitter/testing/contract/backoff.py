@@ -1,4 +1,4 @@
-"""Hosts that ask for a pause, and hosts that cannot be reached: state of the host, for every worker."""
+"""Backoff: a host that asks for a pause or cannot be reached is left alone by every worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY = 86_400.0
 
 
 async def paused_for(store: ContractStore, client: Client, seconds: float) -> Lease:
-    """Nothing is leased until this time has passed; then, the lease."""
+    """Check that nothing is leased for this long, and return the lease that follows."""
     await store.elapse(seconds - 0.05)
     assert await client.names() == [], f"blocked for {seconds} s"
     await store.elapse(0.1)
@@ -218,7 +218,7 @@ class Blocks:
 
 
 class Unreachable:
-    """A host that cannot be reached is down as a whole; it does not burn each URL's attempts."""
+    """A host that cannot be reached is down as a whole; its URLs spend no attempts."""
 
     async def test_an_unreachable_host_rests_as_a_whole(self, store: ContractStore) -> None:
         client = store.client()

@@ -1,4 +1,4 @@
-"""A frontier client for tests: it speaks in short names, and checks the counts after every step."""
+"""A frontier client for tests: it takes short names, and checks the counts after every step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Begun, Command, Counts, Item, JobSpec, State, Trace
+from skitter.model.item import Item, NewItem
+from skitter.model.job import Begun, Command, Counts, JobSpec, State, Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Committed, Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Entry, Fingerprinter, Request
@@ -35,7 +36,7 @@ class Client:
     def spec(
         self, seeds: Sequence[str] = (), arguments: Mapping[str, str] | None = None, spider: str = "", **settings: Any
     ) -> JobSpec:
-        """A job that does not read robots.txt, unless it is told to."""
+        """Begin a job, by default one that does not obey robots.txt."""
         return JobSpec(
             name=self._job,
             spider=spider,
@@ -54,7 +55,7 @@ class Client:
         return begun
 
     async def seeded(self, *names: str, **settings: Any) -> None:
-        """A job whose seeding is over and brought these requests."""
+        """Begin a job and end its seeding with these requests."""
         await self.begin(**settings)
         (lease,) = await self.lease("seeder", 1)
         assert lease.work is Work.SEED
@@ -72,7 +73,7 @@ class Client:
         return await self.frontier.counts()
 
     async def check(self) -> None:
-        """The books, as they must be at every moment."""
+        """Check the invariants of the counts, which hold at every moment."""
         counts, job = await self.frontier.counts(), await self.frontier.job()
         assert counts.seen == len(self._seen), "the counts sum to what was added"
         assert min(counts.queued, counts.delayed, counts.leased) >= 0
@@ -90,7 +91,7 @@ class Client:
         return (await self.entries([name]))[0].id
 
     async def add(self, *names: str, **fields: Any) -> int:
-        """How many were new. ``fields`` are those of the Request: ``priority``, ``seed``, …"""
+        """Add requests and return how many were new. ``fields`` are those of the Request: ``priority``, ``seed``, …"""
         return await self.add_entries(await self.entries(names, **fields))
 
     async def add_entries(self, entries: Sequence[Entry]) -> int:
@@ -100,7 +101,7 @@ class Client:
         return new
 
     def remember(self, entries: Iterable[Entry]) -> None:
-        """For entries that were added behind this client's back."""
+        """Note entries that were added without this client."""
         self._seen.update(entry.id for entry in entries)
 
     async def trace(self, name: str) -> Trace:
@@ -122,11 +123,11 @@ class Client:
         return (await self.grant(worker, limit)).leases
 
     async def names(self, worker: str = "w", limit: int = EVERYTHING) -> list[str]:
-        """What is leased, by name."""
+        """Lease, and return the leases by name."""
         return names_of(await self.lease(worker, limit))
 
     async def one(self, worker: str = "w") -> Lease:
-        """The next request."""
+        """Lease one request."""
         (lease,) = await self.lease(worker, 1)
         return lease
 
@@ -135,13 +136,13 @@ class Client:
         await self.check()
 
     async def lose(self, worker: str) -> int:
-        """The worker was seen to die."""
+        """Release the leases of a dead worker."""
         lost = await self.frontier.release_worker(worker)
         await self.check()
         return lost
 
     async def relieve(self, worker: str, page: Lease, pause_seconds: float = 0.0) -> int:
-        """The worker is held by a page."""
+        """Relieve a worker that is held by a page."""
         back = await self.frontier.relieve_worker(worker, page, pause_seconds)
         await self.check()
         return back
@@ -149,9 +150,16 @@ class Client:
     # ---- endings
 
     async def outcome(
-        self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any
+        self,
+        lease: Lease,
+        ending: Ending = Ending.DONE,
+        links: Sequence[str] = (),
+        items: Sequence[bytes | NewItem] = (),
+        **fields: Any,
     ) -> Outcome:
-        return Outcome(lease=lease, ending=ending, links=await self.entries(links), **fields)
+        """``items``: bytes are records."""
+        new_items = [item if isinstance(item, NewItem) else NewItem(item) for item in items]
+        return Outcome(lease=lease, ending=ending, links=await self.entries(links), items=new_items, **fields)
 
     async def commit(self, *outcomes: Outcome, worker: str = "w", want: int = 0) -> Committed:
         committed = await self.frontier.commit(worker, outcomes, want, self._calls[worker].next())
@@ -177,12 +185,12 @@ class Client:
         return await self.end(lease, Ending.RETRY, retry_seconds=seconds, error_class=error_class, error="too slow")
 
     async def blocked(self, lease: Lease, retry_after_seconds: float | None = None) -> bool:
-        """The host answered 429."""
+        """Commit an answer of 429."""
         news = HostNews(blocked=True, retry_after_seconds=retry_after_seconds)
         return await self.end(lease, Ending.RETRY, status=429, error_class="http_4xx", error="HTTP 429", news=news)
 
     async def unreachable(self, lease: Lease, error_class: str = "connect") -> bool:
-        """No connection could be had."""
+        """Commit a failed connection."""
         news = HostNews(unreachable=True)
         return await self.end(lease, Ending.RETRY, error_class=error_class, error="refused", news=news)
 
@@ -193,7 +201,7 @@ class Client:
         return await self.end(lease, status=status, news=news)
 
     async def open_gate(self, lease: Lease, text: bytes = b"", crawl_delay_seconds: float = 0.0) -> bool:
-        """The host's robots.txt was read."""
+        """Commit a host's robots.txt."""
         assert lease.work is Work.ROBOTS
         record = RobotsRecord(text, crawl_delay_seconds)
         return await self.end(lease, news=HostNews(answered=True, robots=record))
@@ -201,7 +209,7 @@ class Client:
     # ---- items
 
     async def records(self, target: str = "out", owner: str = "me") -> list[bytes]:
-        """What the sink lacks, without taking note of it."""
+        """Return the records that the sink lacks, and record no progress."""
         return [item.record for item in await self.items(target, owner)]
 
     async def items(self, target: str = "out", owner: str = "me", limit: int = EVERYTHING) -> list[Item]:

@@ -15,7 +15,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Commits:
-    """Ack, links, items and host news together, or none of them."""
+    """Ack, links, items and host news take effect together or not at all."""
 
     @pytest.mark.parametrize("ending", ["done", "redirected", "dead", "excluded"])
     async def test_each_ending_is_counted_in_its_place(self, store: ContractStore, ending: str) -> None:
@@ -159,8 +159,8 @@ class Commits:
         assert len({lease.id for lease in leases}) == len({lease.epoch for lease in leases}) == len(leases) == 60
 
 
-class Told:
-    """What a commit answers, for whoever follows the crawl."""
+class CommitAnswers:
+    """The answer to a commit: new links and strikes against hosts."""
 
     async def test_new_links_are_counted_among_those_that_were_accepted(self, store: ContractStore) -> None:
         client = store.client()
@@ -201,7 +201,7 @@ class Told:
 
 
 class Parts:
-    """A large page is committed in parts: links ahead, items invisible until the last one."""
+    """A large page is committed in parts: links at once, items invisible until the last part."""
 
     async def test_links_go_ahead_and_items_wait_for_the_last_part(self, store: ContractStore) -> None:
         client = store.client()

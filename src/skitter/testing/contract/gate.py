@@ -313,7 +313,7 @@ class LastCopy:
 
 
 async def outdated(store: ContractStore, client: Client, text: bytes, **settings: Any) -> Lease:
-    """A gate of a host whose robots.txt was read a while ago, with two pages behind it."""
+    """Return the gate of a host with two queued pages whose robots.txt has expired."""
     await gated(client, "a/0", "a/1", "a/2", robots_seconds=0.5, per_host=1, retry_delay_seconds=0.1, **settings)
     await client.open_gate(await client.one(), text)
     page = await client.one()

@@ -1,4 +1,4 @@
-"""Promise 5: who is served next."""
+"""Promise 5: the order of hosts and requests."""
 
 from __future__ import annotations
 

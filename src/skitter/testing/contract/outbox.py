@@ -1,7 +1,8 @@
-"""The outbox: items between their commit and their sink (promise 7 with it)."""
+"""The outbox: items between their commit and their sink, and the bound of promise 7."""
 
 from __future__ import annotations
 
+from skitter.model.item import ItemKind, NewItem
 from skitter.model.job import SinkProgress, State
 from skitter.model.outcome import Ending
 from skitter.testing.contract.client import Client
@@ -17,6 +18,47 @@ async def yielding(client: Client, *records: bytes) -> None:
 
 class Outbox:
     """Items come in the order of their commits, each once, until a sink has made them durable."""
+
+    async def test_an_item_keeps_its_kind_and_is_counted_under_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2")
+        await client.frontier.open_sink("out", "me")
+        kinds = [ItemKind.PAGE, ItemKind.RECORD, ItemKind.REJECT, ItemKind.RECORD]
+        # The same bytes, whatever the kind: nothing is to be guessed from them.
+        made = [NewItem(b"x", kind) for kind in kinds]
+        first, second = await client.lease(limit=2)
+        assert await client.end(first, items=made[:1], more=True)
+        assert await client.end(first, items=made[1:3], more=True)
+        assert await client.end(first, items=made[3:])
+        assert await client.end(second, items=made[2:])
+        assert [(item.kind, item.record) for item in await client.items()] == [
+            (kind, b"x") for kind in (*kinds, *kinds[2:])
+        ]
+        assert [item.kind for item in await client.frontier.peek(0, 10)] == [*kinds, *kinds[2:]]
+        tally = (await client.frontier.report()).tally
+        assert (tally["items"], tally["rejected"], tally["archived"]) == (3, 2, 1)
+
+    async def test_items_of_a_page_that_fails_in_its_last_part_are_not_counted(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.open_sink("out", "me")
+        lease = await client.one()
+        assert await client.end(lease, items=[b"x", NewItem(b"y", ItemKind.REJECT)], more=True)
+        assert await client.end(lease, Ending.DEAD, error_class="callback")
+        tally = (await client.frontier.report()).tally
+        assert (tally.get("items", 0), tally.get("rejected", 0)) == (0, 0)
+        assert await client.items() == []
+
+    async def test_a_sink_is_seen_closed_once_that_is_recorded(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.open_sink("out", "me")
+        await yielding(client, b"x")
+        assert await client.items()
+        for closed in (False, True):
+            assert await client.frontier.items_done("out", "me", SinkProgress(1, b"m", closed=closed))
+            (seen,) = await client.frontier.sinks()
+            assert (seen.undelivered, seen.closed, seen.is_incomplete) == (0, closed, not closed)
 
     async def test_items_come_in_the_order_of_commits_with_keys_of_their_own(self, store: ContractStore) -> None:
         client = store.client()

@@ -11,7 +11,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Seeding:
-    """A job seeds once, whoever dies meanwhile."""
+    """A job seeds once, also if workers die meanwhile."""
 
     async def test_one_worker_gets_the_seeding(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()

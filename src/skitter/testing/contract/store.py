@@ -1,4 +1,4 @@
-"""What a backend brings to the contract suite: a store for one test, its clients and its clock."""
+"""The store of one test, which a backend implements for the contract suite: its clients and its clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ContractStore:
         self._seen: dict[str, set[int]] = {}
 
     def connect(self, job: str) -> Frontier:
-        """One more client of the store, as another process would have."""
+        """Connect another client to the store, as another process would."""
         raise NotImplementedError
 
     def advance(self, seconds: float) -> None:
@@ -62,15 +62,15 @@ class ContractStore:
             pytest.skip(self.time_reason)
 
     def needs_order_across_hosts(self) -> None:
-        """At the beginning of a test that pins it."""
+        """Skip a test that depends on the order of equal hosts, where the store does not keep it."""
         if not self.order_across_hosts:
             pytest.skip(self.order_reason)
 
     def together(self, count: int) -> list[str]:
-        """Names of hosts, one letter each, that are in the same place, where a store has several."""
+        """Return names of hosts, one letter each, that are in the same shard."""
         return list("abcdefgh"[:count])
 
     async def close(self) -> None:
-        """At the end of the test."""
+        """Close all clients, at the end of the test."""
         for frontier in self._open:
             await frontier.close()

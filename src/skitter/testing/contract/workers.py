@@ -1,4 +1,4 @@
-"""Who works for the job: what workers tell of themselves, and who is forgotten."""
+"""Workers of a job: their cards, and when a worker is forgotten."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CARD = WorkerCard(
 
 
 class Workers:
-    """A list for people: it never changes what becomes of a request."""
+    """Workers are listed for people; the list has no effect on requests."""
 
     async def test_a_worker_is_listed_with_what_it_told_of_itself(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()

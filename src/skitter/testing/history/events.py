@@ -1,6 +1,6 @@
-"""One line per event, written by the process that saw it, and still there when that process is killed.
+"""Events of a history: one line each, written at once, so that a killed process leaves its whole history.
 
-Stamps are of the machine's monotonic clock, which all its processes share and nobody can set.
+Times are of the machine's monotonic clock, which all its processes share.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 
 
 class What(enum.StrEnum):
-    """What a worker saw."""
+    """Kind of an event."""
 
     ASKED = "asked"
-    """The frontier is being asked for leases. Without an answer: whoever is granted then does not know it."""
+    """The frontier is asked for leases. Without an answer it may have granted leases that the worker does not know."""
     LEASED = "leased"
     OPENED = "opened"
     """A connection was begun for a request."""
     SENT = "sent"
-    """The next thing is the request on the socket."""
+    """The request is about to be written to the socket."""
     ANSWERED = "answered"
     """The fetch is over, with a page or with an error."""
     PART = "part"
@@ -53,7 +53,7 @@ class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 class Fault(msgspec.Struct, kw_only=True, frozen=True):
-    """Something that was done to the cluster."""
+    """A fault that was injected into the cluster."""
 
     what: str
     at: float

@@ -1,9 +1,12 @@
-"""Everything the checker is shown: what the workers saw, and what they cannot have made up."""
+"""Input and result of the checker: the evidence of a crawl, and the findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
 
 from skitter.model.url import canonical
 from skitter.testing.history.events import Event, Fault
@@ -11,10 +14,13 @@ from skitter.testing.web_expected import Expected
 from skitter.testing.web_log import Hit
 from skitter.testing.web_spec import bases_of
 
+SHOWN = 10
+"""Findings of each kind that the text lists; the JSON has all."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Of one crawl. URLs are in canonical form."""
+    """The evidence of one crawl. URLs are in canonical form."""
 
     expected: Expected
     """What the web is known to contain."""
@@ -22,7 +28,7 @@ class Evidence:
     """By process."""
     faults: Sequence[Fault] = ()
     states: dict[str, str]
-    """The frontier's last word on each expected URL; a URL it has never seen is missing."""
+    """The frontier's final state of each expected URL; a URL it has never seen is missing."""
     unended: int = 0
     """Requests that the frontier still counts as queued, delayed or leased."""
     output: Sequence[str]
@@ -43,3 +49,76 @@ class Evidence:
     def host_hits(self) -> list[tuple[str, Hit]]:
         """Everything that was asked, each with the root of its host."""
         return [(self._bases[hit.host] + "/", hit) for hit in self.hits]
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """The result of a check."""
+
+    pages: int
+    """Pages that the web has."""
+    fetches: int
+    """Requests at the web server, without robots.txt."""
+    lost: list[str]
+    """Expected, and not ended as expected, or not in the results."""
+    doubled: list[str]
+    """Twice in the results, or ended by two accepted commits."""
+    stale_accepted: list[str]
+    """A commit that was accepted although a newer lease had been granted."""
+    unexpected: list[str]
+    """In the results, and not of this web."""
+    refetches: int
+    """Fetches that no accepted commit accounts for."""
+    held_at_faults: int
+    """Leases that the victims held: the most that may have to be fetched again."""
+    faults: list[Fault]
+    released_seconds: float
+    """The longest time from a fault until a lease that its victim held, and did not end itself, was granted again."""
+    resumed_seconds: float
+    """The longest time from the end of a fault until the next accepted commit of anyone."""
+    smallest_gap_seconds: float | None
+    """Between the starts of two requests to one host, by stamps that the workers took just before them."""
+    smallest_gap_of_sends_seconds: float | None
+    """Between their sends: on a new connection a send follows its start when the handshake is over."""
+    smallest_gap_at_server_seconds: float | None
+    """The same, by the server's stamps."""
+    gaps: dict[str, float]
+    """The smallest by host, as the workers saw it."""
+    most_in_flight: int
+    """To one host at one time, as the server counted."""
+
+    @property
+    def amplification(self) -> float:
+        """Return fetches per page."""
+        return self.fetches / self.pages if self.pages else 0.0
+
+    def text(self) -> str:
+        """Return the findings as text."""
+        gaps = (self.smallest_gap_seconds, self.smallest_gap_of_sends_seconds, self.smallest_gap_at_server_seconds)
+        lines = [
+            f"pages {self.pages}, fetches {self.fetches} (amplification {self.amplification:.3f})",
+            f"faults {len(self.faults)}, leases held at them {self.held_at_faults}, refetches {self.refetches}",
+            f"held leases were granted again after at most {self.released_seconds:.2f} s",
+            f"the next commit came at most {self.resumed_seconds:.2f} s after a fault's end",
+            "smallest gap between starts {}, between sends {}, at the server {}".format(*map(_milliseconds, gaps)),
+            f"at most {self.most_in_flight} in flight to a host",
+        ]
+        for what, found in (
+            ("lost", self.lost),
+            ("doubled", self.doubled),
+            ("stale accepted", self.stale_accepted),
+            ("unexpected", self.unexpected),
+        ):
+            lines.append(f"{what} {len(found)}")
+            lines += [f"  {one}" for one in found[:SHOWN]]
+        return "\n".join(lines) + "\n"
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write NAME.json, with everything, and NAME.txt."""
+        folder.mkdir(parents=True, exist_ok=True)
+        told = msgspec.to_builtins(self) | {"amplification": round(self.amplification, 4)}
+        (folder / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+        (folder / f"{name}.txt").write_text(f"{name}\n{self.text()}")
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds * 1000:.1f} ms"

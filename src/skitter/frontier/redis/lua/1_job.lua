@@ -40,8 +40,9 @@
 --   paced:WORKER  zset    of a shard: hosts whose delay the worker keeps, by the time of its last commit there
 --   answers       hash    worker -> what it was last answered, packed (4_leases.lua), in case that was lost on its way
 --   alone         set     workers that hold a lease which nothing may stand beside
---   staged:EPOCH  list    items of a page that is committed in parts
---   items         list    the outbox: 8 bytes id, 4 bytes place, record; the first has position job.first_item
+--   staged:EPOCH  list    items of a page that is committed in parts: 1 byte kind, record
+--   items         list    the outbox: 8 bytes id, 4 bytes place, 1 byte kind (ItemKind in Python), record; the first has
+--                         position job.first_item
 --   sinks         hash    target -> msgpack array: position, closed, owner, owned until, items rejected, what its owner
 --                         waits for
 --   marks         hash    target -> the sink's own mark

@@ -2,6 +2,9 @@
 --
 --   RUN:items, RUN:sinks: see 1_job.lua
 
+-- The counter of an item's kind.
+local counters = {[RECORD_KIND] = RECORD_COUNTER, [REJECT_KIND] = REJECT_COUNTER, [PAGE_KIND] = PAGE_COUNTER}
+
 -- A target that gets what comes from now on.
 local function new_sink()
   return {J.position, false, '', 0, 0, ''}

@@ -3,7 +3,8 @@
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, heads, and then for
--- each outcome its lease key, its robots record if it brings one, its items, its links as in add.lua.
+-- each outcome its lease key, its robots record if it brings one, its items (each after a byte for its kind), its links as
+-- in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
@@ -128,8 +129,10 @@ local function end_page(id, hold, h, head, struck)
   end
 end
 
-local function keep(id, place, record)
-  outbox[#outbox + 1] = id .. struct.pack('>I4', place) .. record
+-- ``item`` begins with its kind. One of a kind that does not exist is damage, which whoever reads it tells.
+local function publish_item(id, place, item)
+  bump(counters[string.byte(item)] or RECORD_COUNTER, 1)
+  if keep_items then outbox[#outbox + 1] = id .. struct.pack('>I4', place) .. item end
 end
 
 local function publish(lease_key, hold, head, first)
@@ -137,15 +140,12 @@ local function publish(lease_key, hold, head, first)
   local staged, shown = 0, head[H_ENDING] == 'done'
   if hold[STAGED] and shown then
     -- A page that fails in its last part takes the items of the earlier ones with it.
-    for place, record in ipairs(call('LRANGE', RUN .. 'staged:' .. format('%d', hold[EPOCH]), 0, -1)) do
-      if keep_items then keep(id, place - 1, record) end
+    for place, item in ipairs(call('LRANGE', RUN .. 'staged:' .. format('%d', hold[EPOCH]), 0, -1)) do
+      publish_item(id, place - 1, item)
       staged = place
     end
   end
-  for place = 0, head[H_ITEMS] - 1 do
-    if keep_items then keep(id, staged + place, ARGV[first + place]) end
-  end
-  if staged + head[H_ITEMS] > 0 then bump('items', staged + head[H_ITEMS]) end
+  for place = 0, head[H_ITEMS] - 1 do publish_item(id, staged + place, ARGV[first + place]) end
 end
 
 local places = {}

@@ -16,12 +16,12 @@ from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
+from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
     Command,
     Counts,
     Dead,
-    Item,
     Job,
     JobSpec,
     JobState,

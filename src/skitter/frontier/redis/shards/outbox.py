@@ -19,7 +19,8 @@ from skitter.frontier.contract import SINK_OWNER_SECONDS
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
-from skitter.model.job import Item, SinkProgress
+from skitter.model.item import Item
+from skitter.model.job import SinkProgress
 
 _NOTHING_TO_ADD = -1
 """The length of a plan to which plan_items.lua adds nothing: it only answers the record."""

@@ -124,11 +124,11 @@ def _sinks(targets: Sequence[Any], outboxes: Sequence[shard_report.OutboxSeen]) 
     bound = outboxes[0].bound
     total, now = sum(outbox.position for outbox in outboxes), float(targets[0])
     seen = []
-    for name, positions, owner, owned_until, rejected, trouble in targets[1]:
+    for name, positions, closed, owner, owned_until, rejected, trouble in targets[1]:
         if positions is None:
             position = sum(outbox.delivered(name) for outbox in outboxes)
         else:
             position = sum(positions)
-        record = codec.SinkRecord(position, False, owner.decode(), float(owned_until), rejected, trouble.decode())
+        record = codec.SinkRecord(position, closed == 1, owner.decode(), float(owned_until), rejected, trouble.decode())
         seen.append(shard_report.sink_seen(name, record, total, bound, now))
     return seen

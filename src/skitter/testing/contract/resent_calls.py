@@ -1,4 +1,4 @@
-"""Calls that are sent again, and calls that are passed on: the state of a worker comes with each call."""
+"""Calls that are sent again or forwarded: each call carries the state of its worker."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def again(call: Call) -> Call:
 
 
 def told(leases: list[Lease]) -> list[tuple[str, int, bytes, int, bool]]:
-    """What must be the same in both answers; a start window may be shorter."""
+    """Return the part of an answer that must not change; a start window may be shorter."""
     return sorted((name_of(r), r.epoch, r.payload, r.attempts, r.trusted) for r in leases)
 
 
-class Resent:
+class ResentCalls:
     """A call with the token of the last one acts once, and is answered as it was."""
 
     async def test_a_lease_that_is_sent_again_is_told_the_same_leases(self, store: ContractStore) -> None:
@@ -149,7 +149,7 @@ class Resent:
         assert names_of((await client.frontier.lease("w", 2, again(FIRST))).leases) == ["seeding"]
 
 
-class PassedOn:
+class ForwardedCalls:
     """The calls of several workers go through one frontier object, or those of one worker through several."""
 
     async def test_each_worker_behind_one_frontier_learns_all_permits(self, store: ContractStore) -> None:

@@ -1,4 +1,4 @@
-"""A host that is given up takes a long queue with it in pieces: no call moves more than ``BATCH`` of it (promise 7)."""
+"""Given-up hosts: a long queue is buried in pieces, at most ``BATCH`` requests per call (promise 7)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ async def given_up(
 
 
 async def buried(client: Client) -> None:
-    """Until nothing of the host waits."""
+    """Lease until nothing of the host is queued."""
     for _ in range(MANY // BATCH + 1):
         await client.frontier.reap()
         await client.check()
 
 
-class GivingUp:
-    """Piece by piece, and as if it had been at once for everybody who looks at the end."""
+class BuriedQueues:
+    """A queue is buried in pieces, with the same result as in one step."""
 
     async def test_each_call_buries_a_piece_and_the_last_one_ends_the_job(self, store: ContractStore) -> None:
         client = store.client()
@@ -200,8 +200,8 @@ class GivingUp:
         assert await client.state() is State.FINISHED
 
 
-class Forgiven:
-    """What ends the burying before its end leaves the rest of the queue in its order."""
+class InterruptedBurials:
+    """A burial that is ended early leaves the remaining queue in its order."""
 
     async def test_an_answer_saves_what_is_not_yet_buried(self, store: ContractStore) -> None:
         client = store.client()
@@ -266,8 +266,8 @@ class Forgiven:
         assert await client.names() == ["a/1", "a/2"]
 
 
-class Unhurried:
-    """Between two pieces anything may happen to those who bury."""
+class BurialsByOthers:
+    """Workers that bury a queue may die, or others may go on, between two pieces."""
 
     async def test_another_process_goes_on_with_it(self, store: ContractStore) -> None:
         await given_up(store.client())

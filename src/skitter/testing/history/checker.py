@@ -1,7 +1,7 @@
-"""The checker: was anything lost, doubled or accepted although stale, and what did the faults cost?
+"""The checker: finds what was lost, doubled or accepted although stale, and measures delays and the cost of faults.
 
-It trusts no single witness. Workers say what they were granted and told, the web server what it was asked, the
-frontier where each request ended, the results what came out; and the web is known beforehand.
+It compares independent records: the workers' histories, the web server's log, the frontier's states, the results, and
+the known contents of the web.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending
-from skitter.model.url import canonical
+from skitter.model.url import canonical, host_key
 from skitter.testing.history.events import Event, Fault, What
-from skitter.testing.history.evidence import Evidence
-from skitter.testing.history.findings import Findings
-from skitter.testing.history.manners import gaps_by_host, smallest, starts
+from skitter.testing.history.evidence import Evidence, Findings
 
 _HAND_BACK = (What.ACCEPTED, What.REFUSED, What.RELEASED, What.LOST)
 """After one of these a worker holds the lease no longer."""
@@ -25,13 +24,13 @@ _ENDED = "ended"
 
 
 def check(evidence: Evidence) -> Findings:
-    """Read everything and sum it up."""
+    """Check all evidence."""
     events = [event for history in evidence.histories.values() for event in history]
     held = [(fault, _held_at(evidence, fault)) for fault in evidence.faults]
     expected = evidence.expected
-    started = gaps_by_host(start for history in evidence.histories.values() for start in starts(history))
-    sent = gaps_by_host((event.url, event.at) for event in events if event.what is What.SENT)
-    arrived = gaps_by_host((root, hit.at) for root, hit in evidence.host_hits())
+    started = _gaps_by_host(start for history in evidence.histories.values() for start in _starts(history))
+    sent = _gaps_by_host((event.url, event.at) for event in events if event.what is What.SENT)
+    arrived = _gaps_by_host((root, hit.at) for root, hit in evidence.host_hits())
     return Findings(
         pages=len(expected.done) + len(expected.redirected) + len(expected.dead),
         fetches=len(evidence.page_hits()),
@@ -44,15 +43,15 @@ def check(evidence: Evidence) -> Findings:
         faults=list(evidence.faults),
         released_seconds=_released_seconds(events, held),
         resumed_seconds=_resumed_seconds(evidence.faults, events),
-        smallest_gap_seconds=smallest(started),
-        smallest_gap_of_sends_seconds=smallest(sent),
-        smallest_gap_at_server_seconds=smallest(arrived),
+        smallest_gap_seconds=_smallest(started),
+        smallest_gap_of_sends_seconds=_smallest(sent),
+        smallest_gap_at_server_seconds=_smallest(arrived),
         gaps={key: round(gap, 6) for key, gap in sorted(started.items())},
         most_in_flight=max((hit.in_flight for hit in evidence.hits), default=0),
     )
 
 
-# ---- what must not be
+# ---- violations
 
 
 def _lost(evidence: Evidence) -> Iterator[str]:
@@ -136,7 +135,7 @@ def still_held(history: Iterable[Event]) -> list[Event]:
 
 
 def _held_at(evidence: Evidence, fault: Fault) -> list[Event]:
-    """By the victims of a fault, when it came."""
+    """Return the leases that the victims of a fault held when it came."""
     held: list[Event] = []
     for process in fault.processes:
         history = evidence.histories.get(process, [])
@@ -176,3 +175,37 @@ def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
             # The commits that follow, up to the next fault, say nothing of this one.
             del ends[:before]
     return longest
+
+
+# ---- how polite it was
+
+
+def _starts(history: Iterable[Event]) -> Iterator[tuple[str, float]]:
+    """When each request of a process began at its socket: with the connection that was made for it, or else its send.
+
+    Politeness is measured between these: a handshake may take any time.
+    """
+    opened: dict[str, float] = {}
+    for event in history:
+        if event.what is What.OPENED:
+            opened.setdefault(event.url, event.at)
+        elif event.what is What.SENT:
+            yield event.url, opened.pop(event.url, event.at)
+        elif event.what is What.ANSWERED:
+            opened.pop(event.url, None)
+
+
+def _gaps_by_host(stamps: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The smallest time between two requests to one host key; (URL, time) in any order."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for url, at in stamps:
+        times[host_key(url)].append(at)
+    return {
+        key: min(after - before for before, after in pairwise(sorted(stamped)))
+        for key, stamped in times.items()
+        if len(stamped) > 1
+    }
+
+
+def _smallest(gaps: dict[str, float]) -> float | None:
+    return min(gaps.values(), default=None)

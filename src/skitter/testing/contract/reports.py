@@ -1,4 +1,4 @@
-"""What people are told: traces, dead requests and their revival, the report."""
+"""Reads for people: traces, dead requests and their revival, the report."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from skitter.testing.contract.client import name_of
 from skitter.testing.contract.store import ContractStore
 
 
-class Tracing:
-    """Why was this not crawled?"""
+class Traces:
+    """Traces: why a URL was not crawled."""
 
     async def test_a_request_that_was_never_seen_has_no_trace(self, store: ContractStore) -> None:
         client = store.client()
@@ -63,8 +63,8 @@ class Tracing:
         assert (await client.counts()).queued == 1
 
 
-class Reviving:
-    """What failed can be listed, and tried again with a clean slate."""
+class Revival:
+    """Dead requests can be listed, and are tried again with no attempts spent."""
 
     async def test_dead_requests_are_listed_in_the_order_they_were_added(self, store: ContractStore) -> None:
         client = store.client()
@@ -150,7 +150,7 @@ class Reviving:
         await client.check()
 
 
-class Reporting:
+class Reports:
     """Everything ``status`` shows, from one instant."""
 
     async def test_a_report_is_one_picture(self, store: ContractStore) -> None:
@@ -247,7 +247,7 @@ class Reporting:
         assert latencies == sorted(latencies, reverse=True)
 
 
-class Polling:
+class NarrowReads:
     """The state, the sinks and the workers can be asked for alone, and are those of the report."""
 
     async def test_the_state_follows_every_change_of_the_job(self, store: ContractStore) -> None:

@@ -1,4 +1,4 @@
-"""A job's life: beginning, states, limits, and its exact end (promises 6 and 8)."""
+"""States of a job: begin, commands, limits, and its exact end (promises 6 and 8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skitter.testing.contract.client import names_of
 from skitter.testing.contract.store import ContractStore
 
 
-class Beginning:
+class Begin:
     """New, resumed, run again."""
 
     async def test_a_job_that_was_never_begun_does_not_exist(self, store: ContractStore) -> None:
@@ -177,7 +177,7 @@ class States:
         assert job.ended_at >= job.started_at
         assert await client.names() == []
 
-    async def test_a_job_without_leases_stops_at_once(self, store: ContractStore) -> None:
+    async def test_a_job_rest_of_stops_at_once(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")
         assert await client.tell(Command.STOP) is State.STOPPED

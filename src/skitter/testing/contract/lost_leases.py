@@ -1,4 +1,4 @@
-"""Leases that end without an outcome: expiry, renewal, workers that die, pages that kill."""
+"""Leases that end without an outcome: expiry, renewal, dead workers, pages that kill their worker."""
 
 from __future__ import annotations
 
@@ -259,8 +259,8 @@ class HeldWorkers:
         assert (counts.dead, counts.queued) == (6, 0)
 
 
-class Killers:
-    """A page that kills its worker dies, and its neighbours do not."""
+class PagesThatKill:
+    """A page that kills its worker becomes dead; other pages of that worker do not."""
 
     async def test_after_two_losses_a_request_is_leased_alone(self, store: ContractStore) -> None:
         client = store.client()

@@ -1,6 +1,6 @@
-"""Putting a worker under observation: around what it asks of a frontier, and around what it sends.
+"""Recorder of a worker: wraps its frontier and its fetch engine, and writes an event for each call and request.
 
-Nothing of skitter knows that it is watched. A process that shall be is told so before it makes its parts.
+Production code has no hooks for it: a process installs the recorder before it makes its parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """A WorkSource, and everything else that the frontier inside it is, with each answer written down."""
+    """A frontier whose grants, renewals, commits and releases are recorded."""
 
     def __init__(self, source: WorkSource, recorder: Recorder) -> None:
         self._source = source
@@ -42,7 +42,7 @@ class Recorded:
         kept = await self._source.renew(worker, leases)
         for lease, is_kept in zip(leases, kept, strict=True):
             if not is_kept:
-                self._tell(What.LOST, lease, since)
+                self._record(What.LOST, lease, since)
         return kept
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
@@ -52,7 +52,7 @@ class Recorded:
         answer = await self._source.commit(worker, outcomes, want, call)
         for outcome, accepted in zip(outcomes, answer.accepted, strict=True):
             what = What.REFUSED if not accepted else What.PART if outcome.more else What.ACCEPTED
-            self._tell(what, outcome.lease, since, ending=outcome.ending.value, items=len(outcome.items))
+            self._record(what, outcome.lease, since, ending=outcome.ending.value, items=len(outcome.items))
         if answer.grant is not None:
             self._granted(answer.grant, since)
         return answer
@@ -61,49 +61,51 @@ class Recorded:
         since = time.monotonic()
         await self._source.release(leases, late=late, touched=touched)
         for lease in leases:
-            self._tell(What.RELEASED, lease, since)
+            self._record(What.RELEASED, lease, since)
 
     def _granted(self, grant: Grant, since: float) -> None:
         for lease in grant.leases:
-            self._tell(What.LEASED, lease, since, url=_url_of(lease))
+            self._record(What.LEASED, lease, since, url=_url_of(lease))
 
-    def _tell(self, what: What, lease: Lease, since: float, *, url: str = "", ending: str = "", items: int = 0) -> None:
+    def _record(
+        self, what: What, lease: Lease, since: float, *, url: str = "", ending: str = "", items: int = 0
+    ) -> None:
         work, name, epoch = lease.work.value, lease.id, lease.epoch
         self._recorder.add(what, since=since, work=work, id=name, epoch=epoch, url=url, ending=ending, items=items)
 
 
 def record_fetches(recorder: Recorder) -> None:
-    """From now on every transfer of this process is written down, at the last instant before it is sent.
+    """Record every transfer of this process from now on, at the last instant before it is sent.
 
-    libcurl asks two things of a transfer on its way: for a socket, if it has no connection yet, and whether the
-    connection will do. The second question is the last before the request is written to it.
+    libcurl has two callbacks for it: one opens a socket, if there is no connection yet, and one checks the connection.
+    The second is the last call before the request is written.
     """
     from skitter.fetch.engine import CurlFetcher
     from skitter.fetch.transfer import Transfer
 
     fetch, open_socket, check_connection = CurlFetcher.fetch, Transfer._open_socket, Transfer._check_connection  # noqa: SLF001
 
-    async def fetch_and_tell(self: CurlFetcher, request: FetchRequest) -> Page:
+    async def fetch_recorded(self: CurlFetcher, request: FetchRequest) -> Page:
         try:
             return await fetch(self, request)
         finally:
             recorder.add(What.ANSWERED, url=request.url)
 
-    def open_and_tell(self: Transfer, *told: Any) -> Any:
-        opened = open_socket(self, *told)
+    def open_recorded(self: Transfer, *arguments: Any) -> Any:
+        opened = open_socket(self, *arguments)
         if isinstance(opened, socket.socket):
             recorder.add(What.OPENED, url=self._request.url)
         return opened
 
-    def check_and_tell(self: Transfer, *told: Any) -> int:
-        verdict = check_connection(self, *told)
+    def check_recorded(self: Transfer, *arguments: Any) -> int:
+        verdict = check_connection(self, *arguments)
         if verdict == 0:
             recorder.add(What.SENT, url=self._request.url)
         return verdict
 
-    CurlFetcher.fetch = fetch_and_tell  # type: ignore[method-assign]
-    Transfer._open_socket = open_and_tell  # type: ignore[assignment, method-assign]  # noqa: SLF001
-    Transfer._check_connection = check_and_tell  # type: ignore[assignment, method-assign]  # noqa: SLF001
+    CurlFetcher.fetch = fetch_recorded  # type: ignore[method-assign]
+    Transfer._open_socket = open_recorded  # type: ignore[assignment, method-assign]  # noqa: SLF001
+    Transfer._check_connection = check_recorded  # type: ignore[assignment, method-assign]  # noqa: SLF001
 
 
 def _url_of(lease: Lease) -> str:

@@ -1,4 +1,4 @@
-"""Promise 3: exact dedup. And what adding a seed permits."""
+"""Promise 3: exact dedup; and the hosts that a seed permits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skitter.testing.contract.client import url_of
 from skitter.testing.contract.store import ContractStore
 
 
-class Adding:
+class Dedup:
     """Dedup and enqueue are one step."""
 
     async def test_a_request_is_queued_once(self, store: ContractStore) -> None:

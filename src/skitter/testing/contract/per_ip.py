@@ -1,4 +1,4 @@
-"""Promise 4, per IP address: never more than ``per_ip`` in flight to one, whatever host keys it serves."""
+"""Promise 4 per IP address: at most ``per_ip`` requests are in flight to an address, over all its host keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, OTHER = "192.0.2.1", "2001:db8::2"
 
 
 async def known_at(client: Client, hosts: Iterable[str], address: str = ONE) -> None:
-    """One page of each host was fetched, and told its address. Nobody has leased anything since."""
+    """Fetch one page of each host, so that its address is known; nothing is leased afterwards."""
     leases = await client.lease("first")
     for lease in leases:
         if name_of(lease)[0] in hosts:
@@ -25,7 +25,7 @@ async def known_at(client: Client, hosts: Iterable[str], address: str = ONE) -> 
 
 
 async def begun(client: Client, hosts: Sequence[str], pages: int = 4, **settings: int) -> None:
-    """Each host has that many pages left, and a known address."""
+    """Give each host a known address and that many queued pages."""
     await client.seeded(*(f"{host}/0" for host in hosts), **settings)
     await known_at(client, hosts)
     for page in range(1, pages + 1):
@@ -36,7 +36,7 @@ def hosts_of(leases: Iterable[Lease]) -> list[str]:
     return [name_of(lease)[0] for lease in leases]
 
 
-class Addresses:
+class AddressLimits:
     """The count is of all hosts that were last seen at an address, and of all workers."""
 
     async def test_no_more_than_the_limit_is_in_flight_to_an_address(self, store: ContractStore) -> None:

@@ -1,4 +1,4 @@
-"""A host has so many pages in a run, whole cluster; what waits for it after them is excluded, and others go on."""
+"""Host budgets: pages of a host per run, over the whole cluster; further requests of the host are excluded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def names(host: str, count: int) -> list[str]:
 
 
 async def settled(client: Client) -> None:
-    """Until nothing waits for a host whose budget is spent."""
+    """Lease until nothing is queued for a host whose budget is spent."""
     while not (await client.grant(limit=0)).ask_again_seconds and await client.state() is not State.FINISHED:
         pass
 
 
 async def page(client: Client, lease: Lease, *, sign: bool | None) -> bool:
-    """A page that a worker has judged."""
+    """Commit a page with a worker's judgement of whether it looks like a trap."""
     return await client.end(lease, status=200, news=HostNews(answered=True, sign=sign))
 
 
@@ -313,7 +313,7 @@ class HostBudgets:
 
 
 class TrapBudgets:
-    """Where traps are looked for, a host that looks like one has a budget, and others have none."""
+    """With trap detection, only a host that looks like a trap has a budget."""
 
     async def crawled(self, client: Client, host: str, pages: int, *, sign: bool | None) -> None:
         for _ in range(pages):

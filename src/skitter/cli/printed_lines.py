@@ -1,0 +1,41 @@
+"""What worker processes print: read from a pipe, so that it does not get between other output of the command."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+PIECE_BYTES = 64 * 1024
+MAX_LINE_BYTES = 64 * 1024
+LAST_LINES_SECONDS = 1.0
+"""How long the pipe is still read at the end: a process that a worker has left behind may keep it open."""
+
+
+class PrintedLines:
+    """A pipe for worker processes to print to, and the thread that reads it."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        """``show`` gets one or more whole lines, from the thread."""
+        self._show = show
+        reading, self.fd = os.pipe()
+        self._thread = threading.Thread(target=self._read, args=(reading,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        os.close(self.fd)
+        self._thread.join(LAST_LINES_SECONDS)
+
+    def _read(self, reading: int) -> None:
+        unfinished = b""
+        while piece := os.read(reading, PIECE_BYTES):
+            # All lines of a piece together: the live display is drawn again after each call.
+            lines, newline, unfinished = (unfinished + piece).rpartition(b"\n")
+            if newline:
+                self._show(lines.decode(errors="backslashreplace"))
+            if len(unfinished) > MAX_LINE_BYTES:
+                self._show(unfinished.decode(errors="backslashreplace"))
+                unfinished = b""
+        if unfinished:
+            self._show(unfinished.decode(errors="backslashreplace"))
+        os.close(reading)

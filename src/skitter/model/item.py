@@ -1,0 +1,46 @@
+"""Items: what a commit puts into the outbox, each with its kind."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class ItemKind(enum.IntEnum):
+    """Kind of an item. Stored as a number, and in Redis as one byte ahead of the record."""
+
+    RECORD = 0
+    """Fields that a spider yielded (``extract.items``)."""
+    REJECT = 1
+    """Value that cannot be stored as a record, with the reason (``extract.rejected_items``)."""
+    PAGE = 2
+    """Reference to a page that was written for an archive (``model.archive_ref``)."""
+
+
+COUNTERS = ("items", "rejected", "archived")
+"""Names of the job's counters of published items, by kind."""
+
+
+class NewItem(msgspec.Struct, frozen=True):
+    """One item of a commit; it gets its position when the commit is accepted."""
+
+    record: bytes
+    kind: ItemKind = ItemKind.RECORD
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One item of the outbox."""
+
+    position: int
+    """Grows with each item of the job: the order of commits."""
+    request_id: int
+    place: int
+    """Index among the items of its page."""
+    record: bytes
+    kind: ItemKind = ItemKind.RECORD
+
+    @property
+    def key(self) -> str:
+        """Return the item's identity, the same however often its page is fetched."""
+        return f"{self.request_id % 2**64:016x}-{self.place}"
