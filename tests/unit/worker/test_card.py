@@ -118,6 +118,20 @@ async def test_it_tells_how_fast_it_is_and_what_its_callbacks_took(crawl: Any) -
     assert tally["call_us:parse"] >= 2 * 20_000
 
 
+async def test_calls_of_workers_that_have_left_and_of_failed_callbacks_are_counted(crawl: Any) -> None:
+    class Fails(Items):
+        def parse(self, response: Any) -> Any:
+            raise ValueError("no")
+
+    await crawl.begin(Fails(), max_pages=100)
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker()
+    await crawl.start(worker)
+    await crawl.frontier.tell(worker.id, None)
+    report = await crawl.frontier.report()
+    assert (report.counts.dead, report.tally["calls:parse"]) == (2, 2)
+
+
 async def test_a_full_outbox_is_told(crawl: Any) -> None:
     await crawl.begin(Items(), max_outbox_items=1, per_host=1)
     crawl.fetcher.answers |= {"/0": 200, "/1": 200}
