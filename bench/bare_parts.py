@@ -1,4 +1,4 @@
-"""The bare parts on a site: bare_parts.py START_URL MAX_PAGES. See ``skitter.bench.bare_parts``."""
+"""The bare parts on a site: bare_parts.py START_URL... MAX_PAGES. See ``skitter.bench.bare_parts``."""
 
 import sys
 

@@ -226,6 +226,7 @@ politeness, no promises, and so the limit of what a crawler on these parts can r
 
 Everyone has 64 requests in flight, no delay and no log, finds title and links of every page, follows those on the
 host, and writes a JSON line a page. The other crawlers are set up for speed (`bench/peers/`) and read no robots.txt.
+Colly is a program in Go and uses every core; the others use one, and skitter one and a little of another.
 They stop after {pages} pages, so that a run takes minutes; skitter and the bare parts crawl the whole site. This may
 count against the others a little, because the first pages of a crawl can be dearer than the later ones:
 `--peer-pages 5000` lets them have the whole documentation site. A crawl with another number of pages than it should

@@ -1,11 +1,12 @@
 """The other crawlers: each in an environment of its own under build/peers, installed when it is first needed.
 
-What a peer runs is in bench/peers; its versions are in the requirements beside it.
+What a peer runs is in bench/peers; its versions are in the requirements beside it, and of one in Go in its go.mod.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -29,8 +30,12 @@ class Peer:
     script: str
     environment: str
     redis: bool = False
+    go: bool = False
+    """A module in Go: ``script`` is its folder."""
 
     def command(self, start_url: str, max_pages: int, redis_url: str) -> list[str]:
+        if self.go:
+            return [str(ENVIRONMENTS / self.environment / self.name), start_url, str(max_pages)]
         python = str(ENVIRONMENTS / self.environment / "bin" / "python")
         command = [python, str(SCRIPTS / self.script), start_url, str(max_pages)]
         return [*command, redis_url] if self.redis else command
@@ -50,6 +55,7 @@ PEERS = {
         Peer(name="crawlee", title="Crawlee", script="run_crawlee.py", environment="crawlee"),
         Peer(name="crawlo", title="Crawlo", script="run_crawlo.py", environment="crawlo"),
         Peer(name="feapder", title="feapder", script="run_feapder.py", environment="feapder"),
+        Peer(name="colly", title="Colly", script="colly", environment="colly", go=True),
     )
 }
 
@@ -61,6 +67,9 @@ def surroundings() -> dict[str, str]:
 
 def install(peer: Peer) -> None:
     """Have the environment of a peer, as its requirements are now."""
+    if peer.go:
+        build(peer)
+        return
     requirements = SCRIPTS / f"requirements-{peer.environment}.txt"
     folder = ENVIRONMENTS / peer.environment
     stamp = folder / "installed.txt"
@@ -81,3 +90,20 @@ def install(peer: Peer) -> None:
         lines = [line for line in answer.stderr.splitlines() if line.startswith("ERROR")]
         raise NotInstalledError(lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with {answer.returncode}")
     stamp.write_text(requirements.read_text())
+
+
+def build(peer: Peer) -> None:
+    """Compile a peer in Go; go itself knows what has not changed, and fetches modules by their checksums."""
+    if not shutil.which("go"):
+        raise NotInstalledError("there is no go here")
+    binary = ENVIRONMENTS / peer.environment / peer.name
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", str(binary), "."]
+    try:
+        answer = subprocess.run(
+            command, cwd=SCRIPTS / peer.script, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise NotInstalledError(f"go build took longer than {INSTALL_SECONDS} s") from None
+    if answer.returncode:
+        lines = answer.stderr.strip().splitlines()
+        raise NotInstalledError(lines[-1] if lines else f"go build ended with {answer.returncode}")

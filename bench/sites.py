@@ -41,6 +41,7 @@ http {{
   open_file_cache max={cached} inactive=600s; open_file_cache_valid 600s;
   {folders}
   {servers}
+  server {{ listen 127.0.0.1:{status_port}; location / {{ stub_status; }} }}
 }}
 """
 
@@ -55,6 +56,17 @@ class Site:
     source: str
     """Where its pages come from, in a sentence."""
     server: str = "nginx"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A running nginx."""
+
+    origins: list[str]
+    """One for each root."""
+    status_port: int
+    """Its counters: of connections and requests."""
+    pid: int
 
 
 @contextlib.contextmanager
@@ -74,7 +86,8 @@ def sites(*, small_pages: int, folder: Path | None = None, start: str = "") -> I
         small = Path(temporary, "small")
         write_small_pages(small, small_pages)
         roots = [*(root for root, _, _ in found), small]
-        with nginx(Path(temporary), roots) as origins:
+        with nginx(Path(temporary), roots) as server:
+            origins = server.origins
             served_sites = [
                 Site(name="documentation", about=DOCUMENTATION, start_url=origin + path, source=source)
                 for (_, path, source), origin in zip(found, origins, strict=False)
@@ -144,17 +157,18 @@ def html_of(page: int, pages: int, words: str) -> str:
 
 
 @contextlib.contextmanager
-def nginx(folder: Path, roots: list[Path]) -> Iterator[list[str]]:
-    """One origin for each root, for as long as the block lasts."""
+def nginx(folder: Path, roots: list[Path]) -> Iterator[Server]:
+    """Serve each root at an origin of its own until the end of the block."""
     built = subprocess.run(["nginx", "-V"], capture_output=True, text=True, check=True).stderr
     kinds = [kind for kind in ("proxy", "fastcgi", "uwsgi", "scgi") if f"--without-http_{kind}_module" not in built]
-    ports = free_ports(len(roots))
+    *ports, status_port = free_ports(len(roots) + 1)
     # Each file in the cache is an open one, and nginx needs some for its connections.
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     config = NGINX.format(
         folder=folder,
         cached=200_000 if files == resource.RLIM_INFINITY else min(200_000, files // 2),
         user=getpass.getuser(),
+        status_port=status_port,
         # Also what is never used must lie where this user may write.
         folders=" ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         + f" client_body_temp_path {folder}/body;",
@@ -168,7 +182,8 @@ def nginx(folder: Path, roots: list[Path]) -> Iterator[list[str]]:
     try:
         for port in ports:
             wait_for(port, process, folder / "error.log")
-        yield [f"http://127.0.0.1:{port}" for port in ports]
+        origins = [f"http://127.0.0.1:{port}" for port in ports]
+        yield Server(origins=origins, status_port=status_port, pid=process.pid)
     finally:
         process.terminate()
         process.wait()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
 import importlib
 import inspect
 import os
@@ -62,6 +63,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "What a callback yields, and what it is given.",
         (
             "Request",
+            "Priority",
             "Response",
             "skitter.extract.selector:Selector",
             "skitter.extract.selector:SelectorList",
@@ -156,6 +158,9 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
     if _is_protocol(value) and (shared := [base.__name__ for base in value.__bases__ if base is not typing.Protocol]):
         names = " and ".join([", ".join(f"`{name}`" for name in shared[:-1]), f"`{shared[-1]}`"][len(shared) == 1 :])
         parts.append(f"\nIt has everything of {names}, and:\n")
+    if issubclass(value, enum.Enum):
+        rows = [f"| `{member.name}` | `{member.value}` |\n" for member in value]
+        return "".join([*parts, "\n| name | value |\n| --- | --- |\n", *rows])
     if constructor := _constructor(value):
         parts.append("\n" + _code(constructor))
     parts.append(_attributes(value))

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from skitter.errors import RejectItem as RejectItem
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response
+    from skitter.model.request import Priority as Priority
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
 
-__all__ = ["DropItem", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
+__all__ = ["DropItem", "Priority", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
 
 _HOME = {
     "DropItem": "skitter.errors",
+    "Priority": "skitter.model.request",
     "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",

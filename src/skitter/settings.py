@@ -157,7 +157,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """This node's share of the work; not stored with the job."""
 
     workers: Count = 1
-    """Worker processes."""
+    """Worker processes. On the command line, in files and in the environment also `auto`: one for each core that the
+    process may use, as far as memory goes."""
     concurrency: Count = 64
     """Requests in flight per worker; what takes four times as long as most stands aside, up to seven times as many."""
     proxy: str = ""

@@ -8,7 +8,8 @@ import skitter
 
 
 def test_public_names() -> None:
-    assert skitter.__all__ == ["DropItem", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
+    names = ["DropItem", "Priority", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
+    assert skitter.__all__ == names
 
 
 @pytest.mark.parametrize("name", skitter.__all__)

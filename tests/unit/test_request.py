@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skitter.errors import FormatError, RequestError
-from skitter.model.request import EXPECTED, Fingerprinter, Request, decode, encode
+from skitter.model.request import EXPECTED, Fingerprinter, Priority, Request, decode, encode
 
 URL = "http://a.example/x"
 ids = st.integers(-(2**63), 2**63 - 1)
@@ -98,6 +98,20 @@ class TestIdentity:
         entry = fingerprinter.entry(request)
         assert (entry.host_key, entry.priority, entry.permits) == ("http://a.example:81", -3, True)
         assert decode(entry.payload) == request
+
+    def test_a_named_priority_is_the_number_it_stands_for(self, fingerprinter: Fingerprinter) -> None:
+        named, plain = Request(URL, priority=Priority.HIGH), Request(URL, priority=100)
+        assert fingerprinter.entry(named) == fingerprinter.entry(plain)
+        assert type(named.priority) is int
+        assert Priority.LOW < Priority.NORMAL == Request(URL).priority < Priority.HIGH < Priority.CRITICAL
+
+    def test_a_named_priority_that_was_assigned_later_is_that_number_too(self, fingerprinter: Fingerprinter) -> None:
+        request = Request(URL)
+        request.priority = Priority.CRITICAL
+        entry = fingerprinter.entry(request)
+        assert entry == fingerprinter.entry(Request(URL, priority=1000))
+        # Stores write it as text or number, as they like.
+        assert f"{entry.priority} {entry.priority!s}" == "1000 1000"
 
 
 class TestStoredForm:

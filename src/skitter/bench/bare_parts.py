@@ -1,6 +1,6 @@
 """A minimal crawler of pycurl, selectolax and can_ada in a loop, as the baseline of the bench.
 
-``python -m skitter.bench.bare_parts START_URL MAX_PAGES``. It is the limit of a crawler on these libraries: 64 in
+``python -m skitter.bench.bare_parts START_URL... MAX_PAGES``. It is the limit of a crawler on these libraries: 64 in
 flight, every link of every page joined, each URL fetched once, one JSON line a page. No frontier, no politeness, no
 promises. Prints one JSON object.
 """
@@ -25,12 +25,12 @@ IN_FLIGHT = 64
 
 
 class Queue:
-    """A queue of URLs of one origin, each once."""
+    """A queue of URLs of some origins, each once."""
 
-    def __init__(self, start: str) -> None:
-        self._origin = start[: start.index("/", 8)]
-        self._seen = {start}
-        self.urls = deque([start])
+    def __init__(self, starts: Sequence[str]) -> None:
+        self._origins = tuple({start[: start.index("/", 8)] + "/" for start in starts})
+        self._seen = set(starts)
+        self.urls = deque(starts)
 
     def take_links(self, url: str, body: bytes, out: TextIO) -> None:
         tree = LexborHTMLParser(body)
@@ -44,14 +44,14 @@ class Queue:
             except (ValueError, TypeError):
                 continue
             link = link.partition("#")[0]
-            if link not in self._seen and link.startswith(self._origin):
+            if link not in self._seen and link.startswith(self._origins):
                 self._seen.add(link)
                 self.urls.append(link)
 
 
-def crawl(start: str, max_pages: int) -> tuple[int, float]:
+def crawl(starts: Sequence[str], max_pages: int) -> tuple[int, float]:
     """Crawl, and return the number of pages and the seconds."""
-    queue = Queue(start)
+    queue = Queue(starts)
     multi = pycurl.CurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, IN_FLIGHT)
     idle = [_handle() for _ in range(IN_FLIGHT)]
@@ -92,7 +92,7 @@ def _handle() -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    pages, seconds = crawl(arguments[0], int(arguments[1]))
+    pages, seconds = crawl(arguments[:-1], int(arguments[-1]))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     told = {
         "peer": "bare parts",

@@ -25,6 +25,9 @@ MAX_COMPLAINTS = 20
 def configure(parser: Parser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="each permits its host, as a seed of crawl does")
     parser.add_argument("--file", metavar="FILE", help='one URL a line; "-" is stdin; # begins a comment line')
+    parser.add_argument(
+        "--priority", metavar="N", type=_priority, default=0, help="low, normal, high, critical, or a whole number"
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -39,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     job_ref = locate(options)
     with _lines(options.file) as lines:
         reading = _Reading([*_typed(options.urls)], lines)
-        added = ask(job_ref, lambda frontier: _add(frontier, reading))
+        added = ask(job_ref, lambda frontier: _add(frontier, reading, options.priority))
     if options.json:
         print_json({"job": job_ref.job, "added": added, "known": reading.good - added, "bad": reading.bad})
     else:
@@ -112,7 +115,22 @@ def _forgive(stream: TextIO) -> None:
         stream.reconfigure(errors="replace")
 
 
-async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
+def _priority(text: str) -> int:
+    """Parse a whole number of 64 bits, or the name of one."""
+    from skitter.model.request import Priority
+
+    if text.upper() in Priority.__members__:
+        return Priority[text.upper()].value
+    try:
+        number = int(text)
+    except ValueError:
+        number = 2**63
+    if not -(2**63) <= number < 2**63:
+        raise UsageError(f"not a priority: {text}", hint="low, normal, high, critical, or a whole number of 64 bits")
+    return number
+
+
+async def _add(frontier: Frontier, urls: Iterable[str], priority: int) -> int:
     from itertools import islice
 
     from skitter.model.request import Fingerprinter, Request
@@ -122,7 +140,8 @@ async def _add(frontier: Frontier, urls: Iterable[str]) -> int:
     added = 0
     # Reading a pipe blocks the loop, on which there is nothing else.
     while batch := list(islice(stream, BATCH)):
-        added += await frontier.add([fingerprinter.entry(Request(url, seed=True)) for url in batch])
+        requests = [Request(url, seed=True, priority=priority) for url in batch]
+        added += await frontier.add([fingerprinter.entry(request) for request in requests])
     return added
 
 

@@ -36,7 +36,7 @@ def configure(parser: Parser) -> None:
     add_setting_options(
         parser,
         [
-            ("--workers", "workers", "N", "worker processes, default 1"),
+            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
             ("--per-host", "per_host", "N", "requests in flight per host, all workers together, default 8"),
             ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
     check_outputs(options)
     with stdout_for_data():
-        config, warnings = make_config(options)
+        config, warnings, worker_note = make_config(options)
     job_ref = JobRef(config.frontier, config.spec.name)
     prints_items = any(target.name == "-" for target in config.outputs)
     output = RunOutput(config.settings.logging, job=job_ref.job, quiet=options.quiet)
@@ -73,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
         for warning in warnings:
             output.warn(warning)
         output.note(f"job {job_ref.job}, frontier {job_ref.shown}")
+        if worker_note:
+            output.note(worker_note)
         log_options = {"job": job_ref.job, "quiet": options.quiet, "verbose": options.verbose}
         with (
             output.progress(prints_items=prints_items) as progress,
@@ -84,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
     return print_summary(summary, number, job_ref, options, output)
 
 
-def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
-    """Return the checked configuration of the crawl, and warnings."""
+def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], str]:
+    """Return the checked configuration of the crawl, warnings, and why it has so many workers if nobody said."""
     from pathlib import Path
 
     from skitter.app import crawl_config
@@ -95,12 +97,13 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
     source = what_to_crawl.find_source(options.targets, arguments, folder, project.spider_paths, options.sitemap)
-    settings, warnings, sinks = settings_layers.collect(
+    settings, warnings, sinks, worker_note = settings_layers.collect(
         spider=(source.spider or "", dict(source.settings)),
         project=project,
         environment=os.environ,
         config=options.config,
         overrides=options.overrides,
+        one_process="memory: is for one process" if (options.frontier or "").startswith("memory:") else "",
     )
     config = crawl_config(
         source,
@@ -113,4 +116,4 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str]]:
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )
-    return config, [*source.warnings, *warnings]
+    return config, [*source.warnings, *warnings], worker_note

@@ -35,6 +35,8 @@ class Collected(NamedTuple):
     warnings: list[str]
     sinks: tuple[str, Sequence[Any]] = ("", ())
     """Targets that files name, and where: FEEDS of the settings module, else the tables of the project."""
+    worker_note: str = ""
+    """Why there are so many workers, if that was left to us (``workers=auto``)."""
 
 
 def read_project(folder: Path) -> Project:
@@ -77,8 +79,12 @@ def collect(
     environment: Mapping[str, str],
     config: str | None,
     overrides: Iterable[Override],
+    one_process: str = "",
 ) -> Collected:
-    """Merge all layers; unknown settings of a Scrapy settings module are named in ``warnings``."""
+    """Merge all layers; unknown settings of a Scrapy settings module are named in ``warnings``.
+
+    ``one_process``: why there can be no second worker.
+    """
     warnings: list[str] = []
     layers, sinks = [project.layer], project.sinks
     if config is not None:
@@ -86,12 +92,13 @@ def collect(
         layers.append(layer)
         sinks = (f"FEEDS of {config}", feeds) if feeds else sinks
     layers += [spider, *_from_environment(environment), *_from_command_line(overrides)]
+    layers, worker_note = _with_worker_count(layers, one_process)
     settings = Settings.from_layers(layers)
     if settings.run.proxy:
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    return Collected(settings, warnings, sinks)
+    return Collected(settings, warnings, sinks, worker_note)
 
 
 def collect_run(
@@ -109,6 +116,26 @@ def collect_run(
 
 def sink_password(environment: Mapping[str, str]) -> str | None:
     return environment.get(PASSWORD_VARIABLE) or None
+
+
+def _with_worker_count(layers: list[Layer], one_process: str) -> tuple[list[Layer], str]:
+    """Put a number in the place of ``workers=auto``, if that is what counts; and the reason for it."""
+    named = [values["workers"] for _, values in layers if "workers" in values]
+    if "auto" not in named:
+        return layers, ""
+    numbers = [
+        (origin, {name: value for name, value in values.items() if (name, value) != ("workers", "auto")})
+        for origin, values in layers
+    ]
+    if named[-1] != "auto":
+        return numbers, ""
+    if one_process:
+        workers, note = 1, f"1 worker: {one_process}"
+    else:
+        from skitter.node.auto_workers import auto_workers, this_machine
+
+        workers, note = auto_workers(this_machine())
+    return [*numbers, ("workers=auto", {"workers": workers})], note
 
 
 def _read_toml(path: Path) -> dict[str, Any] | None:

@@ -101,7 +101,8 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
         if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
             lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
-    lines += _workers(status, now, None if verbose else MAX_WORKERS)
+    lines += _callbacks(status)
+    lines += _workers(status, now, None if verbose else MAX_WORKERS, width)
     lines += _hosts("slow hosts", status.hosts, width)
     if not {host.key for host in status.crowded} <= {host.key for host in status.hosts}:
         lines += _hosts("long queues", status.crowded, width)
@@ -141,27 +142,63 @@ def _workforce(status: StatusView) -> str:
     return ", ".join(parts)
 
 
-def _workers(status: StatusView, now: float, limit: int | None) -> list[str]:
-    from skitter.cli.terminal_text import clean, clock, duration, number, table
+def _callbacks(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import clean, number, table
+
+    if not status.callbacks:
+        return []
+    rows = [("callbacks", "calls", "seconds", "mean", "longest")]
+    rows += [
+        (
+            clean(callback.name),
+            number(callback.calls),
+            f"{callback.seconds:,.1f}",
+            _short(callback.seconds / callback.calls),
+            _short(callback.longest_seconds) if callback.longest_seconds else "-",
+        )
+        for callback in status.callbacks
+        if callback.calls
+    ]
+    return ["", *table(rows, right=[1, 2, 3, 4])]
+
+
+def _short(seconds: float) -> str:
+    """``0.12 ms``: many callbacks take less than a millisecond."""
+    from skitter.cli.terminal_text import duration
+
+    return f"{seconds * 1000:.2f} ms" if seconds < 0.01 else duration(seconds)
+
+
+def _workers(status: StatusView, now: float, limit: int | None, width: int | None) -> list[str]:
+    from skitter.cli.terminal_text import clean, clock, duration, number, rate, shorten, table
 
     if not status.worker_list:
         return []
     ordered = sorted(status.worker_list, key=lambda worker: (worker.alive, worker.id))
     versions = {worker.version for worker in ordered if worker.version}
-    rows = [("workers", "pid", "is", "leased", "heard", "up", "skitter" if len(versions) > 1 else "")]
+    heads = ("workers", "pid", "is", "waits for", "slots", "share", "pages/s", "latency", "heard", "up")
+    rows = [(*heads, "skitter" if len(versions) > 1 else "")]
     rows += [
         (
             clean(worker.host_name or worker.id),
             str(worker.pid or "-"),
             (clean(worker.doing) or "-") if worker.alive else "gone, or cut off",
-            number(worker.leased),
+            (clean(worker.waits_for) or "-") if worker.alive else "-",
+            f"{number(worker.leased)}/{number(worker.slots)}" if worker.slots else number(worker.leased),
+            f"{worker.share:.0%}" if worker.share else "-",
+            rate(worker.pages_per_second) if worker.slots and worker.alive else "-",
+            duration(worker.latency_seconds) if worker.latency_seconds else "-",
             "now" if worker.silent_seconds < 1 else f"{duration(worker.silent_seconds)} ago",
             clock(now - worker.started_at) if worker.started_at and worker.alive else "-",
             clean(worker.version) if len(versions) > 1 else "",
         )
         for worker in ordered[:limit]
     ]
-    lines = table(rows, right=[1, 3, 4, 5])
+    right = [1, 4, 5, 6, 7, 8, 9]
+    lines = table(rows, right=right)
+    if width is not None and (excess := max(map(len, lines)) - width) > 0:
+        room = max(len(heads[0]), 12, max(len(row[0]) for row in rows) - excess)
+        lines = table([(shorten(row[0], room), *row[1:]) for row in rows], right=right)
     if limit is not None and len(ordered) > limit:
         lines.append(f"and {number(len(ordered) - limit)} more; -v lists all")
     return ["", *lines]

@@ -76,7 +76,14 @@ def _sentences(reason: Reason, view: WhyView, job_ref: JobRef) -> list[str]:
 def _origin(values: dict[str, Any]) -> str:
     origin = f"found on {values['referrer']}" if values["referrer"] else "a seed"
     added = f", added {instant(values['added_at'])}" if values["added_at"] else ""
-    return f"{origin}{added}, depth {values['depth']}, priority {values['priority']}"
+    return f"{origin}{added}, depth {values['depth']}, priority {_priority(values['priority'])}"
+
+
+def _priority(number: int) -> str:
+    from skitter.model.request import Priority
+
+    name = {one.value: one.name.lower() for one in Priority}.get(number)
+    return f"{number} ({name})" if name else f"{number}"
 
 
 def _tried(values: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ def configure(parser: Parser) -> None:
     add_setting_options(
         parser,
         [
-            ("--workers", "workers", "N", "worker processes, default 1"),
+            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
             *LOG_OPTIONS,
         ],
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             f"no such job: {job_ref.job}: there is no {path}", hint="skitter crawl starts it; --stay waits"
         )
     project = settings_layers.read_project(folder)
-    own, warnings, _ = settings_layers.collect_run(
+    own, warnings, _, worker_note = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""
@@ -67,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
         for warning in warnings:
             output.warn(warning)
         output.note(f"job {job_ref.job}, frontier {job_ref.shown}")
+        if worker_note:
+            output.note(worker_note)
         log_options = {"job": job_ref.job, "quiet": options.quiet, "verbose": options.verbose}
         with (
             output.progress(prints_items=False) as progress,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
@@ -19,8 +20,17 @@ RequestId = NewType("RequestId", int)
 """64 bits, signed, as SQLite and Redis keep integers."""
 
 STORED_VERSION = 1
-Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
+
+
+class Priority(enum.IntEnum):
+    """Names for usual priorities of requests; every other whole number is one too, and the highest is served first."""
+
+    LOW = -100
+    NORMAL = 0
+    HIGH = 100
+    CRITICAL = 1000
 
 
 class RequestFields(msgspec.Struct, omit_defaults=True):
@@ -44,8 +54,8 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """Values for the callback, as ``response.meta``. They are not sent."""
     cb_kwargs: dict[str, Any] = {}
     """Keyword arguments for the callback."""
-    priority: Priority = 0
-    """The highest is served first."""
+    priority: StoredInt = 0
+    """The highest is served first: a whole number, or a name of ``Priority``."""
     dont_filter: bool = False
     """Fetch it even if the same page is known already."""
     depth: int = 0
@@ -67,8 +77,8 @@ class Request(RequestFields):
 
     ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``. ``headers`` are a dict
     or a list of pairs, ``body`` is bytes or text. ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes,
-    lists, dicts, dates and the like): they are stored and may be read on another machine. A higher ``priority`` is
-    served first. What is of a wrong type is a RequestError at once.
+    lists, dicts, dates and the like): they are stored and may be read on another machine. A higher ``priority``, a
+    number or one of ``Priority``, is served first. What is of a wrong type is a RequestError at once.
     """
 
     def __post_init__(self) -> None:

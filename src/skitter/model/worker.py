@@ -7,6 +7,10 @@ from typing import Annotated
 
 import msgspec
 
+CALLS = "calls:"
+CALL_MICROSECONDS = "call_us:"
+"""Prefixes of the counters of each callback in the tally of a job."""
+
 
 class Doing(enum.StrEnum):
     """Activity of a worker."""
@@ -22,6 +26,21 @@ class Doing(enum.StrEnum):
     """The outbox is full."""
     DRAINING = "draining"
     """It was asked to stop, or the job was, and finishes what it has in flight."""
+
+
+class WaitsFor(enum.StrEnum):
+    """Why a worker has free slots though it asked for work. A frontier may name others (``Grant.blocked_by``)."""
+
+    SINK = "sink"
+    """The outbox is full."""
+    RESUME = "resume"
+    """The job is paused."""
+    DELAY = "host delay"
+    """Requests wait for the delay or the pause of their hosts, or for their own next attempt."""
+    READY_HOST = "ready host"
+    """No host is ready: each has as many requests in flight as it may have, or a pause of more than a second."""
+    LINKS = "new links"
+    """Nothing is queued: what is in flight may bring more."""
 
 
 class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +61,16 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """One of ``Doing``; a newer worker may send another value."""
     in_flight: int = 0
     """Number of leases it works on."""
+    slots: int = 0
+    """Number of leases it may work on at a time (``concurrency``)."""
+    waits_for: str = ""
+    """Why it has free slots: one of ``WaitsFor``, or what a newer frontier named. Empty: it got what it wanted."""
+    pages_per_second: float = 0.0
+    """Moving average of the pages that it has done."""
+    latency_seconds: float = 0.0
+    """Moving average of response times."""
+    longest_calls: dict[str, float] = {}
+    """The longest call of each callback so far, in seconds."""
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):

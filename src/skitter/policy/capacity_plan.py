@@ -30,7 +30,7 @@ SQLITE_URL_BYTES = 175.0
 START_WINDOW_SECONDS = 0.05
 """Between two requests to a host lie its delay and the window in which a worker starts one (docs/guarantees.md)."""
 SCALING_AT_EIGHT = 0.98
-"""bench/bench_scaling.py: of linear, at eight workers."""
+"""bench/bench_workers.py: of linear, at eight workers."""
 
 TLS_SECONDS_A_PAGE = 0.0003
 """Assumed: a handshake costs about a millisecond, and several pages share it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
@@ -22,6 +23,7 @@ from skitter.model.request import Links, Request
 from skitter.model.secrets import concealed
 from skitter.worker.item_functions import ItemFunctions, is_drop
 from skitter.worker.page_yield import PageYield
+from skitter.worker.worker_stats import CallbackStats
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
@@ -43,8 +45,10 @@ class Callbacks:
         commit_part: CommitPart,
         item_functions: ItemFunctions | None = None,
         secrets: Iterable[str] = (),
+        stats: CallbackStats | None = None,
     ) -> None:
         """``secrets`` of the spider must not be seen in its tracebacks."""
+        self._stats = stats or CallbackStats()
         self._callback_seconds = callback_seconds
         self._commit_part = commit_part
         self._item_functions = item_functions
@@ -55,6 +59,7 @@ class Callbacks:
     ) -> str:
         """Run it to its end; the traceback if it raised, else nothing."""
         result: Any = None
+        began = time.perf_counter()
         try:
             result = callback(argument, **keywords)
             # Nearly every callback is a generator, and to be sure that it is nothing else takes a while.
@@ -66,6 +71,8 @@ class Callbacks:
             if not is_of_the_callback(error):
                 raise
             return self.described(error, result)
+        finally:
+            self._stats.add(getattr(callback, "__name__", "?"), time.perf_counter() - began)
         return ""
 
     def described(self, error: BaseException, result: Any = None) -> str:

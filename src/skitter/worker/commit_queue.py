@@ -17,6 +17,7 @@ from skitter.worker.call_state import CallState
 from skitter.worker.callback_failure_log import CallbackFailures
 from skitter.worker.commit_events import tell_commit
 from skitter.worker.known_urls import KnownUrls
+from skitter.worker.worker_stats import CallbackStats, PageAverages
 
 log = logging.getLogger("skitter.worker")
 Ended = tuple[Outcome, list[str]]
@@ -26,7 +27,14 @@ Ended = tuple[Outcome, list[str]]
 class CommitQueue:
     """Between a worker's tasks and its frontier."""
 
-    def __init__(self, worker_id: str, source: WorkSource, known: KnownUrls, archive: Archive | None = None) -> None:
+    def __init__(
+        self,
+        worker_id: str,
+        source: WorkSource,
+        known: KnownUrls,
+        archive: Archive | None = None,
+        callback_stats: CallbackStats | None = None,
+    ) -> None:
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
         self.committed = 0
@@ -42,6 +50,8 @@ class CommitQueue:
         self._known = known
         self._archive = archive
         self.callback_failures = CallbackFailures(worker_id)
+        self.page_averages = PageAverages()
+        self._callback_stats = callback_stats or CallbackStats()
         self._store: str | None = None
         self._calls = CallState()
         self._turn = asyncio.Lock()
@@ -92,19 +102,26 @@ class CommitQueue:
         if self._archive is not None:
             # First the pages, then what refers to them: whoever dies in between leaves pages that nobody refers to.
             await self._archive.sync(self.held)
-        answer = await self._commit([outcome for outcome, _ in batch], want)
+        outcomes = [outcome for outcome, _ in batch]
+        if counted := self._callback_stats.take_tally():
+            # Once a commit and not once a page: the store adds up what it is sent name by name.
+            outcomes[0].tally = outcomes[0].tally | counted
+        answer = await self._commit(outcomes, want)
+        accepted_outcomes = []
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
             self.held.pop(outcome.lease.epoch, None)
             if not accepted:
                 log.warning("a commit came too late and was refused: %s", name_of(outcome.lease))
                 continue
             self.committed += 1
+            accepted_outcomes.append(outcome)
             if self._archive is not None:
                 self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)
             if outcome.error_class == "callback":
                 self.callback_failures.failed(name_of(outcome.lease), outcome.error)
-        tell_commit(self._worker_id, [outcome for outcome, _ in batch], answer)
+        self.page_averages.add(accepted_outcomes)
+        tell_commit(self._worker_id, outcomes, answer)
         return answer.grant
 
     async def commit_part(self, part: Outcome, urls: list[str]) -> bool:

@@ -20,13 +20,13 @@ import msgspec
 
 from skitter.errors import FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher, slow_transfers_of
-from skitter.frontier.contract import WorkSource
+from skitter.frontier.contract import POLL_SECONDS, WorkSource
 from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
-from skitter.model.worker import Doing, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.observe import events
 from skitter.policy.polling import pause_seconds
 from skitter.policy.scope import Scope
@@ -47,6 +47,7 @@ from skitter.worker.page_yield import LinkContext
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
 from skitter.worker.url_table import UrlTable
+from skitter.worker.worker_stats import CallbackStats
 
 WINDOW_SHARE: Final = 0.5
 """Of its start window a worker uses so much. The rest is for what comes between its last look at the clock and the
@@ -99,7 +100,8 @@ class Worker:
         else:
             table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
         known = KnownUrls(table, shared=shared)
-        self._commit_queue = CommitQueue(worker_id, source, known, archive)
+        self._callback_stats = CallbackStats()
+        self._commit_queue = CommitQueue(worker_id, source, known, archive, self._callback_stats)
         self.held = self._commit_queue.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(
@@ -118,6 +120,7 @@ class Worker:
             commit_part=self._commit_part,
             secrets=secrets.of_arguments(job.spec.arguments),
             item_functions=self._item_functions,
+            stats=self._callback_stats,
         )
         self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
         self._loop_status = loop_status or LoopStatus()
@@ -140,6 +143,7 @@ class Worker:
         self._card = card or WorkerCard()
         self._asked = False
         self._blocked_by = ""
+        self._waits_for = ""
         self._stopping = False
         self._failure: Exception | None = None
 
@@ -170,7 +174,17 @@ class Worker:
 
     def card(self) -> WorkerCard:
         """Who it is and what it is at; may be asked from another thread."""
-        return msgspec.structs.replace(self._card, doing=self._doing(), in_flight=len(self._tasks))
+        averages = self._commit_queue.page_averages
+        return msgspec.structs.replace(
+            self._card,
+            doing=self._doing(),
+            waits_for=self._waits_for,
+            in_flight=len(self._tasks),
+            slots=self._settings.run.concurrency,
+            pages_per_second=round(averages.pages_per_second, 3),
+            latency_seconds=round(averages.latency_seconds, 4),
+            longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
+        )
 
     def why_it_ended(self) -> str:
         """In words, after ``run``."""
@@ -238,6 +252,7 @@ class Worker:
             pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
+            self._waits_for = "" if len(grant.leases) >= want else waits_for(grant)
             self._commit_queue.meet(grant.store)
             self._tell(grant)
             await self._start(grant, asked_at)
@@ -428,6 +443,15 @@ class Worker:
         """There is something to lease."""
         self._ask_at = 0.0
         self._wake.set()
+
+
+def waits_for(grant: Grant) -> str:
+    """Return what keeps a worker's free slots empty after a grant of less than it wanted."""
+    if grant.blocked_by:
+        return grant.blocked_by
+    if grant.state != State.RUNNING:
+        return WaitsFor.RESUME if grant.state == State.PAUSED else ""
+    return WaitsFor.DELAY if grant.ask_again_seconds < POLL_SECONDS else WaitsFor.READY_HOST
 
 
 def _start_by(lease: Lease, asked_at: float) -> float | None:

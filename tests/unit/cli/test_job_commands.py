@@ -199,6 +199,20 @@ def test_add_of_nothing(skitter, job, words) -> None:
     assert skitter("add", *words).code == 2
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"), [("high", "100 (high)"), ("LOW", "-100 (low)"), ("critical", "1000 (critical)"), ("-7", "-7")]
+)
+def test_added_urls_have_the_priority_that_was_named(skitter, job, typed, shown) -> None:
+    skitter("add", SEED + "new", f"--priority={typed}")
+    assert f", priority {shown}\n" in skitter("why", SEED + "new").out
+
+
+@pytest.mark.parametrize("typed", ["urgent", "1.5", "9223372036854775808"])
+def test_a_priority_that_there_is_not_is_refused(skitter, job, typed) -> None:
+    code, _, err = skitter("add", SEED + "new", "--priority", typed)
+    assert (code, err.splitlines()[0]) == (2, f"error: not a priority: {typed}")
+
+
 def test_an_added_url_permits_its_host(skitter, job) -> None:
     skitter("add", "http://127.0.0.1:9/")
     assert "a seed, added" in skitter("why", "http://127.0.0.1:9/").out

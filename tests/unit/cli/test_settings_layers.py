@@ -10,6 +10,7 @@ import pytest
 from skitter.cli.arguments import Override
 from skitter.cli.settings_layers import Collected, collect, read_project
 from skitter.errors import SettingsError
+from skitter.node.auto_workers import auto_workers, this_machine
 from skitter.settings import names
 from skitter.spiders.scrapy_settings import FOREIGN
 
@@ -21,6 +22,7 @@ def collected(folder: Path, *, spider: dict[str, Any] | None = None, **given: An
         environment=given.get("environment", {}),
         config=given.get("config"),
         overrides=given.get("overrides", []),
+        one_process=given.get("one_process", ""),
     )
 
 
@@ -43,6 +45,20 @@ def test_each_layer_beats_the_one_below(folder) -> None:
     assert settings.limits.max_pages == 3, "the spider's own"
     assert settings.limits.max_depth == 4, "the environment"
     assert settings.fetch.max_redirects == 5, "the command line"
+
+
+def test_workers_may_be_left_to_the_machine(folder) -> None:
+    (folder / "skitter.toml").write_text('workers = "auto"')
+    found = collected(folder)
+    assert (found.settings.run.workers, found.worker_note) == auto_workers(this_machine())
+    alone = collected(folder, one_process="memory: is for one process")
+    assert (alone.settings.run.workers, alone.worker_note) == (1, "1 worker: memory: is for one process")
+    fixed = collected(folder, overrides=[Override("--workers", "workers", "3")])
+    assert (fixed.settings.run.workers, fixed.worker_note) == (3, "")
+    again = collected(
+        folder, environment={"SKITTER_WORKERS": "3"}, overrides=[Override("--workers", "workers", "auto")]
+    )
+    assert again == found
 
 
 def test_toml_may_be_flat_or_in_groups(folder) -> None:
@@ -91,7 +107,7 @@ def test_a_foreign_module_is_mapped_and_the_rest_named_once(folder) -> None:
         "ITEM_PIPELINES = {'shop.pipes.B': 20, 'shop.pipes.A': 10, 'shop.C': None}\n"
         "ROBOTSTXT_OBEY = False\nUSER_AGENT = 'me/1.0'\n_PRIVATE = 1\nlower = 2\n"
     )
-    settings, warnings, _ = collected(folder, config="settings.py", spider={"max_pages": 3})
+    settings, warnings, *_ = collected(folder, config="settings.py", spider={"max_pages": 3})
     assert settings.retry.max_attempts == 3
     assert (settings.limits.max_depth, settings.limits.max_pages) == (None, 3)
     assert settings.fetch.max_body_bytes > 1 << 60

@@ -13,7 +13,7 @@ from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
 from skitter.cli.why import in_words
 from skitter.model.job import Counts, HostSeen, State, Trace
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WaitsFor, WorkerCard, WorkerSeen
 
 PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
 
@@ -21,6 +21,19 @@ PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
 def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSeen:
     fields = {"host_name": f"crawl-{number}", "pid": number, "version": "1.2", "doing": "fetching", "started_at": 10.0}
     return WorkerSeen(f"crawl-{number}:{number}:1", 8, silent_seconds, WorkerCard(**fields | card))
+
+
+def host(key: str, queued: int, due_seconds: float = 0.0) -> HostSeen:
+    return HostSeen(
+        key=key,
+        queued=queued,
+        in_flight=0,
+        due_seconds=due_seconds,
+        blocked_seconds=0.0,
+        latency_seconds=0.0,
+        strikes=0,
+        error_class="",
+    )
 
 
 def text(report: Any, **options: Any) -> str:
@@ -37,8 +50,63 @@ def lines_with(word: str, report: Any, **options: Any) -> list[str]:
 
 
 def test_a_worker_is_told_by_machine_process_and_what_it_is_at(make_report) -> None:
-    (line,) = lines_with("crawl-7", make_report(workers=[worker(7, doing="blocked by sink")]))
-    assert line.split() == ["crawl-7", "7", "blocked", "by", "sink", "8", "now", "0:02:00"]
+    (line,) = lines_with("crawl-7", make_report(workers=[worker(7, doing="blocked by sink", waits_for="sink")]))
+    assert line.split() == ["crawl-7", "7", "blocked", "by", "sink", "sink", "8", "-", "-", "-", "now", "0:02:00"]
+
+
+def test_a_worker_is_told_with_its_slots_share_rate_and_latency(make_report) -> None:
+    first = worker(1, slots=64, pages_per_second=30.0, latency_seconds=0.25, waits_for=WaitsFor.DELAY)
+    gone = worker(3, slots=64, pages_per_second=900.0, silent_seconds=99.0)
+    listed = lines_with("crawl-", make_report(workers=[first, worker(2, slots=8, pages_per_second=10.0), gone]))[1:]
+    shown = {line.split()[0]: line for line in listed}
+    assert shown["crawl-1"].split()[2:10] == ["fetching", "host", "delay", "8/64", "75%", "30.0", "250", "ms"]
+    assert shown["crawl-2"].split()[2:8] == ["fetching", "-", "8/8", "25%", "10.0", "-"]
+    assert "%" not in shown["crawl-3"], "whoever is gone has no share"
+
+
+@pytest.mark.parametrize(
+    ("counts", "hosts", "reason"),
+    [
+        (Counts(leased=8), [], "new links"),
+        (Counts(leased=8, queued=3), [host("http://a.example", 3, 4.0)], "host delay"),
+        (Counts(leased=8, queued=3), [host("http://a.example", 3)], "ready host"),
+        (Counts(leased=8, delayed=3), [], "ready host"),
+    ],
+)
+def test_why_no_host_is_ready_is_told_by_the_queues(make_report, counts, hosts, reason) -> None:
+    report = make_report(workers=[worker(1, waits_for=WaitsFor.READY_HOST)], counts=counts, hosts=hosts)
+    assert status_view(report, PLACE.frontier).worker_list[0].waits_for == reason
+
+
+def test_callbacks_are_told_by_how_often_and_how_long_they_ran(make_report) -> None:
+    tally = {"calls:parse": 2000, "call_us:parse": 500_000, "calls:parse_book": 10, "call_us:parse_book": 30_000_000}
+    cards = [worker(1, longest_calls={"parse": 0.004}), worker(2, longest_calls={"parse": 0.002, "parse_book": 9.0})]
+    report = make_report(tally=tally, workers=cards)
+    assert [line.split() for line in lines_with("parse", report)] == [
+        ["parse_book", "10", "30.0", "3.0", "s", "9.0", "s"],
+        ["parse", "2,000", "0.5", "0.25", "ms", "4.00", "ms"],
+    ]
+    assert as_json(status_view(report, PLACE.frontier))["callbacks"][1] == {
+        "name": "parse",
+        "calls": 2000,
+        "seconds": 0.5,
+        "longest_seconds": 0.004,
+    }
+
+
+def test_workers_fit_on_a_hundred_columns(make_report) -> None:
+    card = {
+        "host_name": "crawler-7.region.example.net",
+        "pid": 1234567,
+        "doing": "fetching",
+        "slots": 256,
+        "pages_per_second": 1234.5,
+        "latency_seconds": 0.123,
+        "waits_for": "ready host",
+    }
+    listed = lines_with("crawler-7", make_report(workers=[worker(1, **card)]), width=100)
+    assert len(listed) == 1
+    assert listed[0].rstrip().endswith("0:02:00"), "the name gives way"
 
 
 def test_whoever_is_silent_comes_first_and_is_counted(make_report) -> None:
@@ -51,7 +119,7 @@ def test_whoever_is_silent_comes_first_and_is_counted(make_report) -> None:
 
 def test_a_worker_that_told_nothing_is_listed_by_its_id(make_report) -> None:
     (line,) = lines_with("elsewhere:5:1", make_report(workers=[WorkerSeen("elsewhere:5:1", 3, 2.0)]))
-    assert line.split()[1:] == ["-", "-", "3", "2.0", "s", "ago", "-"]
+    assert line.split()[1:] == ["-", "-", "-", "3", "-", "-", "-", "2.0", "s", "ago", "-"]
 
 
 def test_versions_are_told_when_they_differ(make_report) -> None:
@@ -88,19 +156,6 @@ def test_the_rate_of_now_stands_beside_the_average(make_report) -> None:
 def test_a_lease_that_nobody_returns_is_told(make_report) -> None:
     assert "overdue" not in text(make_report())
     assert "a lease is 0:02:05 overdue" in text(make_report(overdue_seconds=125.0))
-
-
-def host(key: str, queued: int) -> HostSeen:
-    return HostSeen(
-        key=key,
-        queued=queued,
-        in_flight=0,
-        due_seconds=0.0,
-        blocked_seconds=0.0,
-        latency_seconds=0.0,
-        strikes=0,
-        error_class="",
-    )
 
 
 def test_long_queues_have_a_table_unless_it_is_the_same_hosts(make_report) -> None:
@@ -141,6 +196,11 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
         "started_at": 10.0,
         "doing": "fetching",
         "in_flight": 0,
+        "slots": 0,
+        "waits_for": "",
+        "pages_per_second": 0.0,
+        "latency_seconds": 0.0,
+        "share": 0.0,
     }
     assert (second["alive"], second["host_name"]) == (False, "")
     assert first.keys() == second.keys()

@@ -12,7 +12,7 @@ from skitter import __version__
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.model.job import Command
 from skitter.model.request import Request
-from skitter.model.worker import Doing, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.spiders.base import Spider
 from skitter.worker import lease_renewal as module
 from skitter.worker.lease_renewal import renew_while_running
@@ -48,7 +48,8 @@ async def test_it_tells_what_it_is_at(crawl: Any) -> None:
     await crawl.begin(Items())
     held = crawl.fetcher.answers["/0"] = Held()
     worker = crawl.worker(card=WorkerCard(host_name="crawl-7", pid=3))
-    assert worker.card() == WorkerCard(host_name="crawl-7", pid=3, doing=Doing.STARTING)
+    slots = worker.card().slots
+    assert worker.card() == WorkerCard(host_name="crawl-7", pid=3, doing=Doing.STARTING, slots=slots)
     running = crawl.start(worker)
     await held.asked.wait()
     await crawl.until(lambda: worker.card().in_flight == 1)
@@ -89,12 +90,55 @@ async def test_a_pause_and_a_wait_are_told_apart(crawl: Any) -> None:
     await crawl.until(lambda: worker.card().doing == Doing.PAUSED)
 
 
+async def test_it_tells_why_its_slots_are_free(crawl: Any) -> None:
+    await crawl.begin(Items(), delay_seconds=0.5)
+    worker = crawl.worker()
+    crawl.start(worker)
+    await crawl.until(lambda: worker.card().waits_for == WaitsFor.DELAY)
+    await crawl.command(Command.PAUSE)
+    await crawl.until(lambda: worker.card().waits_for == WaitsFor.RESUME)
+
+
+async def test_it_tells_how_fast_it_is_and_what_its_callbacks_took(crawl: Any) -> None:
+    class Waits(Items):
+        async def parse(self, response: Any) -> Any:
+            await asyncio.sleep(0.02)
+            yield {"url": response.url}
+
+    await crawl.begin(Waits())
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker()
+    await crawl.start(worker)
+    card = worker.card()
+    assert card.pages_per_second > 0
+    assert list(card.longest_calls) == ["parse"]
+    assert card.longest_calls["parse"] >= 0.02
+    tally = (await crawl.frontier.report()).tally
+    assert tally["calls:parse"] == 2
+    assert tally["call_us:parse"] >= 2 * 20_000
+
+
+async def test_calls_of_workers_that_have_left_and_of_failed_callbacks_are_counted(crawl: Any) -> None:
+    class Fails(Items):
+        def parse(self, response: Any) -> Any:
+            raise ValueError("no")
+
+    await crawl.begin(Fails(), max_pages=100)
+    crawl.fetcher.answers |= {"/0": 200, "/1": 200}
+    worker = crawl.worker()
+    await crawl.start(worker)
+    await crawl.frontier.tell(worker.id, None)
+    report = await crawl.frontier.report()
+    assert (report.counts.dead, report.tally["calls:parse"]) == (2, 2)
+
+
 async def test_a_full_outbox_is_told(crawl: Any) -> None:
     await crawl.begin(Items(), max_outbox_items=1, per_host=1)
     crawl.fetcher.answers |= {"/0": 200, "/1": 200}
     worker = crawl.worker()
     crawl.start(worker)
     await crawl.until(lambda: worker.card().doing == Doing.BLOCKED)
+    assert worker.card().waits_for == WaitsFor.SINK
 
 
 async def test_the_frontier_hears_it_every_few_seconds(crawl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +153,7 @@ async def test_the_frontier_hears_it_every_few_seconds(crawl: Any, monkeypatch: 
 
     async def told() -> bool:
         cards = [seen.card for seen in await crawl.frontier.workers()]
-        return cards == [WorkerCard(pid=3, doing=Doing.FETCHING, in_flight=1)]
+        return [(card.pid, card.doing, card.in_flight) for card in cards if card] == [(3, Doing.FETCHING, 1)]
 
     await crawl.until(told)
     telling.cancel()

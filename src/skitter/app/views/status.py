@@ -7,7 +7,7 @@ import msgspec
 from skitter.cluster.process_identity import is_alive, live_workers
 from skitter.model.job import HostSeen, Report, SinkSeen, State, seeding_problem
 from skitter.model.secrets import shown_frontier
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerCard, WorkerSeen
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +24,23 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     doing: str
     in_flight: int
+    slots: int
+    waits_for: str
+    pages_per_second: float
+    latency_seconds: float
+    share: float
+    """Its part of the pages that all live workers do now, from 0 to 1."""
+
+
+class CallbackView(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one callback in this run."""
+
+    name: str
+    calls: int
+    seconds: float
+    """Of all calls together, waiting included."""
+    longest_seconds: float
+    """The longest call in a worker that is listed; 0 if none of them has called it."""
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +64,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     """How many are alive."""
     worker_list: list[WorkerView]
+    callbacks: list[CallbackView]
+    """Those that took longest first."""
     pages_per_second: float
     overdue_seconds: float
     reason: str
@@ -86,6 +105,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 def status_view(report: Report, frontier: str) -> StatusView:
     """The status of a job, of its report and the URL of its frontier."""
     job, counts = report.job, report.counts
+    live = live_workers(report)
+    together = sum(worker.card.pages_per_second for worker in live if worker.card)
     return StatusView(
         job=job.spec.name,
         state=job.state,
@@ -102,8 +123,11 @@ def status_view(report: Report, frontier: str) -> StatusView:
         rejected=report.rejected,
         dropped=report.dropped,
         exact=report.exact,
-        workers=len(live_workers(report)),
-        worker_list=[_worker_view(worker, alive=is_alive(worker, job)) for worker in report.workers],
+        workers=len(live),
+        worker_list=[
+            _worker_view(worker, report, alive=is_alive(worker, job), together=together) for worker in report.workers
+        ],
+        callbacks=_callbacks(report),
         pages_per_second=report.pages_per_second,
         overdue_seconds=report.overdue_seconds,
         reason=job.reason,
@@ -124,7 +148,31 @@ def status_view(report: Report, frontier: str) -> StatusView:
     )
 
 
-def _worker_view(worker: WorkerSeen, *, alive: bool) -> WorkerView:
+def _callbacks(report: Report) -> list[CallbackView]:
+    cards = [worker.card for worker in report.workers if worker.card]
+    views = [
+        CallbackView(
+            name=name,
+            calls=calls,
+            seconds=report.tally.get(CALL_MICROSECONDS + name, 0) / 1e6,
+            longest_seconds=max((card.longest_calls.get(name, 0.0) for card in cards), default=0.0),
+        )
+        for key, calls in report.tally.items()
+        if key.startswith(CALLS) and (name := key.removeprefix(CALLS))
+    ]
+    return sorted(views, key=lambda view: (-view.seconds, view.name))
+
+
+def _waits_for(card: WorkerCard, report: Report) -> str:
+    """Return why a worker has free slots, more exactly than it knows: the report tells of queues and hosts."""
+    if card.waits_for != WaitsFor.READY_HOST:
+        return card.waits_for
+    if not report.counts.queued and not report.counts.delayed:
+        return WaitsFor.LINKS
+    return WaitsFor.DELAY if any(host.queued and host.due_seconds for host in report.hosts) else WaitsFor.READY_HOST
+
+
+def _worker_view(worker: WorkerSeen, report: Report, *, alive: bool, together: float) -> WorkerView:
     card = worker.card or WorkerCard()
     return WorkerView(
         id=worker.id,
@@ -138,4 +186,9 @@ def _worker_view(worker: WorkerSeen, *, alive: bool) -> WorkerView:
         started_at=card.started_at,
         doing=card.doing,
         in_flight=card.in_flight,
+        slots=card.slots,
+        waits_for=_waits_for(card, report),
+        pages_per_second=card.pages_per_second,
+        latency_seconds=card.latency_seconds,
+        share=round(card.pages_per_second / together, 3) if alive and together else 0.0,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skitter.frontier.contract import FORGET_SECONDS
-from skitter.model.worker import Doing, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.testing.contract.store import ContractStore
 
 CARD = WorkerCard(
@@ -14,6 +14,11 @@ CARD = WorkerCard(
     started_at=1_000_000.5,
     doing=Doing.FETCHING,
     in_flight=12,
+    slots=64,
+    waits_for=WaitsFor.DELAY,
+    pages_per_second=12.5,
+    latency_seconds=0.25,
+    longest_calls={"parse": 1.5},
 )
 
 
