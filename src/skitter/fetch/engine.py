@@ -35,6 +35,9 @@ from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 SPARE_FILES = 256
+"""For the store, outputs and what else a process opens."""
+IDLE_CONNECTION_BYTES = 81_920
+"""Measured, of TLS; one of http takes 3,000."""
 REST_SECONDS = 0.25
 REST_CALLS = 4
 """Of libcurl, for all that rest, each time; one reads some 100 KB of a connection."""
@@ -90,7 +93,7 @@ class CurlFetcher:
         ca_file: str | None = None,
         proxy: str = "",
         max_buffered_bytes: int = 16_777_216,
-        max_idle_connections: int = 256,
+        max_idle_bytes: int = 134_217_728,
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
@@ -108,17 +111,19 @@ class CurlFetcher:
         self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
         self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
-        # Idle connections are kept for the next request of their host; each is a file descriptor.
-        self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
+        # The limit of open files is shared: a quarter for connections that are kept for the next request of their host,
+        # and the rest for slow transfers, which have a socket each.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        files = UNLIMITED if files < 0 else files
+        max_connections = max(1, min(max_idle_bytes // IDLE_CONNECTION_BYTES, files // 4))
+        self._multi.setopt(pycurl.M_MAXCONNECTS, max_connections)
         self._idle: list[Transfer] = []
         self._slow_transfers = SlowTransfers()
         self._lookups = DnsLookups()
         self._known = self._lookups.known
         self._resting: list[Transfer] = []
         self._unwatched: set[int] = set()
-        # Each has a socket, and so have idle connections, the store and the rest of the process.
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
+        self._max_aside = max(0, files - max_connections - SPARE_FILES)
         self._next_warning_at = 0.0
         self._closed = False
         self._kicked = False
