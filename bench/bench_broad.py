@@ -1,4 +1,4 @@
-"""A broad crawl: many hosts with seven pages each, next to pycurl alone and Scrapy, in one run.
+"""A broad crawl: many hosts with seven pages each, next to pycurl alone, the bare parts and Scrapy, in one run.
 
 bench_broad.py [--hosts 1000]... [--scheme http|https]... [--frontier sqlite|memory|redis] [--rounds 1]
                [--peer-hosts 150] [--concurrency 64] [--name-seconds 0.03] [--write]
@@ -42,10 +42,10 @@ from certificates import Authority  # noqa: E402
 TICKS = os.sysconf("SC_CLK_TCK")
 TIMEOUT_SECONDS = 900
 END_SECONDS = 60
-ENOUGH_HOSTS = 500
+ENOUGH_HOSTS = 100
 """For figures of CPU: the system counts it in ticks of 10 ms."""
 INSIDE = "--inside-namespace"
-BARE, SCRAPY = "pycurl alone", "Scrapy"
+BARE, PARTS, SCRAPY = "pycurl alone", "bare parts", "Scrapy"
 
 Figures = dict[str, Any]
 
@@ -159,10 +159,11 @@ class Comparison:
     def crawl(self, hosts: int) -> dict[str, Figures]:
         """Name and medians of each."""
         ours, options = f"skitter, {self._options.frontier}", self._options
-        runs: dict[str, list[Figures]] = {BARE: [], ours: []}
-        for _ in range(options.rounds):
-            runs[BARE].append(self._run(BARE, [sys.executable, str(HERE / "bare_fetches.py")], hosts))
-            runs[ours].append(self._run(ours, self._skitter(), hosts))
+        bare = [sys.executable, str(HERE / "bare_fetches.py")]
+        commands = {BARE: bare, PARTS: bare, ours: self._skitter()}
+        runs: dict[str, list[Figures]] = {name: [] for name in commands}
+        for name in [*commands] * options.rounds:
+            runs[name].append(self._run(name, commands[name], hosts))
         if options.peer_hosts:
             python = str(ENVIRONMENTS / PEERS["scrapy"].environment / "bin" / "python")
             peer_hosts = min(hosts, options.peer_hosts)
@@ -180,7 +181,8 @@ class Comparison:
         urls = [f"{self._scheme}://{name_of(host)}/" for host in range(hosts)]
         file = self._folder / "urls.txt"
         file.write_text("\n".join(urls))
-        tail = {BARE: [str(file), str(self._ca_file)], SCRAPY: [str(file), str(hosts * PAGES)]}.get(name, urls)
+        bare = [str(file), str(self._ca_file)]
+        tail = {BARE: bare, PARTS: [*bare, "parse"], SCRAPY: [str(file), str(hosts * PAGES)]}.get(name, urls)
         env = surroundings() | ({"SSL_CERT_FILE": str(self._ca_file)} if self._scheme == "https" else {})
         try:
             figures = measured([*command, *tail], self._server, hosts, env)
@@ -194,21 +196,24 @@ def medians(runs: list[Figures]) -> Figures:
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
+def cpu_ratio(one: Figures, other: Figures) -> str:
+    return f"{one['cpu_ms_per_page'] / other['cpu_ms_per_page']:.2f} x" if one["hosts"] >= ENOUGH_HOSTS else ""
+
+
 def rows(scheme: str, hosts: int, found: dict[str, Figures]) -> list[dict[str, Any]]:
-    bare, scrapy = found[BARE], found.get(SCRAPY)
+    scrapy = found.get(SCRAPY)
     return [
         {
             "scheme": scheme,
             "hosts": f"{hosts:,}",
             "crawler": name,
             "pages/s": f"{one['pages_per_second']:,.0f}",
-            "CPU ms/page": f"{one['cpu_ms_per_page']:.2f}" if hosts >= ENOUGH_HOSTS else "",
+            "CPU ms/page": f"{one['cpu_ms_per_page']:.2f}" if one["hosts"] >= ENOUGH_HOSTS else "",
             "connections a host": f"{one['connections'] / one['hosts']:.2f}",
             "full handshakes a host": f"{one['full_handshakes'] / one['hosts']:.2f}",
             "longest gap s": f"{one['longest_gap_seconds']:.2f}",
-            "CPU to pycurl": f"{one['cpu_ms_per_page'] / bare['cpu_ms_per_page']:.2f} x"
-            if hosts >= ENOUGH_HOSTS
-            else "",
+            "CPU to pycurl": cpu_ratio(one, found[BARE]),
+            "CPU to bare parts": cpu_ratio(one, found[PARTS]),
             "speed to Scrapy": f"{one['pages_per_second'] / scrapy['pages_per_second']:.1f} x" if scrapy else "",
         }
         for name, one in found.items()
@@ -221,8 +226,9 @@ ABOUT = """\
 Hosts with {pages} pages each, the first of which links to the others; {in_flight} requests in flight, one worker, no
 robots.txt. All hosts are one process on this machine, which also answers for their names, after {milliseconds:.0f} ms.
 pycurl alone fetches the pages of a host one after the other over one connection, 64 hosts at a time, and reads none of
-them. Scrapy crawls {peer_hosts} of the hosts. Pages a second and CPU, that of all processes of a crawler, are taken
-from the first request to the last. The gap is the longest time between two requests to one host."""
+them; the bare parts also find title and links of each and write a JSON line (`bench/bare_fetches.py`). Scrapy crawls
+{peer_hosts} of the hosts. Pages a second and CPU, that of all processes of a crawler, are taken from the first request
+to the last. The gap is the longest time between two requests to one host."""
 
 
 def write(table: list[dict[str, Any]], options: argparse.Namespace) -> None:
