@@ -4,7 +4,7 @@ Tuned as its documentation advises for speed: no cookies, no console, no statist
 of JSON lines.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,11 +15,13 @@ from scrapy.http import Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 
 
-def crawl(meter: Meter, **more: Any) -> None:
+def crawl(meter: Meter, start_urls: Sequence[str] = (), **more: Any) -> None:
+    urls = tuple(start_urls) or (meter.start_url,)
+
     class Everything(Spider):
         name = "everything"
-        start_urls = (meter.start_url,)
-        allowed_domains = (urlsplit(meter.start_url).hostname,)
+        start_urls = urls
+        allowed_domains = tuple(urlsplit(url).hostname for url in urls)
         links = LinkExtractor()
 
         def parse(self, response: Response) -> Iterator[Any]:

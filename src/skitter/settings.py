@@ -165,6 +165,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     max_buffered_bytes: Count = 16_777_216
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
+    max_idle_bytes: Count = 134_217_728
+    """Of connections that a worker keeps open for the next request of their host: one for each 80 KB, which is what TLS
+    takes, and at most a quarter of the files that it may open."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
     max_worker_bytes: Count | None = 4_294_967_296

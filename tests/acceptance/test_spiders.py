@@ -894,3 +894,20 @@ def test_a_spider_whose_requests_all_have_callbacks_needs_no_parse(skitter, shop
     )
     assert crawl(skitter, shop)["failed"] == 0
     assert skitter.lines("out.jsonl") == [{"h1": "A"}]
+
+
+def test_a_worker_may_open_as_many_files_as_the_system_allows(skitter, shop) -> None:
+    spider(
+        skitter,
+        f"""
+        start_urls = ["{shop.base}/"]
+        def parse(self, response):
+            import resource
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            yield {{"all": soft == hard}}
+        """,
+    )
+    command = [sys.executable, "-m", "skitter", "crawl", "shop.py", "-O", "out.jsonl", "-q"]
+    lower = ["sh", "-c", 'ulimit -Sn 256 && exec "$@"', "sh"]
+    subprocess.run([*lower, *command], cwd=skitter.folder, check=True)
+    assert skitter.lines("out.jsonl") == [{"all": True}]

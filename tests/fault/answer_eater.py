@@ -23,7 +23,7 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Links, Request, encode
-from skitter.node.memory_rlimit import limit_memory
+from skitter.node.process_rlimits import limit_memory
 from skitter.policy.robots import Robots
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules

@@ -17,7 +17,7 @@ from skitter.extract.response import Response
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.model.url import Joins
-from skitter.node.memory_rlimit import limit_memory
+from skitter.node.process_rlimits import limit_memory
 
 PAGE_SECONDS = 5.0
 MAX_BYTES = 2_000_000_000

@@ -15,7 +15,12 @@ def make_fetcher(settings: Settings) -> Fetcher:
     if settings.fetch.fetcher == CURL:
         from skitter.fetch.engine import CurlFetcher
 
-        return CurlFetcher(settings.fetch, proxy=settings.run.proxy, max_buffered_bytes=settings.run.max_buffered_bytes)
+        return CurlFetcher(
+            settings.fetch,
+            proxy=settings.run.proxy,
+            max_buffered_bytes=settings.run.max_buffered_bytes,
+            max_idle_bytes=settings.run.max_idle_bytes,
+        )
     return _made_by_package(settings)
 
 

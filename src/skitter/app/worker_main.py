@@ -27,7 +27,7 @@ from skitter.errors import ContradictionError, FrontierError, JobError, SkitterE
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
 from skitter.model.job import Job
-from skitter.node.memory_rlimit import limit_memory
+from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.settings import Fetch, Run, Settings
@@ -206,6 +206,7 @@ def main() -> int:
     logging.basicConfig(handlers=[PipeLogHandler(pipe)], level=config.event_level)
     events.logger.setLevel(config.event_level)
     settle_process()
+    allow_open_files()
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:

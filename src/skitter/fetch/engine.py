@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import socket
 import time
+from collections.abc import Sequence
 
 import msgspec
 import pycurl
@@ -21,7 +21,7 @@ from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.dns_lookup_limits import Lookup, Lookups, origin_of
+from skitter.fetch.dns_lookups import DnsLookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
 from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
@@ -35,6 +35,9 @@ from skitter.model.url import host_name, port
 from skitter.settings import Fetch
 
 SPARE_FILES = 256
+"""For the store, outputs and what else a process opens."""
+IDLE_CONNECTION_BYTES = 81_920
+"""Measured, of TLS; one of http takes 3,000."""
 REST_SECONDS = 0.25
 REST_CALLS = 4
 """Of libcurl, for all that rest, each time; one reads some 100 KB of a connection."""
@@ -90,7 +93,7 @@ class CurlFetcher:
         ca_file: str | None = None,
         proxy: str = "",
         max_buffered_bytes: int = 16_777_216,
-        max_idle_connections: int = 256,
+        max_idle_bytes: int = 134_217_728,
         rate_window_seconds: float = 10.0,
         poller: MakePoller = SystemPoller,
     ) -> None:
@@ -108,17 +111,19 @@ class CurlFetcher:
         self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
         self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
-        # Idle connections are kept for the next request of their host; each is a file descriptor.
-        self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
+        # The limit of open files is shared: a quarter for connections that are kept for the next request of their host,
+        # and the rest for slow transfers, which have a socket each.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        files = UNLIMITED if files < 0 else files
+        max_connections = max(1, min(max_idle_bytes // IDLE_CONNECTION_BYTES, files // 4))
+        self._multi.setopt(pycurl.M_MAXCONNECTS, max_connections)
         self._idle: list[Transfer] = []
         self._slow_transfers = SlowTransfers()
-        self._lookups = Lookups()
+        self._lookups = DnsLookups()
         self._known = self._lookups.known
         self._resting: list[Transfer] = []
         self._unwatched: set[int] = set()
-        # Each has a socket, and so have idle connections, the store and the rest of the process.
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._max_aside = max(0, (UNLIMITED if files < 0 else files) - max_idle_connections - SPARE_FILES)
+        self._max_aside = max(0, files - max_connections - SPARE_FILES)
         self._next_warning_at = 0.0
         self._closed = False
         self._kicked = False
@@ -141,15 +146,15 @@ class CurlFetcher:
             self._bind(asyncio.get_running_loop())
         if self._sweep is None and self._settings.min_bytes_per_second:
             self._start_sweep()
-        address, lookup = "", None
+        addresses: Sequence[str] = ()
         if self._proxy is not None:
-            address = await self._through_proxy(request)
+            addresses = await self._through_proxy(request)
         elif origin_of(request.url) not in self._known:
-            request, lookup = await self._look_up(request)
+            request, addresses = await self._look_up(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-            transfer.prepare(request, future, address, lookup)
+            transfer.prepare(request, future, addresses)
             if self._slow_transfers.silent:
                 self._slow_transfers.begun(transfer)
             self._running[transfer.curl] = transfer
@@ -160,6 +165,8 @@ class CurlFetcher:
             except FetchError as error:
                 if error.error_class == "proxy":
                     self._warn_of_proxy(error)
+                elif error.error_class == "connect":
+                    self._lookups.forget(origin_of(request.url))
                 raise
             self._slow_transfers.answered(transfer, page.seconds)
             return page
@@ -186,7 +193,7 @@ class CurlFetcher:
         return min(count + waiting, most)
 
     async def close(self) -> None:
-        """See ``Fetcher.close``. A name lookup under way may hold it up: libcurl waits for its threads here."""
+        """See ``Fetcher.close``."""
         if self._closed:
             return
         self._closed = True
@@ -203,46 +210,44 @@ class CurlFetcher:
         for transfer in self._idle:
             transfer.curl.close()
 
-    async def _look_up(self, request: FetchRequest) -> tuple[FetchRequest, Lookup | None]:
-        """Wait for a lookup slot; return it, and the request with the time that is left."""
+    async def _look_up(self, request: FetchRequest) -> tuple[FetchRequest, list[str]]:
+        """Look up the name; return the request with the time that is left, and the addresses."""
         if request.url.startswith("https:"):
             # Not before: malloc is slower in a process of several threads, by 1 % of a small page.
             self._watchdog.start()
         began = time.monotonic()
         total = request.timeout_seconds or self._settings.timeout_seconds
         connecting = min(total, request.connect_timeout_seconds or self._settings.connect_timeout_seconds)
-        lookup = await self._lookups.begin(request.url, connecting)
+        addresses: list[str] = []
+        # libcurl knows localhost by itself, and refuses other schemes.
+        if request.url.startswith("http") and not f".{host_name(request.url)}".rstrip(".").endswith(".localhost"):
+            addresses = await self._lookups.addresses(request.url, connecting)
         if self._closed:  # while it waited
             raise FetchError("protocol", _CLOSED)
         waited = time.monotonic() - began
         if waited > SHORT_SECONDS:
             left = {"timeout_seconds": total - waited, "connect_timeout_seconds": connecting - waited}
             request = msgspec.structs.replace(request, **left)
-        return request, lookup
+        self._lookups.remember(origin_of(request.url))
+        return request, addresses
 
-    async def _through_proxy(self, request: FetchRequest) -> str:
+    async def _through_proxy(self, request: FetchRequest) -> list[str]:
         """What can be checked before a proxy is asked; the address to ask it for, where names are resolved here."""
         assert self._proxy is not None
         if request.trusted:
-            return ""
+            return []
         found = objection(self._guard, request.url)
-        name, number = host_name(request.url), port(request.url)
-        address = ""
-        if found is None and self._proxy.resolves_here and not name.startswith("["):
-            try:
-                async with asyncio.timeout(self._settings.connect_timeout_seconds):
-                    answers = await self._loop.getaddrinfo(name, number, type=socket.SOCK_STREAM)
-            except (OSError, TimeoutError) as error:
-                raise FetchError("dns", f"the name cannot be resolved ({error}): {request.url}") from error
-            addresses = [str(answer[4][0]) for answer in answers]
-            objections = [self._guard.objection(address, number) for address in addresses]
-            address = next((address for address, wrong in zip(addresses, objections, strict=True) if not wrong), "")
-            found = None if address else objections[0]
+        addresses: list[str] = []
+        if found is None and self._proxy.resolves_here:
+            addresses = await self._lookups.addresses(request.url, self._settings.connect_timeout_seconds)
+            objections = [self._guard.objection(address, port(request.url)) for address in addresses]
+            found = next(iter(objections), None) if all(objections) else None
+            addresses = [address for address, wrong in zip(addresses, objections, strict=True) if not wrong][:1]
         if found is not None:
             raise FetchError("guard", f"refused to connect to {found}: {request.url}")
         if self._closed:  # while the name was looked up
             raise FetchError("protocol", _CLOSED)
-        return address
+        return addresses
 
     def _warn_of_proxy(self, error: FetchError) -> None:
         """Log a failure of the proxy, which holds up the whole crawl."""

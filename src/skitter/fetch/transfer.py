@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections.abc import Sequence
 
 import pycurl
 
@@ -18,7 +19,7 @@ from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
-from skitter.fetch.dns_lookup_limits import Lookup
+from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
 from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, failed_at_proxy
@@ -54,7 +55,6 @@ class Transfer:
         "_jar",
         "_late",
         "_lines",
-        "_lookup",
         "_opened",
         "_plain",
         "_problem",
@@ -119,6 +119,7 @@ class Transfer:
         self._waits = False
         setopt(pycurl.TIMEOUT_MS, _milliseconds(settings.timeout_seconds))
         setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(settings.connect_timeout_seconds))
+        setopt(pycurl.DNS_CACHE_TIMEOUT, CURL_KNOWN_SECONDS)
         setopt(pycurl.MAXFILESIZE_LARGE, settings.max_body_bytes)
         if self._ca_file is not None:
             setopt(pycurl.CAINFO, self._ca_file)
@@ -136,11 +137,9 @@ class Transfer:
         self,
         request: FetchRequest,
         future: asyncio.Future[tuple[int, str]],
-        address: str = "",
-        lookup: Lookup | None = None,
+        addresses: Sequence[str] = (),
     ) -> None:
-        """Make the handle ready to be added. ``address``: where the name of the URL leads, if that is settled."""
-        self._lookup = lookup
+        """Make the handle ready to be added. ``addresses``: of the URL's host, if libcurl does not know them."""
         self.future = future
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
@@ -170,14 +169,11 @@ class Transfer:
             ):
                 self._plain = False
                 self._prepare_special(request)
-            if address:
+            if addresses:
                 self._plain = False
-                self.curl.setopt(pycurl.RESOLVE, [f"+{host_name(request.url)}:{port(request.url)}:{address}"])
-        except (ValueError, TypeError, pycurl.error, FetchError) as error:
-            if lookup is not None:
-                lookup.end(answered=None)
-            if isinstance(error, FetchError):
-                raise
+                known = f"+{host_name(request.url)}:{port(request.url)}:{','.join(addresses)}"
+                self.curl.setopt(pycurl.RESOLVE, [known])
+        except (ValueError, TypeError, pycurl.error) as error:
             raise FetchError("protocol", f"a request that cannot be sent: {one_line(str(error))}") from error
 
     def _prepare_special(self, request: FetchRequest) -> None:
@@ -212,8 +208,6 @@ class Transfer:
 
     def release(self) -> None:
         """Forget the request, once the handle is out of the multi handle."""
-        if self._lookup is not None:
-            self._lookup.end(answered=False)
         self._lines.clear()
         self._body.clear()
         if not self._plain:
@@ -228,8 +222,6 @@ class Transfer:
 
     def finish(self, code: int, message: str) -> Page:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
-        if self._lookup is not None:
-            self._lookup.end(answered=code != pycurl.E_OPERATION_TIMEDOUT)
         if code and self._body.flaw != "cut":
             if self._late:
                 raise LateError(f"not at the socket in time: {self._request.url}")
@@ -339,8 +331,6 @@ class Transfer:
         return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
-        if self._lookup is not None:
-            self._lookup.end(answered=True)
         if not self._may_open(*address.addr[:2]) or not self._in_time():
             return int(pycurl.SOCKET_BAD)
         try:
@@ -353,8 +343,6 @@ class Transfer:
 
     def _check_connection(self, address: str, _local: str, port: int, _local_port: int) -> int:
         self._steps = 0
-        if self._lookup is not None:
-            self._lookup.end(answered=True)
         # Also for a connection that was kept alive, and may have been opened for a trusted request.
         if not self._request.trusted and self._proxy is None and self._refused(self._guard.objection(address, port)):
             self._opened = False

@@ -107,7 +107,13 @@ class Servers:
         self._stack = stack
 
     async def __call__(
-        self, behaviour: Behaviour | bytes, *, tls: bool = False, keep: bool = True, host: str = "127.0.0.1"
+        self,
+        behaviour: Behaviour | bytes,
+        *,
+        tls: bool = False,
+        tls_version: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED,
+        keep: bool = True,
+        host: str = "127.0.0.1",
     ) -> Site:
         """A server that behaves so, or always says the same bytes and then keeps the connection or not."""
         if isinstance(behaviour, bytes):
@@ -117,6 +123,7 @@ class Servers:
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(CERTIFICATE)
+            context.maximum_version = tls_version
         server = await asyncio.start_server(site.serve, host, 0, ssl=context, limit=2**22)
         self._stack.push_async_callback(site.stop, server)
         site.port = server.sockets[0].getsockname()[1]

@@ -2,7 +2,7 @@
 
 Standard input: a JSON list of [URL, trusted]. Standard output: a JSON list of statuses and classes of errors, and by
 how many bytes the process grew at its largest (0 where the system does not tell). Names are not remembered: each
-connection looks its name up again, which is more than libcurl does by itself.
+fetch looks its name up again, which is more than the engine does by itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import json
 import sys
 from pathlib import Path
 
-import pycurl
-
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
+from skitter.fetch.dns_lookups import DnsLookups
 from skitter.fetch.engine import CurlFetcher
-from skitter.fetch.transfer import Transfer
 from skitter.settings import Fetch
 
 
@@ -40,13 +38,7 @@ async def fetch_all(wanted: list[tuple[str, bool]], at_once: int) -> list[str]:
 
 
 def forget_names() -> None:
-    configure = Transfer._configure
-
-    def configure_and_forget(self: Transfer) -> None:
-        configure(self)
-        self.curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 0)
-
-    Transfer._configure = configure_and_forget
+    DnsLookups.remember = lambda _self, _origin: None
 
 
 def memory_bytes(name: str) -> int:

@@ -58,11 +58,8 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     char *answers = strrchr(name, '.') ? strrchr(name, '.') + 1 : name;
     unsigned count = 1, wanted;
     for (char *c = answers; *c; c++) count += *c == '-';
-    /* libcurl asks for each family by itself: both get the answer of the same turn. */
     int family = hints ? hints->ai_family : AF_UNSPEC;
-    char asked[300];
-    snprintf(asked, sizeof asked, "%d %s", family, node);
-    wanted = lookups_before(asked) % count;
+    wanted = lookups_before(node) % count;
     char *rest, *answer = strtok_r(answers, "-", &rest);
     while (wanted--) answer = strtok_r(NULL, "-", &rest);
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -284,11 +285,11 @@ async def test_names_that_are_resolved_here_are_checked_here(
     answers = [["93.184.216.34"], ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"], []]
     asked = []
 
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+    def getaddrinfo(host: bytes, *_: Any) -> list[Any]:
         asked.append(host)
-        return [(2, 1, 6, "", (address, port)) for address in answers[len(asked) - 1]]
+        return [(2, 1, 6, "", (address, 0)) for address in answers[len(asked) - 1]]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     assert (await fetcher.fetch(found("http://changes.example/"))).body == b"fine"
     with pytest.raises(FetchError, match="loopback"):
         await fetcher.fetch(found("http://changes.example/"))

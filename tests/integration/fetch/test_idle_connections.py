@@ -1,0 +1,68 @@
+"""Connections that are kept for the next request of their host: how many, and TLS sessions after they were closed."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import ssl
+from typing import Any
+
+import pytest
+
+from skitter.fetch.engine import IDLE_CONNECTION_BYTES
+
+
+def _hosts(count: int) -> list[str]:
+    """Loopback has a network of them, and each is a host of its own."""
+    return [f"127.0.1.{number}" for number in range(1, count + 1)]
+
+
+async def test_each_host_keeps_its_connection(serve: Any, client: Any) -> None:
+    site = await serve(serve.answer(), host="0.0.0.0")
+    for _ in range(2):
+        for host in _hosts(100):
+            await client.get(site.url(host=host))
+    assert (site.connections, site.open) == (100, 100)
+
+
+async def test_idle_connections_are_kept_as_far_as_their_memory_goes(serve: Any, make_client: Any) -> None:
+    site = await serve(serve.answer(), host="0.0.0.0")
+    client = make_client(max_idle_bytes=10 * IDLE_CONNECTION_BYTES)
+    for host in _hosts(30):
+        await client.get(site.url(host=host))
+    await site.until(lambda: site.open == 10)
+    # Those that were used last.
+    for host in _hosts(30)[20:]:
+        await client.get(site.url(host=host))
+    assert site.connections == 30
+
+
+async def test_idle_connections_leave_files_to_slow_transfers(
+    serve: Any, make_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 400))
+    site = await serve(serve.answer(), host="0.0.0.0")
+    client = make_client()
+    for host in _hosts(150):
+        await client.get(site.url(host=host))
+    await site.until(lambda: site.open == 100)
+    assert client.fetcher._max_aside == 400 - 100 - 256
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_tls_session_is_resumed_by_the_next_connection_of_its_host(
+    serve: Any, make_client: Any, certificate: str, version: ssl.TLSVersion
+) -> None:
+    resumed: dict[int, list[bool]] = {}
+
+    async def close_after_answer(_seen: Any, writer: asyncio.StreamWriter) -> bool:
+        port = writer.get_extra_info("sockname")[1]
+        resumed.setdefault(port, []).append(writer.get_extra_info("ssl_object").session_reused)
+        writer.write(serve.answer(b"ok", "Connection: close"))
+        return False
+
+    sites = [await serve(close_after_answer, tls=True, tls_version=version) for _ in range(10)]
+    client = make_client(ca_file=certificate)
+    for _ in range(3):
+        await asyncio.gather(*(client.get(site.url()) for site in sites))
+    assert list(resumed.values()) == [[False, True, True]] * 10
