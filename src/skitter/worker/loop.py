@@ -174,13 +174,14 @@ class Worker:
 
     def card(self) -> WorkerCard:
         """Who it is and what it is at; may be asked from another thread."""
-        averages = self._commit_queue.page_averages
+        averages, slots = self._commit_queue.page_averages, self._settings.run.concurrency
         return msgspec.structs.replace(
             self._card,
             doing=self._doing(),
-            waits_for=self._waits_for,
+            # While every slot is taken nobody is asked, and the last answer is an old one.
+            waits_for=self._waits_for if len(self._tasks) - self._slow < slots and not self._stopping else "",
             in_flight=len(self._tasks),
-            slots=self._settings.run.concurrency,
+            slots=slots,
             pages_per_second=round(averages.pages_per_second, 3),
             latency_seconds=round(averages.latency_seconds, 4),
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},

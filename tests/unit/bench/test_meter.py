@@ -40,10 +40,25 @@ def test_the_clock_stops_at_the_last_page_that_counts(meter: ModuleType, monkeyp
     assert report["version"] == pytest.__version__
 
 
-@pytest.mark.parametrize("peer", others.PEERS.values(), ids=lambda peer: peer.name)
+@pytest.mark.parametrize("peer", [one for one in others.PEERS.values() if not one.go], ids=lambda peer: peer.name)
 def test_a_peer_has_its_script_and_pinned_requirements(peer: others.Peer) -> None:
     assert (others.SCRIPTS / peer.script).is_file()
     lines = (others.SCRIPTS / f"requirements-{peer.environment}.txt").read_text().splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
     assert wanted
     assert all("==" in line for line in wanted)
+
+
+def test_a_peer_in_go_has_its_program_and_a_checksum_of_every_module() -> None:
+    folder = others.SCRIPTS / others.PEERS["colly"].script
+    assert (folder / "main.go").is_file()
+    modules = [line.split()[:2] for line in (folder / "go.mod").read_text().splitlines() if line.startswith("\t")]
+    sums = (folder / "go.sum").read_text()
+    assert modules
+    assert all(f"{name} {version} h1:" in sums for name, version in modules)
+
+
+def test_a_peer_in_go_is_left_out_where_there_is_no_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(others.shutil, "which", lambda _: None)
+    with pytest.raises(others.NotInstalledError, match="there is no go here"):
+        others.install(others.PEERS["colly"])

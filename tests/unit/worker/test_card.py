@@ -97,6 +97,8 @@ async def test_it_tells_why_its_slots_are_free(crawl: Any) -> None:
     await crawl.until(lambda: worker.card().waits_for == WaitsFor.DELAY)
     await crawl.command(Command.PAUSE)
     await crawl.until(lambda: worker.card().waits_for == WaitsFor.RESUME)
+    worker.stop()
+    assert worker.card().waits_for == ""
 
 
 async def test_it_tells_how_fast_it_is_and_what_its_callbacks_took(crawl: Any) -> None:
