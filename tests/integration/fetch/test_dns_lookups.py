@@ -141,16 +141,16 @@ async def test_that_the_resolver_has_given_up_is_none(resolver: Resolver, asking
 
 
 async def test_zones_that_are_new_or_silent_leave_threads_to_those_that_answer(
-    resolver: Resolver, asking: Asking, lookups: DnsLookups, monkeypatch: pytest.MonkeyPatch
+    resolver: Resolver,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNPROVEN_LOOKUPS", 6)
-    monkeypatch.setattr(module, "MAX_LOOKUPS", 8)
+    lookups = DnsLookups(max_lookups=8)
+    asking = Asking(lookups)
     resolver.answer("a.known.test")
     await asyncio.gather(*await asking.ask("a.known.test"))
     others = await asking.ask(*(name for number in range(9) for name in names_in(f"zone{number}.test", 2)))
-    assert lookups._under_way == 6
+    assert lookups._under_way == 7
     known = await asking.ask(*names_in("known.test", 3))
-    assert asking.under_way("known.test") == 2
+    assert asking.under_way("known.test") == 1
     resolver.answer_all()
     await asyncio.gather(*others, *known)
     assert (lookups._under_way, lookups._unproven, lookups._threads) == (0, 0, 8)
@@ -172,10 +172,9 @@ async def test_a_silent_zone_has_one_lookup_at_a_time(
 
 
 async def test_a_fetch_ends_dns_if_its_zone_is_silent_and_slow_if_others_have_the_threads(
-    resolver: Resolver, asking: Asking, monkeypatch: pytest.MonkeyPatch
+    resolver: Resolver,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNPROVEN_LOOKUPS", 2)
-    tasks = await asking.ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
+    tasks = await Asking(DnsLookups(max_lookups=3)).ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
     assert await kinds_of(tasks) == ["dns", "dns", "slow"]
     with pytest.raises(FetchError, match=r"the name servers of one\.test do not answer: http://a\.one\.test/"):
         tasks[0].result()
