@@ -209,9 +209,12 @@ class DnsLookups:
         try:
             # Daemons: the process does not wait for a name server when it ends.
             threading.Thread(target=self._run, name="dns-lookup", daemon=True).start()
+            self._threads += 1
+        except RuntimeError:
+            # The system allows this process no more: those there are have to do.
+            self._max_lookups = max(1, self._threads)
         finally:
             threading.stack_size(before)
-        self._threads += 1
 
     def _run(self) -> None:
         """Body of a thread."""

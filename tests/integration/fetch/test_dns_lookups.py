@@ -200,6 +200,20 @@ async def test_a_lookup_that_nobody_waits_for_keeps_its_thread(resolver: Resolve
     assert await later[0] == [ADDRESS, "fe80::1"]
 
 
+async def test_where_there_are_few_threads_names_are_looked_up_one_after_the_other(
+    resolver: Resolver, asking: Asking, lookups: DnsLookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver.answer_all()
+    await asyncio.gather(*await asking.ask("a.known.test"))
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    found = await asyncio.gather(*await asking.ask(*names_in("known.test", 10), *names_in("new.test", 10)))
+    assert found == [[ADDRESS, "fe80::1"]] * 20
+    assert lookups._threads == 1
+
+
 async def test_fetches_of_one_name_share_its_lookup(resolver: Resolver, asking: Asking) -> None:
     tasks = await asking.ask(*["a.new.test"] * 5)
     tasks[0].cancel()
