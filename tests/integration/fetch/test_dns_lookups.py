@@ -69,13 +69,32 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
     monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
     yield resolver
     resolver.answer_all()
+    for thread in threading.enumerate():
+        if thread.name == "dns-lookup":
+            # One that has just begun would ask the resolver of the next test.
+            thread.join(20)
+
+
+MakeLookups = Callable[[int], DnsLookups]
 
 
 @pytest.fixture
-def lookups() -> Iterator[DnsLookups]:
-    lookups = DnsLookups()
-    yield lookups
-    lookups.close(FetchError("protocol", "closed"))
+def make_lookups(resolver: Resolver) -> Iterator[MakeLookups]:
+    made: list[DnsLookups] = []
+
+    def make(max_lookups: int) -> DnsLookups:
+        made.append(DnsLookups(max_lookups=max_lookups))
+        return made[-1]
+
+    yield make
+    resolver.answer_all()
+    for lookups in made:
+        lookups.close(FetchError("protocol", "closed"))
+
+
+@pytest.fixture
+def lookups(make_lookups: MakeLookups) -> DnsLookups:
+    return make_lookups(module.MAX_LOOKUPS)
 
 
 class Asking:
@@ -141,9 +160,9 @@ async def test_that_the_resolver_has_given_up_is_none(resolver: Resolver, asking
 
 
 async def test_zones_that_are_new_or_silent_leave_threads_to_those_that_answer(
-    resolver: Resolver,
+    resolver: Resolver, make_lookups: MakeLookups
 ) -> None:
-    lookups = DnsLookups(max_lookups=8)
+    lookups = make_lookups(8)
     asking = Asking(lookups)
     resolver.answer("a.known.test")
     await asyncio.gather(*await asking.ask("a.known.test"))
@@ -172,9 +191,9 @@ async def test_a_silent_zone_has_one_lookup_at_a_time(
 
 
 async def test_a_fetch_ends_dns_if_its_zone_is_silent_and_slow_if_others_have_the_threads(
-    resolver: Resolver,
+    resolver: Resolver, make_lookups: MakeLookups
 ) -> None:
-    tasks = await Asking(DnsLookups(max_lookups=3)).ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
+    tasks = await Asking(make_lookups(3)).ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
     assert await kinds_of(tasks) == ["dns", "dns", "slow"]
     with pytest.raises(FetchError, match=r"the name servers of one\.test do not answer: http://a\.one\.test/"):
         tasks[0].result()
