@@ -19,8 +19,8 @@ from skitter.model.url import host_name
 
 MAX_LOOKUPS = 1024
 """Threads, started when they are needed: twice as many as a worker of 64 slots has fetches, slow ones included."""
-MAX_UNPROVEN_LOOKUPS = 960
-"""In zones that are new or silent, so that those that answer always have threads left."""
+PROVEN_SHARE = 16
+"""A sixteenth of the threads is only for zones that have answered: others cannot be told from silent ones."""
 LOOKUPS_OF_ZONE = 32
 """Of one zone that has answered before: some are hosts of millions of sites."""
 LOOKUPS_OF_NEW_ZONE = 4
@@ -73,7 +73,7 @@ class Lookup:
 class DnsLookups:
     """Lookups of one engine. It belongs to the loop that first asks for addresses."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_lookups: int = MAX_LOOKUPS) -> None:
         self.known: dict[str, float] = {}
         """Origins whose addresses libcurl has, and until when; the oldest first.
 
@@ -83,6 +83,8 @@ class DnsLookups:
         self._zones: dict[str, Zone] = {}
         self._queues: dict[str, Zone] = {}
         """Zones with lookups that wait for a thread."""
+        self._max_lookups = max_lookups
+        self._max_unproven = max_lookups - max(1, max_lookups // PROVEN_SHARE)
         self._threads = self._under_way = self._unproven = 0
         self._to_do: SimpleQueue[Lookup | None] = SimpleQueue()
         self._forget_timer: asyncio.TimerHandle | None = None
@@ -184,12 +186,12 @@ class DnsLookups:
                 del self._queues[zone.name]
 
     def _has_place(self, zone: Zone) -> bool:
-        if self._under_way >= MAX_LOOKUPS:
+        if self._under_way >= self._max_lookups:
             return False
         if zone.answers:
             return zone.under_way < LOOKUPS_OF_ZONE
         of_zone = LOOKUPS_OF_SILENT_ZONE if zone.is_silent else LOOKUPS_OF_NEW_ZONE
-        return zone.under_way < of_zone and self._unproven < MAX_UNPROVEN_LOOKUPS
+        return zone.under_way < of_zone and self._unproven < self._max_unproven
 
     def _start(self, lookup: Lookup) -> None:
         zone = lookup.zone
@@ -207,9 +209,12 @@ class DnsLookups:
         try:
             # Daemons: the process does not wait for a name server when it ends.
             threading.Thread(target=self._run, name="dns-lookup", daemon=True).start()
+            self._threads += 1
+        except RuntimeError:
+            # The system allows this process no more: those there are have to do.
+            self._max_lookups = max(1, self._threads)
         finally:
             threading.stack_size(before)
-        self._threads += 1
 
     def _run(self) -> None:
         """Body of a thread."""

@@ -21,7 +21,7 @@ from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.cookies import CookieJar
-from skitter.fetch.dns_lookups import DnsLookups, origin_of
+from skitter.fetch.dns_lookups import MAX_LOOKUPS, DnsLookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
 from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
@@ -112,18 +112,19 @@ class CurlFetcher:
         self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
         # The limit of open files is shared: a quarter for connections that are kept for the next request of their host,
-        # and the rest for slow transfers, which have a socket each.
+        # an eighth for name lookups, and the rest for slow transfers. Each has a socket.
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         files = UNLIMITED if files < 0 else files
         max_connections = max(1, min(max_idle_bytes // IDLE_CONNECTION_BYTES, files // 4))
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_connections)
         self._idle: list[Transfer] = []
         self._slow_transfers = SlowTransfers()
-        self._lookups = DnsLookups()
+        max_lookups = min(MAX_LOOKUPS, files // 8)
+        self._lookups = DnsLookups(max_lookups=max_lookups)
         self._known = self._lookups.known
         self._resting: list[Transfer] = []
         self._unwatched: set[int] = set()
-        self._max_aside = max(0, files - max_connections - SPARE_FILES)
+        self._max_aside = max(0, files - max_connections - max_lookups - SPARE_FILES)
         self._next_warning_at = 0.0
         self._closed = False
         self._kicked = False

@@ -69,13 +69,32 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
     monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
     yield resolver
     resolver.answer_all()
+    for thread in threading.enumerate():
+        if thread.name == "dns-lookup":
+            # One that has just begun would ask the resolver of the next test.
+            thread.join(20)
+
+
+MakeLookups = Callable[[int], DnsLookups]
 
 
 @pytest.fixture
-def lookups() -> Iterator[DnsLookups]:
-    lookups = DnsLookups()
-    yield lookups
-    lookups.close(FetchError("protocol", "closed"))
+def make_lookups(resolver: Resolver) -> Iterator[MakeLookups]:
+    made: list[DnsLookups] = []
+
+    def make(max_lookups: int) -> DnsLookups:
+        made.append(DnsLookups(max_lookups=max_lookups))
+        return made[-1]
+
+    yield make
+    resolver.answer_all()
+    for lookups in made:
+        lookups.close(FetchError("protocol", "closed"))
+
+
+@pytest.fixture
+def lookups(make_lookups: MakeLookups) -> DnsLookups:
+    return make_lookups(module.MAX_LOOKUPS)
 
 
 class Asking:
@@ -141,16 +160,16 @@ async def test_that_the_resolver_has_given_up_is_none(resolver: Resolver, asking
 
 
 async def test_zones_that_are_new_or_silent_leave_threads_to_those_that_answer(
-    resolver: Resolver, asking: Asking, lookups: DnsLookups, monkeypatch: pytest.MonkeyPatch
+    resolver: Resolver, make_lookups: MakeLookups
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNPROVEN_LOOKUPS", 6)
-    monkeypatch.setattr(module, "MAX_LOOKUPS", 8)
+    lookups = make_lookups(8)
+    asking = Asking(lookups)
     resolver.answer("a.known.test")
     await asyncio.gather(*await asking.ask("a.known.test"))
     others = await asking.ask(*(name for number in range(9) for name in names_in(f"zone{number}.test", 2)))
-    assert lookups._under_way == 6
+    assert lookups._under_way == 7
     known = await asking.ask(*names_in("known.test", 3))
-    assert asking.under_way("known.test") == 2
+    assert asking.under_way("known.test") == 1
     resolver.answer_all()
     await asyncio.gather(*others, *known)
     assert (lookups._under_way, lookups._unproven, lookups._threads) == (0, 0, 8)
@@ -172,10 +191,9 @@ async def test_a_silent_zone_has_one_lookup_at_a_time(
 
 
 async def test_a_fetch_ends_dns_if_its_zone_is_silent_and_slow_if_others_have_the_threads(
-    resolver: Resolver, asking: Asking, monkeypatch: pytest.MonkeyPatch
+    resolver: Resolver, make_lookups: MakeLookups
 ) -> None:
-    monkeypatch.setattr(module, "MAX_UNPROVEN_LOOKUPS", 2)
-    tasks = await asking.ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
+    tasks = await Asking(make_lookups(3)).ask("a.one.test", "a.two.test", "a.three.test", seconds=0.01)
     assert await kinds_of(tasks) == ["dns", "dns", "slow"]
     with pytest.raises(FetchError, match=r"the name servers of one\.test do not answer: http://a\.one\.test/"):
         tasks[0].result()
@@ -199,6 +217,20 @@ async def test_a_lookup_that_nobody_waits_for_keeps_its_thread(resolver: Resolve
     assert asking.under_way("new.test") == LOOKUPS_OF_NEW_ZONE
     resolver.answer(names[0], "later.new.test")
     assert await later[0] == [ADDRESS, "fe80::1"]
+
+
+async def test_where_there_are_few_threads_names_are_looked_up_one_after_the_other(
+    resolver: Resolver, asking: Asking, lookups: DnsLookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver.answer_all()
+    await asyncio.gather(*await asking.ask("a.known.test"))
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    found = await asyncio.gather(*await asking.ask(*names_in("known.test", 10), *names_in("new.test", 10)))
+    assert found == [[ADDRESS, "fe80::1"]] * 20
+    assert lookups._threads == 1
 
 
 async def test_fetches_of_one_name_share_its_lookup(resolver: Resolver, asking: Asking) -> None:

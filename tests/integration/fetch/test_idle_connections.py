@@ -40,13 +40,13 @@ async def test_idle_connections_are_kept_as_far_as_their_memory_goes(serve: Any,
 async def test_idle_connections_leave_files_to_slow_transfers(
     serve: Any, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (400, 400))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (480, 480))
     site = await serve(serve.answer(), host="0.0.0.0")
     client = make_client()
     for host in _hosts(150):
         await client.get(site.url(host=host))
-    await site.until(lambda: site.open == 100)
-    assert client.fetcher._max_aside == 400 - 100 - 256
+    await site.until(lambda: site.open == 120)
+    assert client.fetcher._max_aside == 480 - 120 - 60 - 256
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
