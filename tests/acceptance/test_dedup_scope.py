@@ -88,7 +88,7 @@ def test_a_second_run_fetches_lists_seeds_and_what_is_new(skitter, site, service
     why = skitter.json("why", site.url("/article/0"), *job)
     assert why["state"] == "delivered"
     assert "an earlier run has delivered its items" in why["reasons"][0]
-    skitter.run("drop", "--yes", *job)
+    skitter.run("drop", *job)
     assert crawl(skitter, site, *frontier)["items"] == 6, "a job that was dropped remembers nothing"
 
 
@@ -99,11 +99,12 @@ def test_without_an_output_every_run_fetches_all(skitter, site) -> None:
     assert [skitter.json(*command)["pages"] for _ in range(2)] == [7, 7]
 
 
-def test_kills_repeat_no_item_and_skip_no_page(skitter) -> None:
+def test_kills_repeat_no_item_and_skip_no_page(skitter, tmp_path) -> None:
     """A crawl that is killed again and again, at times after its end: each start begins where the last one was killed,
     or a run that finds everything delivered but the seeds."""
     chance = random.Random(5)
-    with served(WebSpec.plain(hosts=2, pages_per_host=100, latency_seconds=0.02)) as web:
+    spec = WebSpec.plain(hosts=2, pages_per_host=100, latency_seconds=0.02)
+    with served(spec, log_path=tmp_path / "hits.jsonl") as web:
         skitter.write("four.py", FOUR % list(web.urls))
         command = ("crawl", "four.py", "-o", "out.jsonl", "--workers", 2, "--ignore-robots", "-q")
         command += ("--set", "dedup_scope=job")
@@ -120,4 +121,5 @@ def test_kills_repeat_no_item_and_skip_no_page(skitter) -> None:
         assert again["pages"] == seeds
     found = Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl"))
     assert set(found) == expected, "no page is skipped"
-    assert {url for url, times in found.items() if times > 1} <= set(map(canonical, web.urls)), "seeds are fetched by each run"
+    doubled = {url for url, times in found.items() if times > 1}
+    assert doubled <= set(map(canonical, web.urls)), "each run fetches the seeds"

@@ -129,7 +129,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     trusts: bool = False
     """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
     repeats: bool = False
-    """A seed, a list or an unfiltered request: queued even if an earlier run has delivered the page (``dedup_scope``)."""
+    """A seed, a list or an unfiltered request: queued even if an earlier run has delivered its page."""
 
 
 class Fingerprinter:
@@ -317,6 +317,8 @@ def _check_flags(request: Request) -> None:
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
+_LONG_SIZE = b"\xde\x00"
+"""Of a map, when its size takes two bytes."""
 
 
 def encode(request: RequestFields) -> bytes:
@@ -339,6 +341,9 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if stored.startswith(_LONG_SIZE) and stored[2] < 16:
+        # So msgspec begins what might have 16 fields or more; few have, and a frontier may hold a billion of these.
+        return b"\x01" + bytes((0x80 | stored[2],)) + stored[3:]
     return b"\x01" + stored
 
 

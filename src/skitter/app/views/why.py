@@ -75,8 +75,10 @@ async def why_url(frontier: Frontier, text: str) -> WhyView:
 
 def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
     """The life of a request that the frontier knows."""
-    if trace.state in ("ended", DELIVERED):
-        return [_reason(trace.state)]
+    if trace.state == "ended":
+        return [_reason("ended")]
+    if trace.state == DELIVERED:
+        return [_reason("delivered")]
     origin = _reason(
         "origin", referrer=trace.referrer, added_at=trace.added_at, depth=trace.depth, priority=trace.priority
     )

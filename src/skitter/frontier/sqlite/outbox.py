@@ -71,7 +71,8 @@ class OutboxTable(JobTable):
 
     def delivered(self, ids: Sequence[int]) -> set[int]:
         found = self._execute(
-            "SELECT id FROM delivered WHERE job = ? AND id IN (SELECT value FROM json_each(?))", (self._job, listed(ids))
+            "SELECT id FROM delivered WHERE job = ? AND id IN (SELECT value FROM json_each(?))",
+            (self._job, listed(ids)),
         )
         return {request_id for (request_id,) in found}
 
