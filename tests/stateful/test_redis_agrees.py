@@ -14,8 +14,8 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.report import ENDED
-from skitter.frontier.tables import trace_without_record
 from skitter.frontier.redis.shards import shard_set
+from skitter.frontier.tables import trace_without_record
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 
