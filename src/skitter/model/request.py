@@ -100,7 +100,9 @@ class Request(RequestFields):
             self.meta = _as_dict(self, "meta", self.meta)
         if type(self.cb_kwargs) is not dict:
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
-        if type(self.priority) is not int or type(self.dont_filter) is not bool or type(self.is_list) is not bool:
+        if type(self.priority) is not int or type(self.dont_filter) is not bool:
+            _check_flags(self)
+        if type(self.is_list) is not bool:
             _check_flags(self)
 
     def replace(self, **changes: Any) -> Request:
