@@ -100,9 +100,8 @@ class Request(RequestFields):
             self.meta = _as_dict(self, "meta", self.meta)
         if type(self.cb_kwargs) is not dict:
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
-        if type(self.priority) is not int or type(self.dont_filter) is not bool:
-            _check_flags(self)
-        if type(self.is_list) is not bool:
+        is_list: Any = self.is_list
+        if type(self.priority) is not int or type(is_list) is not bool or type(self.dont_filter) is not bool:
             _check_flags(self)
 
     def replace(self, **changes: Any) -> Request:
