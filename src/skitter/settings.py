@@ -146,6 +146,13 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """strict: the budget of a host whose pages look like those of a trap."""
 
 
+class Dedup(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests are taken for known (docs/how-to/crawl-only-what-is-new.md)."""
+
+    dedup_scope: Literal["run", "job"] = "run"
+    """run: each run fetches every page. job: pages whose items an earlier run has delivered are not fetched again."""
+
+
 class Items(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to items between the spider and the outbox."""
 
@@ -201,6 +208,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
     traps: Traps = msgspec.field(default_factory=Traps)
+    dedup: Dedup = msgspec.field(default_factory=Dedup)
     items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -237,7 +245,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -248,6 +256,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "limits": Limits,
     "traps": Traps,
+    "dedup": Dedup,
     "items": Items,
     "run": Run,
     "logging": Logging,

@@ -13,8 +13,9 @@ from hypothesis import settings
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.report import ENDED, forgotten
+from skitter.frontier.redis.report import ENDED
 from skitter.frontier.redis.shards import shard_set
+from skitter.frontier.tables import trace_without_record
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 
@@ -34,7 +35,7 @@ class RedisAgrees(FrontiersAgree):
 
     def comparable_trace(self, trace: Trace) -> Trace:
         if trace.state in ("done", "redirected", ENDED):
-            return forgotten(ENDED)
+            return trace_without_record(ENDED)
         return msgspec.structs.replace(trace, added_at=0.0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from skitter.frontier.contract import Frontier
+from skitter.frontier.tables import DELIVERED_EARLIER
 from skitter.model.job import Begun, Report, seeding_problem
 from skitter.model.request import Fingerprinter
 from skitter.model.url import host_key
@@ -22,6 +23,8 @@ class Summary(msgspec.Struct, kw_only=True):
     failed: int
     excluded: int
     duplicates: int
+    delivered_earlier: int = 0
+    """Of the duplicates: links to pages that earlier runs have delivered (``dedup_scope``)."""
     bytes: int
     seconds: float
     pages_per_second: float
@@ -66,6 +69,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         failed=counts.dead,
         excluded=counts.excluded,
         duplicates=tally.get("duplicates", 0),
+        delivered_earlier=tally.get(DELIVERED_EARLIER, 0),
         bytes=tally.get("bytes", 0),
         seconds=round(seconds, 3),
         pages_per_second=round(rate, 1),

@@ -73,6 +73,8 @@ def as_text(summary: Summary) -> list[str]:
         f"{number(summary.duplicates)} links already known",
     ]
     lines.append("  " + ", ".join(parts))
+    if summary.delivered_earlier:
+        lines.append(f"  {count(summary.delivered_earlier, 'link')} to pages that earlier runs have delivered")
     if errors := by_class(summary.errors):
         lines.append("  failed by class: " + ", ".join(f"{name} {number(n)}" for name, n in errors))
     if summary.rejected:

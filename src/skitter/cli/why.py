@@ -172,6 +172,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "spent": _spent,
     "excluded": _excluded,
     "ended": lambda _: "done, or redirected to a request of its own; this frontier keeps no more of what has ended",
+    "delivered": lambda _: "an earlier run has delivered its items, so this one does not fetch it (dedup_scope=job)",
     "redirected": _redirected,
     "fetched": _fetched,
     "outside_scope": _outside_scope,

@@ -116,6 +116,7 @@ class MemoryTables:
         self._hosts: dict[str, Host] = {}
         self._heard: dict[str, float] = {}
         self._cards: dict[str, WorkerCard] = {}
+        self._delivered: set[int] = set()
         self._empty_run()
 
     def _empty_run(self) -> None:
@@ -341,9 +342,15 @@ class MemoryTables:
         first = max(after + 1, min(self._items, default=0))
         return [self._items[position] for position in range(first, first + limit) if position in self._items]
 
-    def drop_items(self, up_to: int) -> None:
-        for position in [position for position in self._items if position <= up_to]:
-            del self._items[position]
+    def drop_items(self, up_to: int, *, delivered: bool = False) -> None:
+        dropped = [self._items.pop(position) for position in [*self._items] if position <= up_to]
+        if delivered:
+            behind = self._items.get(up_to + 1)
+            ids = {item.request_id for item in dropped if item.kind is not ItemKind.PAGE}
+            self._delivered |= ids - {behind.request_id if behind else None}
+
+    def delivered(self, ids: Sequence[int]) -> set[int]:
+        return self._delivered & set(ids)
 
     def sinks(self) -> list[SinkRow]:
         return list(self._sinks.values())

@@ -16,7 +16,7 @@ import msgspec
 from skitter.errors import JobError
 from skitter.model.host import Host
 from skitter.model.item import Item, ItemKind, NewItem
-from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State
+from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
@@ -41,6 +41,10 @@ class RequestState(enum.IntEnum):
 
 STATE_NAMES = {state: state.name.lower() for state in RequestState} | {RequestState.SUSPECT: "queued"}
 """What people are told."""
+DELIVERED_EARLIER = "delivered_earlier"
+"""The counter of links that were left out because an earlier run has delivered their page."""
+DELIVERED = "delivered"
+"""The state of a request that is not in this run, because an earlier one has delivered its page."""
 
 
 class Row(msgspec.Struct):
@@ -191,6 +195,27 @@ def pages_per_second(row: JobRow, now: float) -> float:
     return max(0, row.done - done) / (now - at) if now > at else 0.0
 
 
+def trace_without_record(state: str) -> Trace:
+    """The trace of a request of which nothing is kept but its identity."""
+    return Trace(
+        state=state,
+        url="",
+        depth=0,
+        priority=0,
+        attempts=0,
+        losses=0,
+        referrer=None,
+        added_at=0.0,
+        ended_at=0.0,
+        status=0,
+        error_class="",
+        error="",
+        ready_in_seconds=0.0,
+        worker="",
+        host=None,
+    )
+
+
 def storable(text: str) -> str:
     """An error's text as every store can keep it: of bounded length, and without halves of surrogate pairs."""
     if len(text) > MAX_ERROR_CHARS:
@@ -208,7 +233,10 @@ class Tables(Protocol):
     def load_job(self) -> JobRow | None: ...
     def save_job(self, job: JobRow) -> None: ...
     def forget_run(self) -> None:
-        """Drop requests, leases, items, sinks and permits; hosts stay, and none is ready, waiting or given up."""
+        """Drop requests, leases, items, sinks and permits.
+
+        Ids that were delivered stay, and so do hosts: none of them is ready, waiting or given up.
+        """
         ...
 
     # Requests
@@ -325,7 +353,15 @@ class Tables(Protocol):
 
     def save_items(self, items: Sequence[Item]) -> None: ...
     def items(self, after: int, limit: int) -> list[Item]: ...
-    def drop_items(self, up_to: int) -> None: ...
+    def drop_items(self, up_to: int, *, delivered: bool = False) -> None:
+        """Drop the items up to a position. ``delivered``: remember the ids of their pages, but not of a page that has
+        items behind it, nor of one that has none but its archived copy."""
+        ...
+
+    def delivered(self, ids: Sequence[int]) -> set[int]:
+        """Those of which every item was delivered, by this run or an earlier one."""
+        ...
+
     def sinks(self) -> list[SinkRow]: ...
     def save_sink(self, sink: SinkRow) -> None: ...
     def drop_sink(self, target: str) -> None: ...

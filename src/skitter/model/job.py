@@ -231,7 +231,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """queued, delayed, leased, done, redirected, dead, excluded.
 
     A store that keeps no history says ``ended`` for done and redirected, and knows nothing else of the request; and
-    ``queued-or-ended`` where it was not told the host key.
+    ``queued-or-ended`` where it was not told the host key. ``delivered``: it is not in this run, because an earlier one
+    has delivered its page (``dedup_scope``); nothing else is known of it.
     """
     url: str
     depth: int

@@ -58,6 +58,8 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """The highest is served first: a whole number, or a name of ``Priority``."""
     dont_filter: bool = False
     """Fetch it even if the same page is known already."""
+    is_list: bool = False
+    """A page of links, whose links change: fetched in every run, also with the setting ``dedup_scope=job``."""
     depth: int = 0
     """Links from a seed. Set by the worker."""
     referrer: str | None = None
@@ -98,7 +100,8 @@ class Request(RequestFields):
             self.meta = _as_dict(self, "meta", self.meta)
         if type(self.cb_kwargs) is not dict:
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
-        if type(self.priority) is not int or type(self.dont_filter) is not bool:
+        is_list: Any = self.is_list
+        if type(self.priority) is not int or type(is_list) is not bool or type(self.dont_filter) is not bool:
             _check_flags(self)
 
     def replace(self, **changes: Any) -> Request:
@@ -126,6 +129,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A seed, or where one was redirected to: its host key joins the scope."""
     trusts: bool = False
     """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
+    repeats: bool = False
+    """A seed, a list or an unfiltered request: queued even if an earlier run has delivered its page."""
 
 
 class Fingerprinter:
@@ -181,6 +186,7 @@ class Fingerprinter:
             encode(request),
             request.seed,
             request.seed and (trusts or not request.chain),
+            request.seed or request.is_list or request.dont_filter or not filtered,
         )
 
     def _hash(self, parts: bytes) -> RequestId:
@@ -204,6 +210,7 @@ EXPECTED = {
     "cb_kwargs": "a dict with names as keys",
     "priority": "a whole number of 64 bits",
     "dont_filter": "True or False",
+    "is_list": "True or False",
 }
 """Expected type of each field, for error messages."""
 _HINTS = {
@@ -301,8 +308,9 @@ def _check_flags(request: Request) -> None:
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise wrong(request, "priority", _kind(priority))
     request.priority = int(priority)  # of an IntEnum
-    if type(request.dont_filter) is not bool:
-        raise wrong(request, "dont_filter", _kind(request.dont_filter))
+    for field in ("dont_filter", "is_list"):
+        if type(value := getattr(request, field)) is not bool:
+            raise wrong(request, field, _kind(value))
 
 
 # ---- the stored form
@@ -310,6 +318,8 @@ def _check_flags(request: Request) -> None:
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
+_LONG_SIZE = b"\xde\x00"
+"""Of a map, when its size takes two bytes."""
 
 
 def encode(request: RequestFields) -> bytes:
@@ -332,6 +342,9 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if stored.startswith(_LONG_SIZE) and stored[2] < 16:
+        # So msgspec begins what might have 16 fields or more; few have, and a frontier may hold a billion of these.
+        return b"\x01" + bytes((0x80 | stored[2],)) + stored[3:]
     return b"\x01" + stored
 
 

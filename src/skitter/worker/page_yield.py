@@ -205,7 +205,8 @@ class PageYield:
         # request must be the same one when the page is read again elsewhere.
         self._place += 1
         # What the frontier dedups by URL alone may be known here; anything else is its business.
-        plain = request.method == "GET" and not request.dont_filter and not request.body
+        # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
+        plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
         if plain and request.url in rules.known:
             self.tally["duplicates"] += 1
             return
@@ -234,6 +235,7 @@ class PageYield:
             cb_kwargs=request.cb_kwargs,
             priority=request.priority,
             dont_filter=request.dont_filter,
+            is_list=request.is_list,
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,

@@ -10,6 +10,7 @@ import msgspec
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import UrlError
 from skitter.frontier.contract import Frontier
+from skitter.frontier.tables import DELIVERED
 from skitter.model.job import Report, State, Trace
 from skitter.model.outcome import RobotsRecord
 from skitter.model.request import Fingerprinter
@@ -76,6 +77,8 @@ def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
     """The life of a request that the frontier knows."""
     if trace.state == "ended":
         return [_reason("ended")]
+    if trace.state == DELIVERED:
+        return [_reason("delivered")]
     origin = _reason(
         "origin", referrer=trace.referrer, added_at=trace.added_at, depth=trace.depth, priority=trace.priority
     )

@@ -27,7 +27,7 @@ LEASE_FIELDS = 10
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
-_TRUSTS, _PERMITS = b"!%d", b"?%d"
+_TRUSTS, _PERMITS, _REPEATS, _PLAIN = b"!%d", b"?%d", b"*%d", b"%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -74,6 +74,7 @@ class ScriptsRecord(msgspec.Struct):
     settings: dict[str, float | bool | None]
     crowded: dict[str, int] | list[Any] = {}
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
+    delivered: tuple[int, int, int] | None = None
 
 
 class _Outline(msgspec.Struct):
@@ -193,6 +194,7 @@ def settings_of(spec: JobSpec) -> bytes:
             "lease_seconds": limits.lease_seconds,
             "max_outbox_items": limits.max_outbox_items,
             "bury_batch": contract.BURY_BATCH,
+            "skips_delivered": settings.dedup.dedup_scope == "job",
         }
     )
 
@@ -217,9 +219,15 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         arguments += (
             b"%d" % entry.id,
             host_key,
-            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
+            _mark(entry) % priority if entry.repeats or entry.permits else _PLAIN % priority,
             entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
         )
+
+
+def _mark(entry: Entry) -> bytes:
+    if entry.permits:
+        return _TRUSTS if entry.trusts else _PERMITS
+    return _REPEATS
 
 
 def read_row(fields: Sequence[Any]) -> Row:

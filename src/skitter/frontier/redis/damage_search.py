@@ -26,7 +26,7 @@ _TYPES = {
     "string": "job spec dropped begun",
     "hash": "hosts robots cards requests addresses reasons holds answers sinks marks tally errors targets",
     "list": "q staged items permits",
-    "set": "seen held alone permitted",
+    "set": "seen delivered held alone permitted",
     "zset": "workers returned delayed suspects away dead tops ready waiting parked given_up deadlines notable",
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}

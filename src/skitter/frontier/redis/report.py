@@ -9,7 +9,15 @@ import msgspec
 
 from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.redis import codec
-from skitter.frontier.tables import STATE_NAMES, JobRow, RequestState, pages_per_second, public_job
+from skitter.frontier.tables import (
+    DELIVERED,
+    STATE_NAMES,
+    JobRow,
+    RequestState,
+    pages_per_second,
+    public_job,
+    trace_without_record,
+)
 from skitter.model.job import Counts, Dead, HostSeen, JobSpec, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -139,7 +147,9 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     if answer[0] == b"none":
         return None
     if answer[0] == b"seen":
-        return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
+        return trace_without_record(ENDED if host_key else QUEUED_OR_ENDED)
+    if answer[0] == DELIVERED.encode():
+        return trace_without_record(DELIVERED)
     _, time, worker, host_fields, *fields = answer
     row, now = codec.read_row(fields), checked_time(float(time))
     request = decode(row.payload)
@@ -161,27 +171,6 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
         worker=worker.decode(),
         host=host,
-    )
-
-
-def forgotten(state: str) -> Trace:
-    """The trace of a request of which nothing is kept but that it was seen."""
-    return Trace(
-        state=state,
-        url="",
-        depth=0,
-        priority=0,
-        attempts=0,
-        losses=0,
-        referrer=None,
-        added_at=0.0,
-        ended_at=0.0,
-        status=0,
-        error_class="",
-        error="",
-        ready_in_seconds=0.0,
-        worker="",
-        host=None,
     )
 
 

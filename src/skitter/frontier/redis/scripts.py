@@ -1,7 +1,7 @@
 """The scripts, as the server gets them: a method's own file after the six that all of them share.
 
-Names for numbers are replaced by the numbers: Lua has room for 200 locals, and a number is faster than one. They come
-from ``constants``, which hands over what Python and Lua share, and from lines of the Lua files such as
+Names for numbers and texts are replaced by them: Lua has room for 200 locals, and a number is faster than one. They
+come from ``constants``, which hands over what Python and Lua share, and from lines of the Lua files such as
 ``local SEQ, HOST = 1, 2``.
 """
 
@@ -12,7 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from skitter.frontier import contract, damage_errors
+from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
 from skitter.model import host
@@ -31,7 +31,8 @@ local told = answer()
 if told and J and J.shards then return with_status(told) end
 return told
 """
-DEFINITION = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = ([0-9.]+(?:, [0-9.]+)*)$", re.MULTILINE)
+_LITERAL = r"(?:[0-9.]+|'[^',]*')"
+DEFINITION = re.compile(rf"^local ([A-Z_]+(?:, [A-Z_]+)*) = ({_LITERAL}(?:, {_LITERAL})*)$", re.MULTILINE)
 # Comments and texts are matched first, so that no word inside them is taken for a name. After a dot stands a field.
 _TOKEN = re.compile(
     r"""--\[(?P<comment>=*)\[.*?\](?P=comment)\] | --[^\n]* | \[(?P<text>=*)\[.*?\](?P=text)\]
@@ -68,6 +69,7 @@ def constants() -> dict[str, int | float | str]:
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
         "LATEST": damage_errors.LATEST,
         "FORMAT": codec.FORMAT,
+        "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": codec.MAX_PRIORITY,
         **{f"AT_{state.name}": state.value for state in RequestState},

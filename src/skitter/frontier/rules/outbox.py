@@ -16,7 +16,11 @@ from skitter.model.outcome import Ending, Outcome
 class OutboxRules:
     """The items that sinks lack, and the progress of each sink, in one transaction."""
 
-    def __init__(self, tables: Tables, record: JobRow, now: float, max_items: int) -> None:
+    def __init__(
+        self, tables: Tables, record: JobRow, now: float, max_items: int, *, remembers_delivered: bool = False
+    ) -> None:
+        """``remembers_delivered``: the ids of pages are kept when every sink has their items."""
+        self._remembers_delivered = remembers_delivered
         self._tables = tables
         self._record = record
         self._now = now
@@ -99,7 +103,7 @@ class OutboxRules:
             return False
         sink.progress, sink.owned_until = progress, self._now + SINK_OWNER_SECONDS
         self._tables.save_sink(sink)
-        self._tables.drop_items(min(other.progress.position for other in self._tables.sinks()))
+        self._drop_items()
         return True
 
     def close(self, target: str, owner: str, *, forget: bool) -> None:
@@ -107,11 +111,17 @@ class OutboxRules:
         sink = self._owned(target, owner)
         if sink is not None and forget:
             self._tables.drop_sink(target)
-            left = (other.progress.position for other in self._tables.sinks())
-            self._tables.drop_items(min(left, default=self._record.position))
+            self._drop_items()
         elif sink is not None:
             sink.owner, sink.owned_until = "", 0.0
             self._tables.save_sink(sink)
+
+    def _drop_items(self) -> None:
+        """Forget the items that every sink holds; all of them when there is no sink."""
+        held = [sink.progress.position for sink in self._tables.sinks()]
+        # Without a sink they went nowhere.
+        delivered = self._remembers_delivered and bool(held)
+        self._tables.drop_items(min(held, default=self._record.position), delivered=delivered)
 
     def _owned(self, target: str, owner: str) -> SinkRow | None:
         for sink in self._tables.sinks():

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
+    DELIVERED,
     STATE_NAMES,
     RequestState,
     Row,
     counts_of,
     pages_per_second,
     public_job,
+    trace_without_record,
 )
 from skitter.model.host import Host
 from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
@@ -78,7 +80,8 @@ def workers(transaction: Transaction) -> list[WorkerSeen]:
 def trace(transaction: Transaction, request_id: int) -> Trace | None:
     row = transaction.tables.row(request_id)
     if row is None:
-        return None
+        is_delivered = transaction.settings.dedup.dedup_scope == "job" and transaction.tables.delivered([request_id])
+        return trace_without_record(DELIVERED) if is_delivered else None
     request = decode(row.payload)
     host = transaction.tables.hosts([row.host_key]).get(row.host_key)
     lease = transaction.tables.leases([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from skitter.frontier import contract
 from skitter.frontier.rules.hosts import HostRules
-from skitter.frontier.tables import JobRow, RequestState, Row, Tables
+from skitter.frontier.tables import DELIVERED_EARLIER, JobRow, RequestState, Row, Tables
 from skitter.model.host import Host
 from skitter.model.request import Entry
 from skitter.policy import host_budgets, lost_leases, politeness
@@ -31,7 +31,11 @@ _COUNTER = {
 class RequestRules:
     """Requests go from one state to another, in one transaction."""
 
-    def __init__(self, tables: Tables, record: JobRow, now: float, hosts: HostRules) -> None:
+    def __init__(
+        self, tables: Tables, record: JobRow, now: float, hosts: HostRules, *, skips_delivered: bool = False
+    ) -> None:
+        """``skips_delivered``: what an earlier run has delivered is not queued again."""
+        self._skips_delivered = skips_delivered
         self._tables = tables
         self._record = record
         self._now = now
@@ -43,7 +47,7 @@ class RequestRules:
         """Dedup and enqueue (promise 3); how many were new."""
         fresh: dict[int, Entry] = {}
         permits: dict[str, bool] = {}
-        for entry in entries:
+        for entry in self._without_delivered(list(entries)) if self._skips_delivered else entries:
             fresh.setdefault(entry.id, entry)
             if entry.permits:
                 permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
@@ -61,6 +65,21 @@ class RequestRules:
         self._tables.insert(rows)
         record.queued += len(rows)
         return len(rows)
+
+    def _without_delivered(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries but for those whose page an earlier run has delivered; these are counted."""
+        delivered = self._tables.delivered([entry.id for entry in entries])
+        if not delivered:
+            return list(entries)
+        left: list[Entry] = []
+        known = self._tables.known(list(delivered))
+        for entry in entries:
+            if entry.repeats or entry.id not in delivered or entry.id in known:
+                left.append(entry)
+                known.add(entry.id)
+        tally = self._record.tally
+        tally[DELIVERED_EARLIER] = tally.get(DELIVERED_EARLIER, 0) + len(entries) - len(left)
+        return left
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

@@ -22,8 +22,9 @@ class Transaction:
         limits = settings.limits
         self.job = JobRules(tables, record, now, limits.max_pages)
         self.hosts = HostRules(tables, record, now, settings)
-        self.requests = RequestRules(tables, record, now, self.hosts)
-        self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items)
+        whole_job = settings.dedup.dedup_scope == "job"
+        self.requests = RequestRules(tables, record, now, self.hosts, skips_delivered=whole_job)
+        self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
         self.leases = LeaseRules(
             *(tables, record, now),
             lease_seconds=limits.lease_seconds,

@@ -133,6 +133,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     "cards": ("worker", {"worker": _text, "card": _packed(WorkerCard)}),
     "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "kind": _KIND, "record": _blob}),
     "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "kind": _KIND, "record": _blob}),
+    "delivered": ("id", {"id": _ID}),
     "sinks": (
         "target",
         {"target": _text, "progress": _packed(SinkProgress), "owner": _text, "owned_until": _number},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.frontier.sqlite.job_table import JobTable, typed
-from skitter.frontier.sqlite.row_codec import encode
+from skitter.frontier.sqlite.row_codec import encode, listed
 from skitter.frontier.tables import SinkRow
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import SinkProgress
@@ -60,8 +60,21 @@ class OutboxTable(JobTable):
         rows = typed(found.fetchall(), int, int, int, bytes, int)
         return [Item(position, id_, place, record, ItemKind(kind)) for position, id_, place, record, kind in rows]
 
-    def drop_items(self, up_to: int) -> None:
+    def drop_items(self, up_to: int, *, delivered: bool = False) -> None:
+        if delivered:
+            self._execute(
+                "INSERT OR IGNORE INTO delivered SELECT DISTINCT job, id FROM outbox WHERE job = ?1 AND position <= ?2"
+                " AND kind != ?3 AND id IS NOT (SELECT id FROM outbox WHERE job = ?1 AND position = ?2 + 1)",
+                (self._job, up_to, ItemKind.PAGE.value),
+            )
         self._execute("DELETE FROM outbox WHERE job = ? AND position <= ?", (self._job, up_to))
+
+    def delivered(self, ids: Sequence[int]) -> set[int]:
+        found = self._execute(
+            "SELECT id FROM delivered WHERE job = ? AND id IN (SELECT value FROM json_each(?))",
+            (self._job, listed(ids)),
+        )
+        return {request_id for (request_id,) in found}
 
     def sinks(self) -> list[SinkRow]:
         found = self._execute(

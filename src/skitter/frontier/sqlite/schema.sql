@@ -23,6 +23,7 @@
 -- staged    items of pages that commit in parts, invisible until the last part. kind is model.item.ItemKind, here and in outbox
 -- outbox    committed items that some sink has not made durable
 -- sinks     each sink's progress and owner
+-- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY,
@@ -153,4 +154,10 @@ CREATE TABLE sinks (
     owner TEXT NOT NULL,
     owned_until REAL NOT NULL,
     PRIMARY KEY (job, target)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS delivered (
+    job INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (job, id)
 ) WITHOUT ROWID;

@@ -17,6 +17,7 @@ from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
+from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import by_host, ready_hosts
@@ -61,8 +62,8 @@ class FrontiersAgree(Agreeing):
         self.has_limit = self.same_choice and self.same_limit
         self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
         if not self.order_across_hosts:
-            # Each place counts by itself.
-            self.settings = {**self.settings, "per_ip": None}
+            # Each place counts by itself, and has an outbox of its own: other pages are delivered first.
+            self.settings = {**self.settings, "per_ip": None, "dedup_scope": "run"}
         if not self.same_pieces:
             # A lease that follows a commit may be granted ahead of a short delay, where both are calls of their own.
             long_delay = 0.5 if self.settings["delay_seconds"] else 0.0
@@ -140,8 +141,16 @@ class FrontiersAgree(Agreeing):
     def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
         entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
+        before = len(self.known)
+        self.note_added(entries)
+        assert new == len(self.known) - before
+
+    def note_added(self, entries: Sequence[Entry]) -> None:
+        """All are in the run now, but those that an earlier run has delivered."""
         ids = {entry.id for entry in entries}
-        assert new == len(ids - self.known)
+        if self.settings["dedup_scope"] == "job":
+            repeats = {entry.id for entry in entries if entry.repeats}
+            ids -= self.store.tables.delivered(list(ids - repeats - self.known))
         self.known |= ids
 
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
@@ -263,7 +272,7 @@ class FrontiersAgree(Agreeing):
         assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
-                self.known |= {link.id for link in outcome.links}
+                self.note_added(outcome.links)
             if not (accepted and outcome.more):
                 self.ends(key)
         grants = [answer.grant for answer in answers]

@@ -51,6 +51,7 @@ job_settings = st.fixed_dictionaries(
         "traps": st.sampled_from(["normal", "strict"]),
         "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
+        "dedup_scope": st.sampled_from(["run", "run", "job"]),
     }
 )
 

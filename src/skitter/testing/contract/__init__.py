@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases order outbox per_ip"
-    " politeness reports resent_calls retries seeding store workers"
+    "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases order outbox"
+    " per_ip politeness reports resent_calls retries seeding store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -32,6 +32,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     backoff,
     bursts,
     dedup,
+    delivered,
     fencing,
     gate,
     given_up_hosts,
@@ -58,6 +59,7 @@ __all__ = ["Client", "ContractStore", "FrontierContract"]
 class FrontierContract(
     dedup.Dedup,
     dedup.Permits,
+    delivered.Delivered,
     order.Order,
     bursts.Bursts,
     bursts.Pacing,

@@ -10,6 +10,7 @@
 --   begun         string  msgpack array: token and answer of the newest begin
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
+--   delivered:N   set     ids of pages whose items every target holds, of all runs (the setting dedup_scope); as seen:N
 --   cards         hash    worker id -> msgpack: its WorkerCard, as the client wrote it
 --
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
@@ -141,6 +142,8 @@ local function new_job(old, secret, bucket_mean, settings)
     crowded = {}, samples = {0, 0, 0, 0},
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
+    -- Of delivered: how many there are, and the two numbers of buckets. None yet: nil.
+    delivered = old and old.delivered,
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
     spec_version = 1, settings = settings, format = FORMAT,
   }

@@ -15,28 +15,70 @@ local ENTRY = 4
 
 -- ---- dedup: buckets of packed integers, one more of them each time their mean passes job.bucket_mean
 
-local function bucket_of(id)
+local ids = {}
+
+function ids.bucket(id, buckets, round)
   -- The last nine digits: Lua's numbers cannot hold the whole id.
   local address = math.abs(tonumber(string.sub(id, -9)))
-  local bucket = address % (J.bucket_round * 2)
-  if bucket >= J.buckets then bucket = address % J.bucket_round end
+  local bucket = address % (round * 2)
+  if bucket >= buckets then bucket = address % round end
   return bucket
+end
+
+-- One bucket more; the new number of buckets, and of the round.
+function ids.split(prefix, buckets, round)
+  local old, new = prefix .. buckets - round, buckets
+  buckets = buckets + 1
+  local moved = {}
+  for _, id in ipairs(call('SMEMBERS', old)) do
+    if ids.bucket(id, buckets, round) == new then moved[#moved + 1] = id end
+  end
+  bulk('SREM', old, moved)
+  bulk('SADD', prefix .. new, moved)
+  return buckets, buckets == round * 2 and buckets or round
+end
+
+local function bucket_of(id)
+  return ids.bucket(id, J.buckets, J.bucket_round)
 end
 
 local function seen_key(bucket)
   return RUN .. 'seen:' .. bucket
 end
 
-local function split_bucket()
-  local old, new = seen_key(J.buckets - J.bucket_round), J.buckets
-  J.buckets = J.buckets + 1
-  local moved = {}
-  for _, id in ipairs(call('SMEMBERS', old)) do
-    if bucket_of(id) == new then moved[#moved + 1] = id end
+-- ---- what every target holds, of all runs (the setting dedup_scope)
+
+local delivered = {}
+
+function delivered.has(id)
+  local known = J.delivered
+  return known and call('SISMEMBER', BASE .. 'delivered:' .. ids.bucket(id, known[2], known[3]), id) == 1
+end
+
+function delivered.add(id)
+  local known = J.delivered or {0, 1, 1}
+  J.delivered = known
+  if call('SADD', BASE .. 'delivered:' .. ids.bucket(id, known[2], known[3]), id) == 1 then
+    known[1] = known[1] + 1
+    if known[1] > known[2] * J.bucket_mean then
+      known[2], known[3] = ids.split(BASE .. 'delivered:', known[2], known[3])
+    end
   end
-  bulk('SREM', old, moved)
-  bulk('SADD', seen_key(new), moved)
-  if J.buckets == J.bucket_round * 2 then J.bucket_round = J.buckets end
+end
+
+-- An id in decimal, from its eight bytes.
+function ids.decimal(raw)
+  local high, low = struct.unpack('>I4I4', raw)
+  local sign = ''
+  if high >= 2147483648 then
+    sign, high, low = '-', 4294967295 - high, 4294967296 - low
+    if low == 4294967296 then high, low = high + 1, 0 end
+  end
+  -- 2^32 is 4294 millions and 967296: so no product is too large for Lua's numbers.
+  local rest = high * 967296 + low
+  local millions = high * 4294 + math.floor(rest / 1000000)
+  if millions == 0 then return sign .. format('%.0f', rest) end
+  return sign .. format('%.0f%06.0f', millions, rest % 1000000)
 end
 
 local function count_seen()
@@ -45,7 +87,19 @@ end
 
 -- ---- adding
 
-local TRUSTS, PERMITS = string.byte('!?', 1, 2)
+-- The bytes of "!", "?" and "*", before a priority.
+local TRUSTS, PERMITS, REPEATS = 33, 63, 42
+
+function delivered.repeats(mark)
+  return mark == TRUSTS or mark == PERMITS or mark == REPEATS
+end
+
+-- Whether the entry at this place of ARGV is left out, because an earlier run has delivered its page.
+function delivered.skips(place)
+  local id = ARGV[place]
+  return not delivered.repeats(string.byte(ARGV[place + 2])) and delivered.has(id)
+    and call('SISMEMBER', seen_key(bucket_of(id)), id) == 0
+end
 
 local function permit(key, trusts)
   local h = host_of(key)
@@ -59,7 +113,8 @@ local function permit(key, trusts)
 end
 
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
--- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only.
+-- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only. These
+-- two, and one with "*", are queued even if an earlier run has delivered the page.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
   local seen = count_seen()
@@ -67,12 +122,16 @@ local function add(places)
     local id, key = ARGV[place], ARGV[place + 1]
     local mark = string.byte(ARGV[place + 2])
     if mark == TRUSTS or mark == PERMITS then permits[#permits + 1] = {key, mark == TRUSTS} end
-    if call('SADD', seen_key(bucket_of(id)), id) == 1 then
+    if S.skips_delivered and delivered.skips(place) then
+      bump(DELIVERED_EARLIER, 1)
+    elseif call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
       seen = seen + 1
       -- At once, not after the batch: a set that has outgrown the packed form never returns to it.
-      if seen > J.buckets * J.bucket_mean then split_bucket() end
+      if seen > J.buckets * J.bucket_mean then
+        J.buckets, J.bucket_round = ids.split(RUN .. 'seen:', J.buckets, J.bucket_round)
+      end
     end
   end
   load_hosts(keys)
@@ -81,7 +140,7 @@ local function add(places)
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
     local mark = string.byte(priority)
-    priority = tonumber((mark == TRUSTS or mark == PERMITS) and string.sub(priority, 2) or priority)
+    priority = tonumber(delivered.repeats(mark) and string.sub(priority, 2) or priority)
     local h = host_of(key)
     joined_queue(h, priority)
     count_level(h, priority, 1)

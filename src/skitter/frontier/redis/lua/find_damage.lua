@@ -33,6 +33,7 @@ local function check_job(stored)
   end
   check_numbers(job.crowded or {}, {})
   check_numbers(job.samples or {}, {})
+  check_numbers(job.delivered or {}, {})
 end
 
 local check = {

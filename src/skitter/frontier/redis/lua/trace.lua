@@ -6,7 +6,7 @@
 -- end: what is added or leased meanwhile cannot push it out of sight.
 --
 -- ARGV: time, id, id in decimal, host key or nothing, level and number of requests already looked through, piece.
--- Answers {"none"}, {"more", level, looked through}, {"seen"} (ended, or queued when no host key was given), or
+-- Answers {"none"}, {"delivered"} (by an earlier run), {"more", level, looked through}, {"seen"} (ended, or queued when no host key was given), or
 -- {"row", now, worker, what is told of its host, sequence, host, priority, place, ...}.
 
 if not load_job() then return false end
@@ -17,7 +17,9 @@ local function answer(row, worker)
   return {'row', text(now), worker, tell_host(row[HOST]), unpack(row)}
 end
 
-if call('SISMEMBER', seen_key(bucket_of(ARGV[3])), ARGV[3]) == 0 then return {'none'} end
+if call('SISMEMBER', seen_key(bucket_of(ARGV[3])), ARGV[3]) == 0 then
+  return {S.skips_delivered and delivered.has(ARGV[3]) and 'delivered' or 'none'}
+end
 local stored = call('HGET', RUN .. 'holds', id)
 if stored then
   local hold = unpack_hold(stored)
