@@ -128,6 +128,35 @@ def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, st
     assert status["version"] == __version__
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(skitter, start, services, until, kind) -> None:
+    """Of 60 hosts each answers one request at a time: too few for 148 slots."""
+    frontier = services.need("redis")["url"] if kind == "redis" else "sqlite:frontier.db"
+    slots = (64, 64, 16, 4)
+    job = ("--frontier", frontier, "--job", skitter.folder.name, "--set", "log_level=debug", "--log-format", "json")
+
+    def pages() -> list[int]:
+        """Of each worker, until now."""
+        told = [events_of(skitter, "links.committed", f"{place}.jsonl") for place in range(len(slots))]
+        return [sum(event["pages"] for event in of_worker) for of_worker in told]
+
+    with served(WebSpec.plain(hosts=60, pages_per_host=5000, latency_seconds=0.5)) as web:
+        options = ("--fresh", "--per-host", 1, "--ignore-robots")
+        nodes = [start("crawl", *web.urls, *options, *job, "--concurrency", slots[0], "--log", "0.jsonl")]
+        until(lambda: pages()[0] > 60, nodes[0])
+        nodes += [
+            start("worker", *job, "--concurrency", count, "--log", f"{place}.jsonl")
+            for place, count in enumerate(slots[1:], 1)
+        ]
+        until(lambda: min(pages()) > 10, nodes[0])
+        before = pages()
+        until(lambda: sum(pages()) > sum(before) + 1500, nodes[0])
+        done = [now - then for now, then in zip(pages(), before, strict=True)]
+        stop(*nodes)
+    for count, share in zip(slots, done, strict=True):
+        assert share == pytest.approx(sum(done) * count / sum(slots), rel=0.15, abs=10), done
+
+
 # ---- who may join
 
 
