@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -380,34 +380,128 @@ class TestRollback:
             assert len(await client.records()) == 3
 
 
-def let_go_and_stand_still(holder: sqlite3.Connection) -> None:
-    """End the holder's transaction; return when another one has committed, and the file is free again."""
-    before = holder.execute("PRAGMA data_version").fetchone()
-    holder.execute("ROLLBACK")
-    deadline = time.monotonic() + 10
-    while holder.execute("PRAGMA data_version").fetchone() == before:
-        assert time.monotonic() < deadline, "it waits for the loop, with the file locked"
-        time.sleep(0.01)
-    holder.execute("BEGIN IMMEDIATE")
-    holder.execute("ROLLBACK")
+HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that is no frontier's, with a transaction that writes."""
+    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+
+
+async def tried(store: SqliteStore, times: int) -> None:
+    """Until the store has tried so many times more to begin."""
+    target = store._transactions + times
+    while store._transactions < target:  # noqa: ASYNC110 - nothing is told of a try
+        await asyncio.sleep(0)
+
+
+def stand_still_beside(other: sqlite3.Connection) -> None:
+    """The loop does not come round, and the other connection has one transaction after the other."""
+    for _ in range(100):
+        time.sleep(0.001)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def locked_by_process(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process inside a transaction."""
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        yield holder
 
 
 class TestBrief:
     """Transactions whose rules run in the loop, and whose end is a thread's."""
 
-    async def test_a_loop_that_stands_still_locks_nobody_out(self, path: Path) -> None:
+    async def test_who_waits_for_another_process_lets_the_loop_go_on(self, path: Path) -> None:
         async with opened(path) as client:
             await client.begin()
             store = store_of(client)
-            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-                other.execute("BEGIN IMMEDIATE")
+            with locked(path) as other:
                 waiting = asyncio.create_task(client.frontier.lease("w1", 1))
-                await asyncio.sleep(0)
-                assert store._in_work is not None
-                assert not store._in_work.done()
-                # Not once does the loop come round from here to the end of the other transaction.
-                let_go_and_stand_still(other)
-            await waiting
+                await tried(store, 3)
+                assert not waiting.done()
+                other.execute("ROLLBACK")
+                assert len((await waiting).leases) == 1
+
+    async def test_a_loop_that_stands_still_locks_nobody_out(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            with locked(path) as other:
+                waiting = asyncio.create_task(client.frontier.lease("w1", 1))
+                await tried(store_of(client), 1)
+                other.execute("ROLLBACK")
+                stand_still_beside(other)
+            assert len((await waiting).leases) == 1
+
+    async def test_who_is_killed_inside_a_transaction_holds_up_nobody(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            with locked_by_process(path) as holder:
+                waiting = asyncio.create_task(client.frontier.lease("w1", 1))
+                await tried(store_of(client), 3)
+                holder.kill()
+                holder.wait()
+                assert len((await waiting).leases) == 1
+
+    async def test_a_file_that_stays_locked_is_an_error(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("skitter.frontier.sqlite.store.BUSY_SECONDS", 0.05)
+        async with opened(path) as client:
+            await client.begin()
+            with locked(path), pytest.raises(FrontierError, match="locked by another process"):
+                await client.frontier.lease("w1", 1)
+            assert len(await client.lease("w1", 1)) == 1
+
+    async def test_a_turn_comes_when_the_other_process_has_ended_its_transaction(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            store = store_of(client)
+            with locked(path) as other:
+                leasing = asyncio.create_task(client.frontier.lease("w1", 1))
+                await tried(store, 1)
+                other.execute("ROLLBACK")
+                await leasing
+                other.execute("BEGIN IMMEDIATE")
+                turn = asyncio.create_task(client.frontier.wait_for_turn())
+                await tried(store, 3)
+                assert not turn.done()
+                other.execute("ROLLBACK")
+                await turn
+                # To have a turn is not to have the file.
+                other.execute("BEGIN IMMEDIATE")
+                assert not store._connection.in_transaction
+
+    async def test_who_never_met_another_process_asks_for_no_turn(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            await client.frontier.lease("w1", 1)
+            tries = store_of(client)._transactions
+            with locked(path):
+                await client.frontier.wait_for_turn()
+            assert store_of(client)._transactions == tries
+
+    async def test_who_is_cancelled_before_it_could_begin_has_done_nothing(self, path: Path) -> None:
+        async with opened(path) as client:
+            await client.begin()
+            with locked(path):
+                waiting = asyncio.create_task(client.frontier.lease("w1", 1))
+                await tried(store_of(client), 1)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+            assert len(await client.lease("w2", 1)) == 1
 
     async def test_who_is_cancelled_leaves_a_whole_transaction(self, path: Path) -> None:
         async with opened(path) as client:

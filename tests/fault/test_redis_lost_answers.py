@@ -87,7 +87,7 @@ class TestLease:
         assert await far.client.state() is State.FINISHED
 
     async def test_they_are_told_as_they_were(self, far: Far) -> None:
-        await far.client.seeded(lease_seconds=LEASE_SECONDS)
+        await far.client.seeded(lease_seconds=LEASE_SECONDS, burst_pages=1)
         await far.client.add("a/1", "b/1", seed=True)
         await far.client.retry(*await far.client.lease("w", 1))
         leased_at = far.clock()

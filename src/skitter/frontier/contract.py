@@ -61,7 +61,7 @@ fails, and JobError for a job that does not exist.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -139,6 +139,20 @@ class WorkSource(Protocol):
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         """The robots records that govern these hosts; a host without one is left out."""
         ...
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A WorkSource whose calls wait for those of other processes, as with a file that one of them writes at a time."""
+
+    async def wait_for_turn(self) -> None:
+        """Return when a call need not wait; what ends meanwhile can go with it. Another process may still be first."""
+        ...
+
+
+def wait_for_turn_of(source: WorkSource) -> Callable[[], Awaitable[None]] | None:
+    """Return the source's ``wait_for_turn``; None: its calls do not wait for each other."""
+    return source.wait_for_turn if isinstance(source, TakesTurns) else None
 
 
 class JobReader(Protocol):

@@ -38,6 +38,9 @@ class MemoryStore:
     async def run(self, call: Callable[[Tables], T], *, write: bool = True, brief: bool = False) -> T:  # noqa: ARG002
         return call(self.tables)
 
+    async def wait_for_turn(self) -> None:
+        pass
+
     def use_open_file(self) -> bool:
         return False
 

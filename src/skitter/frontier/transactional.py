@@ -48,6 +48,10 @@ class Store(Protocol):
         """
         ...
 
+    async def wait_for_turn(self) -> None:
+        """Return when a transaction need not wait for another process's."""
+        ...
+
     def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
         ...
@@ -126,6 +130,9 @@ class TransactionalFrontier:
             return msgspec.structs.replace(committed, grant=grant)
 
         return await self._run(commit, brief=True)
+
+    async def wait_for_turn(self) -> None:
+        await self._store.wait_for_turn()
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         await self._run(lambda transaction: transaction.leases.release(leases, late=late, touched=touched), brief=True)

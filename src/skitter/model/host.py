@@ -85,13 +85,14 @@ class Host(msgspec.Struct, array_like=True):
     burst_left: int = 0
     """Requests that its burst still has."""
     burst_until: float = 0.0
-    """The end of its burst. It is set when the burst begins, and never pushed."""
-    in_burst: bool = False
-    """It stands before the hosts that are not in a burst. Decided together with its phase."""
+    """The end of its burst, noticed by the next grant. It is set when the burst begins, and never pushed."""
     pacer: str = ""
     """The worker that was granted its last request, if that worker keeps the delay by itself; else empty."""
 
     @property
     def turn(self) -> int:
-        """Its place among ready hosts of one priority: the lowest is served first."""
-        return self.served - BURST_RANK if self.in_burst else self.served
+        """Its place among ready hosts of one priority: the lowest is served first.
+
+        In a burst, one request at a time goes before other hosts: more would need more connections.
+        """
+        return self.served - BURST_RANK if self.burst_left > 0 and self.in_flight == 0 else self.served

@@ -87,8 +87,8 @@ def granted(host: Host, epoch: int, now: float, politeness: Politeness, worker: 
     """
     host.in_flight += 1
     host.served = epoch
-    if host.burst_left > 0 and now < host.burst_until:
-        host.burst_left -= 1
+    if host.burst_left > 0:
+        host.burst_left = host.burst_left - 1 if now < host.burst_until else 0
     else:
         host.burst_left = politeness.burst_pages - 1
         host.burst_until = now + politeness.burst_seconds
@@ -100,14 +100,6 @@ def granted(host: Host, epoch: int, now: float, politeness: Politeness, worker: 
     window = host.start_seconds + PACE_WINDOW_SECONDS if host.pacer else host.start_seconds
     host.due = now + delay + window
     return window
-
-
-def is_in_burst(host: Host, now: float) -> bool:
-    """Return whether the host goes before hosts that are not in a burst.
-
-    One request at a time does: more would need more connections.
-    """
-    return host.burst_left > 0 and host.in_flight == 0 and now < host.burst_until
 
 
 def may_pace(host: Host, now: float, politeness: Politeness, worker: str) -> bool:

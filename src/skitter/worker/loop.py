@@ -20,7 +20,7 @@ import msgspec
 
 from skitter.errors import FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher, slow_transfers_of
-from skitter.frontier.contract import POLL_SECONDS, WorkSource
+from skitter.frontier.contract import POLL_SECONDS, WorkSource, wait_for_turn_of
 from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
@@ -91,6 +91,7 @@ class Worker:
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
+        self._wait_for_turn = wait_for_turn_of(source)
         self._slow_transfers = slow_transfers_of(fetcher)
         self._settings = settings
         self._stay = stay
@@ -243,6 +244,9 @@ class Worker:
         """One exchange with the frontier: hand in what is done, take what is free."""
         if self._failure is not None:
             raise self._failure
+        if self._wait_for_turn is not None and self._commit_queue.waiting:
+            # Before the batch is taken: what ends while another worker has the store goes with it.
+            await self._wait_for_turn()
         batch = await self._collect()
         want = self._free_slots()
         asked_at = time.monotonic()

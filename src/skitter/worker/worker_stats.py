@@ -25,13 +25,19 @@ class PageAverages:
 
     def add(self, outcomes: list[Outcome]) -> None:
         """Count the accepted outcomes of one commit."""
-        answered = [latency for one in outcomes if one.news and (latency := one.news.latency_seconds) is not None]
+        done, answers, latency_seconds = 0, 0, 0.0
+        for outcome in outcomes:
+            if outcome.ending is Ending.DONE:
+                done += 1
+            if (news := outcome.news) is not None and news.latency_seconds is not None:
+                answers += 1
+                latency_seconds += news.latency_seconds
         now = time.monotonic()
         old = math.exp((self._updated_at - now) / AVERAGE_SECONDS)
         self._updated_at = now
-        self._done = self._done * old + sum(one.ending is Ending.DONE and not one.more for one in outcomes)
-        self._answers = self._answers * old + len(answered)
-        self._latency_seconds = self._latency_seconds * old + sum(answered)
+        self._done = self._done * old + done
+        self._answers = self._answers * old + answers
+        self._latency_seconds = self._latency_seconds * old + latency_seconds
 
     @property
     def pages_per_second(self) -> float:

@@ -254,6 +254,30 @@ async def test_what_is_being_handed_in_is_not_taken_for_lost(crawl: Any) -> None
     assert await crawl.places() == {"done": 1}
 
 
+async def test_what_ends_while_another_worker_has_the_store_goes_with_the_same_commit(crawl: Any) -> None:
+    paths = [f"/{number}" for number in range(4)]
+    await seeded(crawl, *paths, concurrency=4)
+    last = asyncio.Event()
+    batches: list[int] = []
+
+    async def slow(_request: Any) -> int:
+        await last.wait()
+        return 200
+
+    async def wait_for_turn() -> None:
+        last.set()
+        await crawl.until(lambda: worker._commit_queue.waiting == len(paths))
+
+    async def commit(worker_id: str, outcomes: Any, want: int = 0, **call: Any) -> Any:
+        batches.append(len(outcomes))
+        return await crawl.frontier.commit(worker_id, outcomes, want, **call)
+
+    crawl.fetcher.answers[paths[-1]] = slow
+    worker = crawl.worker(source=Through(crawl, commit=commit, wait_for_turn=wait_for_turn))
+    assert await crawl.run(worker) is State.FINISHED
+    assert batches == [len(paths)]
+
+
 # ---- what the worker knows
 
 

@@ -375,7 +375,7 @@ class ReadyHosts:
         if queue:
             host.top = queue[0][0]
         if self._is_ready(host):
-            heapq.heappush(self._ready, (-host.top, self._hosts.turn_of(host), host.key))
+            heapq.heappush(self._ready, (-host.top, host.turn, host.key))
         elif self._may_pace(host):
             self._paced.append(host.key)
 
@@ -386,7 +386,7 @@ class ReadyHosts:
             stored = self._tables.ready_hosts(limit + len(hosts.touched))
             found = [(-top, turn, key) for top, turn, key in stored if key not in hosts.touched]
             touched = [host for host in hosts.touched.values() if self._is_ready(host)]
-            found += [(-host.top, hosts.turn_of(host), host.key) for host in touched]
+            found += [(-host.top, host.turn, host.key) for host in touched]
             best = heapq.nsmallest(limit, found)
             hosts.load(key for _, _, key in best)
             hosts.addresses.load(hosts.loaded[key].address for _, _, key in best)

@@ -98,11 +98,6 @@ class HostRules:
 
     # ---- phases
 
-    def turn_of(self, host: Host) -> int:
-        """The host's place among those that are ready, at this moment."""
-        host.in_burst = politeness.is_in_burst(host, self._now)
-        return host.turn
-
     def room_of(self, host: Host) -> int:
         """How many requests to a host that is ready may start at once, at most."""
         return politeness.room_of(host, self._now, self._politeness)
@@ -127,7 +122,6 @@ class HostRules:
         gone: list[str] = []
         for host in hosts:
             before, host.phase = host.phase, self.phase_of(host)
-            host.in_burst = politeness.is_in_burst(host, self._now)
             if host.phase is Phase.PARKED:
                 parked.append(host)
                 self._record.parked += before is not Phase.PARKED

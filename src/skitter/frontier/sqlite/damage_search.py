@@ -96,7 +96,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
             "key": _text,
             "phase": _integer(0, len(Phase) - 1),
             "top": _integer(),
-            "served": _integer(0),
+            "turn": _integer(),
             "due": _number,
             "record": _host,
         },
@@ -114,7 +114,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
         },
     ),
     "addresses": ("address", {"address": _text, "leases": _integer(0)}),
-    "parked": ("key", {"key": _text, "address": _text, "top": _integer(), "served": _integer(0)}),
+    "parked": ("key", {"key": _text, "address": _text, "top": _integer(), "turn": _integer()}),
     "robots": ("host", {"host": _text, "record": _packed(RobotsRecord)}),
     "permits": ("number", {"number": _integer(), "host": _text}),
     "holds": (

@@ -17,10 +17,6 @@ Ready = dict[str, tuple[list[int], int]]
 in flight."""
 
 
-Bursts = dict[str, tuple[bool, bool]]
-"""Of hosts: whether one stood before those that are in no burst, and whether the time of its burst is not over yet."""
-
-
 class Rooms(msgspec.Struct):
     """How many more may be in flight to each IP address."""
 
@@ -80,19 +76,18 @@ def check_order(
     ready: Mapping[str, tuple[list[int], int]],
     rooms: Rooms,
     served: dict[str, int] | None,
-    bursts: Bursts,
+    in_burst: set[str],
 ) -> None:
     """Promise 5: the highest waiting priority, then those in a burst, then the least recently served.
 
     And promise 4, of addresses. ``served``: epochs, kept up to date; None: only priorities count.
+    ``in_burst``: the hosts that are in a burst and have nothing in flight.
     """
 
-    def place(key: str, *, first: bool) -> tuple[int, bool, int]:
-        """The first or the last place that a host may have: one whose burst is over may stand where it stood."""
+    def place(key: str) -> tuple[int, bool, int]:
         if served is None:
             return -waiting[key][0][0], False, 0
-        in_burst, in_time = (False, False) if key in granted else bursts.get(key, (False, False))
-        return -waiting[key][0][0], not (in_burst and (in_time or first)), served.get(key, 0)
+        return -waiting[key][0][0], key in granted or key not in in_burst, served.get(key, 0)
 
     granted: set[str] = set()
     waiting = dict(ready)
@@ -101,8 +96,7 @@ def check_order(
         host = lease.host_key
         assert rooms.has(host), f"the address of {host} was full"
         if host in waiting:
-            others = [place(key, first=False) for key in waiting if rooms.has(key) and key != host]
-            assert not others or place(host, first=True) <= min(others), f"{host} was not the next"
+            assert place(host) == min(place(key) for key in waiting if rooms.has(key)), f"{host} was not the next"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)

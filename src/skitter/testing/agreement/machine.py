@@ -177,7 +177,7 @@ class FrontiersAgree(Agreeing):
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
         ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
         rooms = self.rooms()
-        self.bursts = {host.key: (host.in_burst, self.clock() < host.burst_until) for host in self.hosts()}
+        self.in_burst = {host.key for host in self.hosts() if host.burst_left and not host.in_flight}
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
         self.take(grants, limit, ready, rooms)
         self.ask_everywhere(worker)

@@ -20,7 +20,7 @@ from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.policy import host_budgets
 from skitter.settings import Settings
-from skitter.testing.agreement.grants import Bursts, Ready, Rooms, by_host, check_order, comparable, rest_of
+from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
 from skitter.testing.agreement.strategies import (
     ADDRESSES,
     HOST_OF,
@@ -78,7 +78,7 @@ class Pair(RuleBasedStateMachine):
         self.has_other_budget = False
         self.run = 1
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        self.bursts: Bursts = {}
+        self.in_burst: set[str] = set()
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -185,7 +185,7 @@ class Pair(RuleBasedStateMachine):
         for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
             in_order = self.order_across_hosts or grant is oracle
-            check_order(grant, ready, rooms, served if in_order else None, self.bursts)
+            check_order(grant, ready, rooms, served if in_order else None, self.in_burst)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:

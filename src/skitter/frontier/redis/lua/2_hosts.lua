@@ -16,9 +16,8 @@ local LEVELS, AWAY = 22, 23
 local BACKOFF = 24
 -- What its budget is spent on, and the signs of a trap (policy/host_budgets.py).
 local PAGES, SIGNS = 25, 26
--- Requests that its burst still has, the end of the burst, 1 if it stands before hosts that are in none; the worker that
--- keeps its delay by itself, or nothing.
-local BURST_LEFT, BURST_UNTIL, IN_BURST, PACER = 27, 28, 29, 30
+-- Requests that its burst still has, the end of the burst; the worker that keeps its delay by itself, or nothing.
+local BURST_LEFT, BURST_UNTIL, PACER = 27, 28, 29
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -130,11 +129,16 @@ local function count_address(address, step)
   if step < 0 then look_at(address) end
 end
 
+-- One request at a time goes before hosts that are in no burst: more would need more connections.
+local function is_in_burst(h)
+  return h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0
+end
+
 -- What a parked host is called: its address, then as promise 5 has it, highest priority, burst, least recently served.
 local function parked_name(key, h)
   local top = h[TOP]
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
-  return h[ADDRESS] .. '\0' .. rank .. (h[IN_BURST] == 1 and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
+  return h[ADDRESS] .. '\0' .. rank .. (is_in_burst(h) and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
 end
 
 local function parked_key(name)
@@ -164,7 +168,7 @@ end
 local function stand_of(key, h)
   local phase = h[PHASE]
   -- A host in a burst is served before those that are in none.
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] - BURST_RANK * h[IN_BURST], key end
+  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (is_in_burst(h) and BURST_RANK or 0), key end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
   if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end
@@ -174,9 +178,9 @@ end
 -- form, run, queued, top, served, phase, trusted
 local SHORT_FORM = '<BI4I4dI6BB'
 -- form, run, queued, in flight, top, served, phase, gate, trusted, due, blocked until, crawl delay, robots version,
--- robots until, latency, priority and length of the first list, left of its burst, end of the burst, whether it is in
--- one, pacer, address, rare fields
-local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4I4dBI2c0Bc0I4c0'
+-- robots until, latency, priority and length of the first list, left of its burst, end of the burst, pacer,
+-- address, rare fields
+local LONG_FORM = '<BI4I4I4dI6BBBdddI6dddI4I4dI2c0Bc0I4c0'
 -- pages, signs
 local BUDGET_FORM = '<I4I2'
 
@@ -198,7 +202,7 @@ local function pack_host(h)
   return struct.pack(
     LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
     h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
-    levels and levels[2] or 0, h[BURST_LEFT], h[BURST_UNTIL], h[IN_BURST], #h[PACER], h[PACER], #h[ADDRESS], h[ADDRESS],
+    levels and levels[2] or 0, h[BURST_LEFT], h[BURST_UNTIL], #h[PACER], h[PACER], #h[ADDRESS], h[ADDRESS],
     #rare, rare
   ) .. budget
 end
@@ -208,16 +212,16 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0, 0, 0, 0, '',
+      0, 0, 0, 0, '',
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
-    robots_until, latency, priority, listed, burst_left, burst_until, in_burst, pacer, address, rare, rest =
+    robots_until, latency, priority, listed, burst_left, burst_until, pacer, address, rare, rest =
     struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
     gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
-    burst_until, in_burst, pacer,
+    burst_until, pacer,
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
@@ -232,14 +236,14 @@ end
 local function read_host(stored)
   if not stored then
     return {
-      J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, 0, '',
+      J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, '',
     }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
-    h[BURST_LEFT], h[IN_BURST], h[PACER] = 0, 0, ''
+    h[BURST_LEFT], h[PACER] = 0, ''
   end
   return h
 end
@@ -339,8 +343,6 @@ local function save_touched()
       burying = true
     end
     h[PHASE] = phase_of(h)
-    -- One request at a time: more would need more connections.
-    h[IN_BURST] = h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0 and now < h[BURST_UNTIL] and 1 or 0
     local set, score, new_name = stand_of(key, h)
     if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
     if old and (old ~= set or name ~= new_name) then
@@ -450,8 +452,8 @@ end
 local function granted(h, epoch, worker)
   h[IN_FLIGHT] = h[IN_FLIGHT] + 1
   h[SERVED] = epoch
-  if h[BURST_LEFT] > 0 and now < h[BURST_UNTIL] then
-    h[BURST_LEFT] = h[BURST_LEFT] - 1
+  if h[BURST_LEFT] > 0 then
+    h[BURST_LEFT] = now < h[BURST_UNTIL] and h[BURST_LEFT] - 1 or 0
   else
     h[BURST_LEFT], h[BURST_UNTIL] = S.burst_pages - 1, now + S.burst_seconds
   end
