@@ -128,7 +128,7 @@ def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, st
     assert status["version"] == __version__
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("kind", ["redis", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(skitter, start, services, until, kind) -> None:
     """Of 60 hosts each answers one request at a time: too few for 148 slots."""
     frontier = services.need("redis")["url"] if kind == "redis" else "sqlite:frontier.db"
