@@ -99,8 +99,9 @@ def test_nothing_is_left_for_others_while_pages_are_fast() -> None:
 
 
 def test_something_is_left_for_those_who_ask_within_a_part_of_a_page() -> None:
-    late, soon = asks_at(100.5), asks_at(100.2)
+    late, soon, busy = asks_at(100.5), asks_at(100.2), ShortWorker(16, 15, 100.5)
     assert claimants([late, soon], 1.0, 100.0) == [soon]
+    assert claimants([busy], 1.0, 100.0) == [busy], "it asks when what it holds ends"
     assert claimants([late, soon], 1.0, 100.3) == [late, soon]
     assert claimants([late, soon], 1.0, 100.21 + SHORT_SECONDS) == [late], "the other one has vanished"
 

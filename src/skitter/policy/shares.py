@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-SHORT_SECONDS = 1.0
+SHORT_SECONDS = 2.0
 """A worker that has not asked for so long after it was to ask is short no more. So long after a share was cut, short
 workers are told to ask again soon."""
 SHORT_WORKERS = 32
@@ -59,12 +59,18 @@ def held_after(average: float, held_seconds: Sequence[float]) -> float:
 def claimants(short: Iterable[ShortWorker], held_seconds: float, now: float) -> list[ShortWorker]:
     """Return the workers that something may be left for: those that will take it before long, as pages go.
 
-    ``held_seconds``: how long pages are held on average.
+    A worker that holds something asks when that ends, an idle one when it was told to. ``held_seconds``: how long pages
+    are held on average.
     """
     idle_seconds = IDLE_PART * held_seconds
     if idle_seconds < SHARED_POLL_SECONDS:
         return []
-    return [worker for worker in short if now - SHORT_SECONDS < worker.asks_at <= now + idle_seconds]
+    return [
+        worker
+        for worker in short
+        if worker.asks_at > now - SHORT_SECONDS
+        and (worker.missing < worker.slots or worker.asks_at <= now + idle_seconds)
+    ]
 
 
 def quality_after(quality: float, good: int, outcomes: int) -> float:

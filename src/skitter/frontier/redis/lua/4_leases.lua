@@ -353,7 +353,8 @@ function share.claimants()
   local idle_seconds, found = IDLE_PART * (J.held_seconds or 0), {}
   if idle_seconds < SHARED_POLL_SECONDS then return found end
   for _, other in pairs(J.short_workers) do
-    if now - SHORT_SECONDS < other[ASKS_AT] and other[ASKS_AT] <= now + idle_seconds then found[#found + 1] = other end
+    local is_busy, asks_at = other[MISSING] < other[SLOTS], other[ASKS_AT]
+    if asks_at > now - SHORT_SECONDS and (is_busy or asks_at <= now + idle_seconds) then found[#found + 1] = other end
   end
   return found
 end
