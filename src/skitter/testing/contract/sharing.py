@@ -113,7 +113,7 @@ class Sharing:
             client.has_slots(worker, count)
         return client
 
-    async def waits(self, store: ContractStore, client: Client, worker: str, want: int) -> None:
+    async def finds_nothing(self, store: ContractStore, client: Client, worker: str, want: int) -> None:
         """The worker gets nothing, and time passes until it asks again."""
         grant = await client.grant(worker, want)
         assert grant.leases == []
@@ -123,7 +123,7 @@ class Sharing:
     async def test_who_asks_while_another_is_short_gets_its_share(self, store: ContractStore) -> None:
         client = await self.seeded(store, 8, w1=8, w2=8)
         leases = await client.lease("w1", 8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         committed = await client.commit(*[await client.outcome(lease) for lease in leases], worker="w1")
         assert all(committed.accepted)
         await client.add(*(f"h{host}/1" for host in range(8)))
@@ -133,7 +133,7 @@ class Sharing:
     async def test_a_commit_is_answered_with_the_share(self, store: ContractStore) -> None:
         client = await self.seeded(store, 8, w1=8, w2=8)
         leases = await client.lease("w1", 8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         outcomes = [await client.outcome(lease, links=[f"{names_of([lease])[0]}1"]) for lease in leases[:4]]
         committed = await client.commit(*outcomes, worker="w1", want=4)
         assert committed.grant is not None
@@ -162,13 +162,13 @@ class Sharing:
 
     async def test_who_does_not_say_its_slots_gets_all_there_is(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, w1=8)
-        await self.waits(store, client, "w1", 8)
+        await self.finds_nothing(store, client, "w1", 8)
         await client.add(*(f"h{host}/0" for host in range(8)))
         assert len(await client.lease("w2", 8)) == 8
 
     async def test_a_worker_that_vanished_binds_nobody_for_long(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, w1=8, w2=8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         await client.add(*(f"h{host}/0" for host in range(8)))
         assert len(await client.lease("w1", 8)) == 4
         await store.elapse(SHORT_SECONDS + TICK_SECONDS)
@@ -176,27 +176,27 @@ class Sharing:
 
     async def test_a_worker_that_was_seen_to_die_binds_nobody(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, w1=8, w2=8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         await client.lose("w2")
         await client.add(*(f"h{host}/0" for host in range(8)))
         assert len(await client.lease("w1", 8)) == 8
 
     async def test_a_worker_with_nothing_to_do_gets_one_at_least(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, w1=1, w2=1000)
-        await self.waits(store, client, "w2", 1000)
+        await self.finds_nothing(store, client, "w2", 1000)
         await client.add("a/1")
         assert len(await client.lease("w1", 1)) == 1
 
     async def test_a_slot_that_a_host_has_counts_as_ready(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, per_host=8, w1=8, w2=8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         await client.add(*(f"a/{page}" for page in range(20)))
         assert len(await client.lease("w1", 8)) == 4
         assert len(await client.lease("w2", 8)) == 4
 
     async def test_what_is_left_for_others_is_asked_for_soon(self, store: ContractStore) -> None:
         client = await self.seeded(store, 0, w1=8, w2=8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         await client.add(*(f"h{host}/0" for host in range(8)))
         assert (await client.grant("w1", 8)).ask_again_seconds == SHARED_POLL_SECONDS
         assert (await client.grant("w2", 8)).ask_again_seconds == SHARED_POLL_SECONDS
@@ -209,14 +209,14 @@ class Sharing:
     ) -> None:
         """What is left for another worker lies idle until it asks. Before a page has ended, nothing is known."""
         client = await self.seeded(store, 0, page_seconds=page_seconds, w1=8, w2=8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         await client.add(*(f"h{host}/0" for host in range(8)))
         assert len(await client.lease("w1", 8)) == 8
 
     async def test_pages_that_turn_out_to_be_slow_are_shared(self, store: ContractStore) -> None:
         client = await self.seeded(store, 8, page_seconds=0.1, w1=8, w2=8)
         leases = await client.lease("w1", 8)
-        await self.waits(store, client, "w2", 8)
+        await self.finds_nothing(store, client, "w2", 8)
         for lease in leases:
             assert await client.end(lease)
         await client.add(*(f"h{host}/1" for host in range(8)))
@@ -234,7 +234,7 @@ class Sharing:
     async def test_what_is_granted_ahead_of_a_delay_is_no_part_of_the_share(self, store: ContractStore) -> None:
         """Nobody else could be granted it."""
         client = await self.seeded(store, 0, per_host=8, delay_seconds=0.02, w1=16, w2=16)
-        await self.waits(store, client, "w2", 16)
+        await self.finds_nothing(store, client, "w2", 16)
         await client.add(*(f"a/{page}" for page in range(20)))
         leases = await client.lease("w1", 16)
         assert len(leases) == 6
