@@ -54,6 +54,8 @@ class ShardsContractStore(RedisContractStore):
 
     order_across_hosts = False
     order_reason = "shards take turns: which of two equal hosts is served first is known inside a shard only"
+    shares_work = False
+    sharing_reason = "a shard does not know what a worker that is short there has got from the others"
 
     def together(self, count: int) -> list[str]:
         shards = 3 if "shards=3" in self._url else SHARDS_PER_MASTER * 3

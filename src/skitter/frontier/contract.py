@@ -49,6 +49,10 @@ Rules that all backends share:
 - No frontier object keeps what a worker knows: the token and the permits' mark come with each call
   (``model.lease.Call``), so calls of many workers may be passed on through one object, and those of one worker through
   several.
+- A worker that says its slots (``Call.slots``) and was granted fewer requests than it asked for is short until it asks
+  again, or has not for 2 s after it was to. While pages are slow and another worker is short and about to ask, a
+  worker that says its slots is granted no more than its share of what is ready (policy.shares), and is told to ask
+  again soon if something was left. (Not where a job is in shards.)
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store

@@ -20,6 +20,7 @@ from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, Stat
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
+from skitter.policy.shares import ShortWorker
 
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
@@ -136,6 +137,12 @@ class JobRow(msgspec.Struct):
     answers: dict[str, Answer] = {}
     """The last answer to each worker that granted or ended something. Here, because this record is read and written by
     every transaction anyway: in a table of their own, answers would cost each batch a page of the log."""
+    short_workers: dict[str, ShortWorker] = {}
+    """A few workers that were granted fewer requests than they asked for."""
+    shared_at: float = 0.0
+    """When a worker was last granted its share, and something was left for others."""
+    held_seconds: float = 0.0
+    """Moving average of how long pages are held, taken while workers are short; 0: it is not known."""
 
 
 class SinkRow(msgspec.Struct):

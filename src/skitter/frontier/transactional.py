@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.errors import VanishedError
 from skitter.frontier.damage_errors import settings_of
-from skitter.frontier.rules import grants, job, report
+from skitter.frontier.rules import grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
@@ -123,6 +123,8 @@ class TransactionalFrontier:
                 grant = grants.lease_again(transaction, worker, earlier, call) if want else None
                 return Committed(earlier.accepted, grant)
             committed = CommitRules(transaction).commit(outcomes)
+            if transaction.record.short_workers:
+                shares.note_outcomes(transaction.record, transaction.now, worker, outcomes, committed.accepted)
             grant = grants.lease(transaction, worker, want, call) if want else None
             _remember(transaction, worker, call, committed.accepted, grant)
             return msgspec.structs.replace(committed, grant=grant)

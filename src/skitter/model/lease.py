@@ -67,6 +67,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     run: int = 0
     permits: int = 0
     """The permits that the worker knows: the first so many of ``run``."""
+    slots: int = 0
+    """How many requests the worker works on at a time; 0: it does not say, and takes no part in the sharing."""
     again: bool = False
     """It was sent before, with the same token, and may have been heard."""
 

@@ -67,6 +67,13 @@ def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None)
     return host.in_flight < (1 if alone else politeness.per_host)
 
 
+def room_of(host: Host, now: float, politeness: Politeness) -> int:
+    """Return how many requests to a ready host may start at once, at most."""
+    if needs_gate(host, now, politeness) or delay_of(host, politeness) or politeness.target_concurrency is not None:
+        return 1
+    return politeness.per_host - host.in_flight
+
+
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
     """Return whether its robots.txt must be read before the next page."""
     return politeness.obey_robots and host.robots_until <= now

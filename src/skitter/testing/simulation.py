@@ -21,7 +21,7 @@ import msgspec
 
 from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
-from skitter.model.lease import Grant, Lease, Work
+from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, RequestId
 from skitter.policy.polling import pause_seconds
@@ -108,6 +108,7 @@ class Simulation:
         self._world = world
         self._frontier = frontier
         self._clock = clock
+        self._call = Call(slots=world.concurrency)
         self._chance = random.Random(world.seed)
         self._workers = [_Worker(f"w{number}") for number in range(world.workers)]
         self._now = 0.0
@@ -188,12 +189,12 @@ class Simulation:
         outcomes, worker.ended, worker.flush_at = worker.ended, [], float("inf")
         want = self._world.concurrency - worker.under_way
         if outcomes:
-            answer = await self._timed(self._frontier.commit(worker.name, outcomes, want))
+            answer = await self._timed(self._frontier.commit(worker.name, outcomes, want, self._call))
             assert all(answer.accepted), "nobody was lost, so nothing is refused"
             self._count(len(outcomes))
             grant = answer.grant
         else:
-            grant = await self._timed(self._frontier.lease(worker.name, want))
+            grant = await self._timed(self._frontier.lease(worker.name, want, self._call))
         if grant is not None:
             self._take(worker, grant)
 

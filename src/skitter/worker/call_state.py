@@ -10,7 +10,8 @@ from skitter.model.lease import Call, Grant
 class CallState:
     """Makes the calls of one worker, and learns from their answers. One call is under way at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int = 0) -> None:
+        self._slots = slots
         # A worker that is started again under the same name must not be taken for the one before.
         self._prefix = secrets.token_hex(8)
         self._calls = 0
@@ -20,7 +21,7 @@ class CallState:
     def next(self) -> Call:
         """A call that was not made before."""
         self._calls += 1
-        return Call(token=f"{self._prefix}-{self._calls}", run=self._run, permits=self._permits)
+        return Call(token=f"{self._prefix}-{self._calls}", run=self._run, permits=self._permits, slots=self._slots)
 
     def learn(self, grant: Grant) -> None:
         """Take over the mark of the permits that the worker knows with this answer."""

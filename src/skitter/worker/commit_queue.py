@@ -34,7 +34,10 @@ class CommitQueue:
         known: KnownUrls,
         archive: Archive | None = None,
         callback_stats: CallbackStats | None = None,
+        *,
+        slots: int = 0,
     ) -> None:
+        """``slots``: how many leases the worker works on at a time."""
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
         self.committed = 0
@@ -53,7 +56,7 @@ class CommitQueue:
         self.page_averages = PageAverages()
         self._callback_stats = callback_stats or CallbackStats()
         self._store: str | None = None
-        self._calls = CallState()
+        self._calls = CallState(slots)
         self._turn = asyncio.Lock()
         """Held by lease and commit: a frontier remembers the last call of a worker, and no more."""
 

@@ -102,7 +102,9 @@ class Worker:
             table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
         known = KnownUrls(table, shared=shared)
         self._callback_stats = CallbackStats()
-        self._commit_queue = CommitQueue(worker_id, source, known, archive, self._callback_stats)
+        self._commit_queue = CommitQueue(
+            worker_id, source, known, archive, self._callback_stats, slots=settings.run.concurrency
+        )
         self.held = self._commit_queue.held
         """Every lease that is not committed or released yet, by its epoch."""
         self._scope = Scope(

@@ -35,3 +35,7 @@ def test_after_another_life_of_the_store_permits_are_counted_from_the_start() ->
     assert mark_of(state) == (0, 0)
     state.learn(msgspec.structs.replace(GRANT, store="two"))
     assert mark_of(state) == (2, 3)
+
+
+def test_a_call_says_how_many_leases_the_worker_works_on_at_a_time() -> None:
+    assert CallState(16).next().slots == 16

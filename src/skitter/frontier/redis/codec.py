@@ -73,6 +73,9 @@ class ScriptsRecord(msgspec.Struct):
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     settings: dict[str, float | bool | None]
     crowded: dict[str, int] | list[Any] = {}
+    short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
+    shared_at: float = 0.0
+    held_seconds: float = 0.0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     delivered: tuple[int, int, int] | None = None
 

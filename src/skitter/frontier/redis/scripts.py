@@ -18,7 +18,7 @@ from skitter.frontier.tables import RequestState
 from skitter.model import host
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
-from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.policy import host_budgets, lost_leases, politeness, shares
 
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
@@ -60,6 +60,14 @@ def constants() -> dict[str, int | float | str]:
         "MAX_PACE_SECONDS": politeness.MAX_PACE_SECONDS,
         "PACE_WINDOW_SECONDS": politeness.PACE_WINDOW_SECONDS,
         "AHEAD_SECONDS": politeness.AHEAD_SECONDS,
+        "SHORT_SECONDS": shares.SHORT_SECONDS,
+        "SHORT_WORKERS": shares.SHORT_WORKERS,
+        "SHARED_POLL_SECONDS": shares.SHARED_POLL_SECONDS,
+        "IDLE_PART": shares.IDLE_PART,
+        "MAX_HELD_SECONDS": shares.MAX_HELD_SECONDS,
+        "OUTCOMES_AVERAGED": shares.OUTCOMES_AVERAGED,
+        "LEAST_QUALITY": shares.LEAST_QUALITY,
+        "GOLDEN_RATIO": shares.GOLDEN_RATIO,
         "BURST_RANK": host.BURST_RANK,
         "HELD_CLASS": politeness.HELD_CLASS,
         "LOSSES_BEFORE_ALONE": lost_leases.LOSSES_BEFORE_ALONE,

@@ -9,8 +9,9 @@ from itertools import islice
 
 import msgspec
 
-from skitter.frontier.contract import BATCH, POLL_SECONDS, SUSPECTS_TRIED
+from skitter.frontier.contract import BATCH, SUSPECTS_TRIED
 from skitter.frontier.rules.hosts import HostRules
+from skitter.frontier.rules.shares import ShareRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row, Tables
 from skitter.model.host import FIRST_START_SECONDS, Host, Phase
@@ -31,7 +32,7 @@ def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Gran
     if transaction.hosts.addresses.limit is not None:
         # Room that has become free at an address is used at once.
         leases.flush()
-    chooser = _Chooser(transaction, worker)
+    chooser = _Chooser(transaction, worker, call.slots)
     granted: list[Lease] = []
     blocked_by = ""
     if record.state is State.RUNNING:
@@ -92,7 +93,7 @@ class _Chooser:
     First the choice is made, for which priorities are enough; then the requests that were chosen are read, all at once.
     """
 
-    def __init__(self, transaction: Transaction, worker: str) -> None:
+    def __init__(self, transaction: Transaction, worker: str, slots: int = 0) -> None:
         self._tables = transaction.tables
         self._record = transaction.record
         self._now = transaction.now
@@ -102,12 +103,14 @@ class _Chooser:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._worker = worker
+        self._shares = ShareRules(self._record, self._now, worker, slots)
         self._chosen: list[_Choice] = []
         self._in_haste = False
 
     def grant(self, limit: int) -> list[Lease]:
         """Leases that may start now, at most ``limit``."""
         held, alone = self._tables.load_of(self._worker)
+        self._shares.forget()
         if not alone and limit > 0:
             self._choose(limit, held)
         return self._read_leases()
@@ -165,8 +168,11 @@ class _Chooser:
     def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
         # The seeding, if it was granted, is one of them.
-        ready = ReadyHosts(self._tables, self._hosts, limit - len(self._chosen), self._may_pace)
-        while len(self._chosen) < limit and (host := ready.next(limit - len(self._chosen))) is not None:
+        wanted = limit - len(self._chosen)
+        ready = ReadyHosts(self._tables, self._hosts, wanted, self._may_pace)
+        # What is granted ahead of a delay is nobody else's, and no part of the share.
+        last = len(self._chosen) + self._shares.share(wanted, ready.count)
+        while len(self._chosen) < limit and (host := ready.next(last - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._now, self._politeness):
                 if not lost_leases.is_suspect(host.gate_losses):
                     self._take_gate(host)
@@ -178,6 +184,8 @@ class _Chooser:
             self._take(Work.PAGE, host, ready.take_head(host))
             ready.put_back(host)
         self._in_haste = ready.in_haste
+        if len(self._chosen) < limit:
+            self._shares.note_missing(limit - len(self._chosen))
 
     def _may_pace(self, host: Host) -> bool:
         """Whether this worker may be granted another request of a host that is not due, and keep the delay by itself.
@@ -287,7 +295,7 @@ class _Chooser:
             # Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
             return 0.0
         times = [time for time in (self._tables.next_row_due(), self._tables.next_host_due()) if time is not None]
-        return min([POLL_SECONDS, *(max(0.0, time - self._now) for time in times)])
+        return min([self._shares.poll_seconds(), *(max(0.0, time - self._now) for time in times)])
 
 
 class ReadyHosts:
@@ -307,6 +315,8 @@ class ReadyHosts:
         self._read_to_the_end: set[str] = set()
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._last, self._too_few = (0, 0, ""), False
+        self._found = 0
+        """Of the hosts that the store was asked for first, those that are ready."""
         self.in_haste = False
         """So many hosts were passed over that others, which are ready, were not reached."""
         self._may_pace = may_pace
@@ -318,17 +328,18 @@ class ReadyHosts:
         self._read_heads_of(self._paced)
 
     def next(self, limit: int) -> Host | None:
-        """The host to be served next, taken out of the order; ``limit``: how many grants may still be made."""
-        while True:
+        """The host to be served next, taken out of the order; ``limit``: how many more of those that are ready."""
+        while limit > 0:
             if self._too_few and (not self._ready or self._ready[0] > self._last):
                 self._ready = self._best(limit)
                 self._read_heads()
             if not self._ready:
-                return self._next_paced()
+                break
             host = self._hosts.host(heapq.heappop(self._ready)[2])
             if self._hosts.addresses.limit is None or self._is_ready(host):
                 return host
             self._too_few = True
+        return self._next_paced()
 
     def _next_paced(self) -> Host | None:
         while self._paced:
@@ -337,6 +348,14 @@ class ReadyHosts:
             if self._may_pace(host):
                 return host
         return None
+
+    def count(self) -> int:
+        """How many requests are ready, as far as they are wanted; with a limit of addresses, one of each host."""
+        if self._hosts.addresses.limit is not None:
+            return self._found
+        return sum(
+            min(len(self._heads[key]), self._hosts.room_of(self._hosts.loaded[key])) for _, _, key in self._ready
+        )
 
     def take_head(self, host: Host) -> int:
         """The seq of the first request in its queue."""
@@ -374,6 +393,8 @@ class ReadyHosts:
             # The limits may have been lowered, or the address have been filled, since the store put a host down as
             # ready; asked for, it is put down anew.
             ready = [candidate for candidate in best if self._is_ready(hosts.host(candidate[2]))]
+            if not passed_over:
+                self._found = len(ready)
             passed_over += len(best) - len(ready)
             # So many are put down as parked, at most, on the way to one that is ready.
             self.in_haste = passed_over >= BATCH

@@ -98,6 +98,10 @@ class HostRules:
 
     # ---- phases
 
+    def room_of(self, host: Host) -> int:
+        """How many requests to a host that is ready may start at once, at most."""
+        return politeness.room_of(host, self._now, self._politeness)
+
     def phase_of(self, host: Host) -> Phase:
         """Where the host stands at this moment, its address considered."""
         phase = politeness.phase_of(host, self._now, self._politeness, self.budgets)

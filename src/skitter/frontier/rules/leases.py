@@ -201,3 +201,4 @@ class LeaseRules:
     def _forget_worker(self, worker: str) -> None:
         self._tables.forget_worker(worker)
         self._record.answers.pop(worker, None)
+        self._record.short_workers.pop(worker, None)

@@ -15,7 +15,7 @@ from skitter.errors import JobError
 from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
-from skitter.model.lease import ONCE, Call, Grant, Lease, Work
+from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
@@ -33,6 +33,7 @@ from skitter.testing.agreement.strategies import (
     OWNERS,
     PATHS,
     PIECES,
+    SLOTS,
     TRAP_SIGNS,
     UNREACHABLE,
     WORKERS,
@@ -153,15 +154,19 @@ class FrontiersAgree(Agreeing):
             ids -= self.store.tables.delivered(list(ids - repeats - self.known))
         self.known |= ids
 
-    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
-    def leases(self, worker: str, limit: int) -> None:
-        self.lease(worker, limit, ONCE)
+    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]), slots=st.sampled_from(SLOTS))
+    def leases(self, worker: str, limit: int, slots: int = 0) -> None:
+        self.lease(worker, limit, self.call(slots))
 
-    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
-    def leases_and_asks_again(self, worker: str, limit: int) -> None:
+    def call(self, slots: int, token: str = "") -> Call:
+        # Shards share nothing out.
+        return Call(token=token, slots=slots if self.same_pieces else 0)
+
+    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]), slots=st.sampled_from(SLOTS))
+    def leases_and_asks_again(self, worker: str, limit: int, slots: int) -> None:
         """Send the last call again, as after a lost answer."""
         self.calls += 1
-        call = Call(token=f"call {self.calls}")
+        call = self.call(slots, f"call {self.calls}")
         grants = self.lease(worker, limit, call)
         if grants[0].leases:
             again = self.each(
@@ -197,14 +202,15 @@ class FrontiersAgree(Agreeing):
         limit=st.sampled_from([2, 5, 100]),
         fields=st.lists(endings, min_size=4, max_size=12),
         seconds=st.sampled_from([0.0, 0.6, 6.0]),
+        slots=st.sampled_from(SLOTS),
     )
-    def works(self, worker: str, limit: int, fields: list[dict[str, Any]], seconds: float) -> None:
+    def works(self, worker: str, limit: int, fields: list[dict[str, Any]], seconds: float, slots: int) -> None:
         """Lease and commit, the most frequent step of a crawl."""
         self.advance(seconds)
-        self.leases(worker, limit)
+        self.leases(worker, limit, slots)
         keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
         self.commit(worker, keys[: len(fields)], fields[: len(keys)], 0)
-        self.leases(worker, limit)
+        self.leases(worker, limit, slots)
 
     @rule(host=st.sampled_from(HOSTS))
     def goes_down(self, host: str) -> None:
@@ -228,6 +234,22 @@ class FrontiersAgree(Agreeing):
             judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
             self.commit("w2", pages, [judged] * len(pages), 0)
 
+    @rule(seconds=st.sampled_from([0.1, 1.0]), slots=st.sampled_from([4, 8]), ended=st.integers(2, 8))
+    def share_pages(self, seconds: float, slots: int, ended: int) -> None:
+        """Commit pages that were held for long while two workers are short, which random steps rarely do."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
+        self.leases("w3", 100)
+        for worker in ("w1", "w2"):
+            self.leases(worker, slots, slots)
+            self.leases(worker, slots, slots)
+        self.advance(seconds)
+        keys = list(self.held)[:ended]
+        self.commit("w3", keys, [FOUND] * len(keys), 0)
+        self.leases("w1", slots, slots)
+        keys = list(self.held)[:ended]
+        self.commit("w2", keys, [FOUND] * len(keys), slots if self.same_choice else 0, slots)
+        self.leases("w1", slots, slots)
+
     @precondition(lambda self: self.settings["per_ip"] is not None)
     @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
     def crowds_an_address(self, worker: str, ended: int) -> None:
@@ -246,12 +268,15 @@ class FrontiersAgree(Agreeing):
         worker=st.sampled_from(WORKERS),
         fields=st.lists(endings, min_size=1, max_size=4),
         want=st.sampled_from([0, 3, 20]),
+        slots=st.sampled_from(SLOTS),
     )
-    def commits(self, data: st.DataObject, worker: str, fields: list[dict[str, Any]], want: int) -> None:
+    def commits(self, data: st.DataObject, worker: str, fields: list[dict[str, Any]], want: int, slots: int) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), min_size=len(fields), max_size=len(fields)))
-        self.commit(worker, keys, fields, want if self.same_choice else 0)
+        self.commit(worker, keys, fields, want if self.same_choice else 0, slots)
 
-    def commit(self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int) -> None:
+    def commit(
+        self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int, slots: int = 0
+    ) -> None:
         if not self.order_across_hosts and len(keys) > 1 and any(is_trouble(some) for some in fields):
             # A link to a host in another place is added before the batch gives that host up, and is buried with it.
             for key, some in zip(keys, fields, strict=True):
@@ -266,7 +291,8 @@ class FrontiersAgree(Agreeing):
                 for pair, some in zip(leases, fields, strict=True)
             ]
 
-        answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want))
+        call = self.call(slots)
+        answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want, call))
         assert answers[0].accepted == answers[1].accepted
         assert answers[0].new_links == answers[1].new_links
         assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)

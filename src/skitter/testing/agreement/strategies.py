@@ -14,6 +14,8 @@ from skitter.model.request import Entry, Fingerprinter, Request
 HOSTS = "abcde"
 PATHS = range(5)
 WORKERS = ["w1", "w2", "w3"]
+SLOTS = [0, 2, 8]
+"""Of a worker; 0: it does not say."""
 OWNERS = ["o1", "o2"]
 ADDRESSES = ["192.0.2.1", "2001:db8::2"]
 """Of most hosts the first; some move."""

@@ -23,7 +23,7 @@ import pytest
 
 _MODULES = (
     "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases order outbox"
-    " per_ip politeness reports resent_calls retries seeding store workers"
+    " per_ip politeness reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -47,6 +47,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     resent_calls,
     retries,
     seeding,
+    sharing,
     workers,
 )
 from skitter.testing.contract.client import Client  # noqa: E402
@@ -63,6 +64,7 @@ class FrontierContract(
     order.Order,
     bursts.Bursts,
     bursts.Pacing,
+    sharing.Sharing,
     politeness.Politeness,
     politeness.AdaptiveDelay,
     politeness.Slots,

@@ -9,7 +9,7 @@ from typing import Any
 from skitter.frontier.contract import Frontier
 from skitter.model.item import Item, NewItem
 from skitter.model.job import Begun, Command, Counts, JobSpec, State, Trace
-from skitter.model.lease import Grant, Lease, Work
+from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import Committed, Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.worker.call_state import CallState
@@ -111,6 +111,14 @@ class Client:
         return trace
 
     # ---- leases
+
+    def has_slots(self, worker: str, slots: int) -> None:
+        """From now on the worker says how many leases it works on at a time."""
+        self._calls[worker] = CallState(slots)
+
+    def next_call(self, worker: str) -> Call:
+        """What its next call carries, for a test that calls the frontier itself."""
+        return self._calls[worker].next()
 
     async def grant(self, worker: str = "w", limit: int = EVERYTHING) -> Grant:
         grant = await self.frontier.lease(worker, limit, self._calls[worker].next())

@@ -25,6 +25,9 @@ class ContractStore:
     A store whose hosts are in several places, each with an order of its own, sets ``order_across_hosts`` to False and
     says why in ``order_reason``: priorities still go before, and each place has its turn, but which of two equal hosts
     is served first is promised only for hosts in the same place.
+
+    A store that grants a worker all there is, whoever else is short, sets ``shares_work`` to False and says why in
+    ``sharing_reason``.
     """
 
     controls_time = True
@@ -33,6 +36,8 @@ class ContractStore:
     history_reason = ""
     order_across_hosts = True
     order_reason = ""
+    shares_work = True
+    sharing_reason = ""
 
     def __init__(self) -> None:
         self._open: list[Frontier] = []

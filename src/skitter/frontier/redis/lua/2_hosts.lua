@@ -130,7 +130,7 @@ local function count_address(address, step)
 end
 
 -- One request at a time goes before hosts that are in no burst: more would need more connections.
-local function is_in_burst(h)
+function pace.is_in_burst(h)
   return h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0
 end
 
@@ -138,7 +138,7 @@ end
 local function parked_name(key, h)
   local top = h[TOP]
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
-  return h[ADDRESS] .. '\0' .. rank .. (is_in_burst(h) and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
+  return h[ADDRESS] .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
 end
 
 local function parked_key(name)
@@ -168,7 +168,7 @@ end
 local function stand_of(key, h)
   local phase = h[PHASE]
   -- A host in a burst is served before those that are in none.
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (is_in_burst(h) and BURST_RANK or 0), key end
+  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
   if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end

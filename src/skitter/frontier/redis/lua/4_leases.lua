@@ -99,6 +99,7 @@ local function forget_worker(worker)
   call('ZREM', BASE .. 'workers', worker)
   call('HDEL', BASE .. 'cards', worker)
   call('HDEL', RUN .. 'answers', worker)
+  if J.short_workers then J.short_workers[worker] = nil end
 end
 
 -- Work goes back as if it had never been leased, but for the delay of a host that it has touched.
@@ -322,6 +323,105 @@ local function next_host(queues, order, floor, only_fresh)
   end
 end
 
+-- ---- shares of the workers while others are short (policy/shares.py has the reasons)
+
+-- Of a short worker, J.short_workers[worker].
+local SLOTS, MISSING, ASKS_AT, QUALITY = 1, 2, 3, 4
+-- Of the worker that asks; slots 0: it gets all there is.
+local share = {slots = 0, quality = 1, is_short = false}
+
+function share.quality_after(quality, good, outcomes)
+  return math.max(LEAST_QUALITY, (quality * OUTCOMES_AVERAGED + good) / (OUTCOMES_AVERAGED + outcomes))
+end
+
+function share.others_are_short(worker)
+  for name in pairs(J.short_workers or {}) do
+    if name ~= worker then return true end
+  end
+  return false
+end
+
+-- The average of how long pages are held, after `count` more that were held for `total` seconds together.
+function share.held_after(average, total, count)
+  if count == 0 then return average end
+  local averaged = average ~= 0 and OUTCOMES_AVERAGED or 0
+  return (average * averaged + total) / (averaged + count)
+end
+
+-- The short workers that something may be left for: those that will take it before long, as pages go.
+function share.claimants()
+  local idle_seconds, found = IDLE_PART * (J.held_seconds or 0), {}
+  if idle_seconds < SHARED_POLL_SECONDS then return found end
+  for _, other in pairs(J.short_workers) do
+    local is_busy, asks_at = other[MISSING] < other[SLOTS], other[ASKS_AT]
+    if asks_at > now - SHORT_SECONDS and (is_busy or asks_at <= now + idle_seconds) then found[#found + 1] = other end
+  end
+  return found
+end
+
+function share.poll_seconds()
+  return share.is_short and (J.shared_at or 0) > now - SHORT_SECONDS and SHARED_POLL_SECONDS or POLL_SECONDS
+end
+
+-- How many requests of these hosts are ready, as far as they are wanted; with a limit of addresses, one of each.
+function share.count(queues, limit)
+  local found, ready = 0, 0
+  for _, queue in pairs(queues) do found = found + queue.fresh end
+  if S.per_ip then return found end
+  local most = math.floor(limit / math.max(1, found)) + 1
+  for _, queue in pairs(queues) do
+    for place = 1, queue.fresh do
+      local h = hosts[queue[place]]
+      local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
+      ready = ready + math.min(most, h[QUEUED], single and 1 or S.per_host - h[IN_FLIGHT])
+    end
+  end
+  return ready
+end
+
+-- How many requests of hosts that are ready the worker may be granted, of those it wants.
+function share.of(wanted, queues)
+  if share.slots == 0 or not J.short_workers then return wanted end
+  local others = share.claimants()
+  if #others == 0 then return wanted end
+  local ready, part = share.count(queues, wanted), math.floor(now) * GOLDEN_RATIO % 1
+  local busy = math.max(0, share.slots - wanted)
+  local least, most = 0, math.min(wanted, ready)
+  while least < most do
+    local count = math.floor((least + most + 1) / 2)
+    local level, before = (busy + count - 1 + part) / (share.slots * share.quality), 0
+    for _, other in ipairs(others) do
+      local filled = math.max(0, other[SLOTS] - other[MISSING])
+      local belongs = math.ceil(level * (other[SLOTS] * other[QUALITY]) - part) - filled
+      before = before + math.max(0, math.min(other[MISSING], belongs))
+    end
+    if before + count <= ready then least = count else most = count - 1 end
+  end
+  if busy == 0 then least = math.max(least, math.min(ready, 1)) end
+  if least < math.min(wanted, ready) then J.shared_at = now end
+  return least
+end
+
+function share.forget(worker)
+  if not J.short_workers then return end
+  J.short_workers[worker] = nil
+  if not next(J.short_workers) then J.short_workers = nil end
+end
+
+function share.note_missing(worker, missing)
+  local short, known = J.short_workers or {}, 0
+  for _ in pairs(short) do known = known + 1 end
+  if known >= SHORT_WORKERS then
+    for name, other in pairs(short) do
+      if other[ASKS_AT] <= now - SHORT_SECONDS then short[name], known = nil, known - 1 end
+    end
+  end
+  J.short_workers, share.is_short = short, true
+  if known < SHORT_WORKERS then
+    short[worker] = {share.slots, missing, now + share.poll_seconds(), share.quality}
+  end
+end
+
 -- Promise 5. `held` is what the worker has already; nil: it shall get nothing that is to be leased alone.
 -- `floor`: other shards have something of this priority, so nothing below it is granted here.
 local function grant_hosts(worker, limit, held, floor)
@@ -329,6 +429,8 @@ local function grant_hosts(worker, limit, held, floor)
   if limit <= 0 then return end
   local queues, order, passed_over = ready_hosts(limit)
   local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
+  -- What is granted ahead of a delay is nobody else's, and no part of the share.
+  local last = share.of(limit, queues)
   load_hosts(pace.hosts)
   for _, key in ipairs(pace.hosts) do
     if pace.may_go_on(key, hosts[key], worker) and (not floor or hosts[key][TOP] >= floor) then ahead[#ahead + 1] = key end
@@ -336,16 +438,16 @@ local function grant_hosts(worker, limit, held, floor)
   while count < limit do
     -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
     -- address another one has filled. Then there are too few, and others are looked for before one is served again.
-    local key = next_host(queues, order, floor, too_few)
+    local key = count < last and next_host(queues, order, floor, too_few)
     local h = key and host_of(key)
-    if not key and too_few then
+    if not key and too_few and count < last then
       if passed_over >= BATCH then
         in_haste = true
         break
       end
       save_hosts()
       local more
-      queues, order, more = ready_hosts(limit - count)
+      queues, order, more = ready_hosts(last - count)
       too_few, passed_over = more > 0, passed_over + more
     elseif not key and ahead[ahead.at] then
       -- None is ready: hosts come whose delay the worker keeps by itself.
@@ -384,6 +486,7 @@ local function grant_hosts(worker, limit, held, floor)
       end
     end
   end
+  if share.slots > 0 and count < limit then share.note_missing(worker, limit - count) end
 end
 
 -- The first suspect that could start now.
@@ -416,6 +519,11 @@ end
 -- `others`: what the worker does in other shards: {leases it holds there, whether it seeds, the priority below which they
 -- have something better}.
 local function grant(worker, limit, others)
+  -- Whether it is short will be seen.
+  if J.short_workers and J.short_workers[worker] then
+    share.quality = J.short_workers[worker][QUALITY]
+    share.forget(worker)
+  end
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
   local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
@@ -467,7 +575,7 @@ end
 local function ask_again()
   -- Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
   if burying or in_haste then return 0 end
-  return math.min(POLL_SECONDS, first_score('delayed'), first_score('waiting'))
+  return math.min(share.poll_seconds(), first_score('delayed'), first_score('waiting'))
 end
 
 -- What a worker that asks for work is told. `known`: permits that it was told of in run `run`. `again`: 1 if it was told

@@ -2,9 +2,9 @@
 --
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
--- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, heads, and then for
--- each outcome its lease key, its robots record if it brings one, its items (each after a byte for its kind), its links as
--- in add.lua.
+-- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, slots of the worker,
+-- heads, and then for each outcome its lease key, its robots record if it brings one, its items (each after a byte for its
+-- kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
@@ -14,7 +14,7 @@
 -- {its key, class of the error, strikes, pause, given up, rule, pages}; the last two for one whose budget is spent.
 
 if not load_job() then return false end
-asked = ARGV[2]
+asked, share.slots = ARGV[2], tonumber(ARGV[7])
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -26,7 +26,7 @@ if earlier then
   return {earlier.accepted, grant, 0, {}}
 end
 
-local heads, at = unpacked(ARGV[7]), 8
+local heads, at = unpacked(ARGV[8]), 9
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
@@ -249,6 +249,23 @@ if #links > new then
   for _, name in ipairs({'duplicates', 'duplicates_sent'}) do bump(name, #links - new) end
 end
 sample_rate()
+if share.others_are_short(worker) then
+  local good, outcomes, held, pages = 0, 0, 0, 0
+  for place, head in ipairs(heads) do
+    if accepted[place] == '1' and not head[H_MORE] then
+      outcomes = outcomes + 1
+      if head[H_ENDING] ~= 'retry' and head[H_ENDING] ~= 'dead' then
+        good = good + 1
+        if keys[place] ~= SEED_KEY then
+          held, pages = held + math.min(now - holds[place][LEASED_AT], MAX_HELD_SECONDS), pages + 1
+        end
+      end
+    end
+  end
+  J.held_seconds = share.held_after(J.held_seconds or 0, held, pages)
+  local short_worker = J.short_workers[worker]
+  if short_worker then short_worker[QUALITY] = share.quality_after(short_worker[QUALITY], good, outcomes) end
+end
 if J.shards and #pace.hosts > 0 then
   -- For the lease that follows. A worker that is killed and started again under its name takes longer than that.
   local members = {}

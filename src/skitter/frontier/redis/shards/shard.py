@@ -181,7 +181,7 @@ class Shard(RedisFrontier):
         """
         others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}", *flags([call.again]))
         async with self._token_of(call) as token:
-            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, *others)
+            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, 0, *others)
         self._note_worker(worker)
         grant = codec.read_grant(answer, "", call)
         self.visited_at = time.monotonic()
