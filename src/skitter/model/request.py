@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Annotated, Any, NewType
@@ -22,6 +23,9 @@ RequestId = NewType("RequestId", int)
 STORED_VERSION = 1
 StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
+_NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
+StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,64}\Z")]
+"""Short enough to be a part of a key's name, and without what separates such parts."""
 
 
 class Priority(enum.IntEnum):
@@ -58,6 +62,8 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """The highest is served first: a whole number, or a name of ``Priority``."""
     dont_filter: bool = False
     """Fetch it even if the same page is known already."""
+    need: StoredNeed = ""
+    """What a worker must have at the moment to be given it, by a short name; empty: every worker may be."""
     depth: int = 0
     """Links from a seed. Set by the worker."""
     referrer: str | None = None
@@ -100,6 +106,8 @@ class Request(RequestFields):
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
         if type(self.priority) is not int or type(self.dont_filter) is not bool:
             _check_flags(self)
+        if self.need != "" and not is_need(self.need):
+            raise wrong(self, "need", repr(self.need)[:100])
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
@@ -126,6 +134,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A seed, or where one was redirected to: its host key joins the scope."""
     trusts: bool = False
     """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
+    need: str = ""
+    """See ``Request.need``. It is no part of the identity."""
+
+
+def is_need(name: object) -> bool:
+    """Return whether this may be the name of a need."""
+    return isinstance(name, str) and _NEED.fullmatch(name) is not None
 
 
 class Fingerprinter:
@@ -181,6 +196,7 @@ class Fingerprinter:
             encode(request),
             request.seed,
             request.seed and (trusts or not request.chain),
+            request.need,
         )
 
     def _hash(self, parts: bytes) -> RequestId:
@@ -204,6 +220,7 @@ EXPECTED = {
     "cb_kwargs": "a dict with names as keys",
     "priority": "a whole number of 64 bits",
     "dont_filter": "True or False",
+    "need": "a name of at most 64 letters, digits, dots, dashes and underscores",
 }
 """Expected type of each field, for error messages."""
 _HINTS = {

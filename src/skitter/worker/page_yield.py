@@ -234,6 +234,7 @@ class PageYield:
             cb_kwargs=request.cb_kwargs,
             priority=request.priority,
             dont_filter=request.dont_filter,
+            need=request.need,
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,

@@ -75,6 +75,7 @@ class ScriptsRecord(msgspec.Struct):
     crowded: dict[str, int] | list[Any] = {}
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
+    needy: Annotated[int, msgspec.Meta(ge=0)] = 0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 
 
@@ -216,19 +217,19 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         priority, host_key = entry.priority, entry.host_key.encode()
         if priority:
             priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
+        ordered = (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority
         arguments += (
             b"%d" % entry.id,
             host_key,
-            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
+            ordered if not entry.need else b"%b@%b" % (ordered, entry.need.encode()),
             entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
         )
 
 
 def read_row(fields: Sequence[Any]) -> Row:
     """A row of the hash ``requests`` (3_requests.lua), without its id."""
-    seq, host, priority, state, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
-        fields
-    )
+    seq, host, priority, state, attempts, losses, alone, blocks, *rest = fields
+    not_before, status, error_class, error, ended, load, need = rest
     return Row(
         seq=seq,
         id=0,
@@ -245,6 +246,7 @@ def read_row(fields: Sequence[Any]) -> Row:
         error_class=error_class.decode(),
         error=error.decode(),
         ended_at=float(ended),
+        need=need.decode(),
     )
 
 

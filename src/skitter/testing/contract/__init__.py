@@ -22,7 +22,7 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases order outbox per_ip"
+    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases needs order outbox per_ip"
     " politeness reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
@@ -38,6 +38,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     host_budgets,
     job_states,
     lost_leases,
+    needs,
     order,
     outbox,
     per_ip,
@@ -63,6 +64,9 @@ class FrontierContract(
     bursts.Bursts,
     bursts.Pacing,
     sharing.Sharing,
+    needs.Needs,
+    needs.NeedsOfOthers,
+    needs.KeptNeeds,
     politeness.Politeness,
     politeness.AdaptiveDelay,
     politeness.Slots,

@@ -1,6 +1,7 @@
 -- Hosts: their records, where they stand, and the rules of politeness (policy/politeness.py has the reasons).
 --
---   hosts, ready:P, tops, waiting, addresses, parked, given_up, q:P:HOST, notable: see 1_job.lua
+--   hosts, ready:P, tops, ready_for:NEED:P, tops_for:NEED, waiting, addresses, parked, given_up, q:P:HOST, needs, notable: see
+--   1_job.lua
 --
 -- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
 -- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack. Behind it stand
@@ -18,6 +19,9 @@ local BACKOFF = 24
 local PAGES, SIGNS = 25, 26
 -- Requests that its burst still has, the end of the burst; the worker that keeps its delay by itself, or nothing.
 local BURST_LEFT, BURST_UNTIL, PACER = 27, 28, 29
+-- Its queues of requests that have a need: false, or {need = {[QUEUED], [TOP], [LEVELS]}}. QUEUED, TOP and LEVELS of the host
+-- itself are those of requests without one.
+local NEEDS = 30
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -28,6 +32,8 @@ local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
 local pace = {hosts = {}, is_known = {}}
+-- The needs that the worker of this call can serve; and where hosts stand for theirs: {set, score, name} each.
+local needs = {served = {}, stood = {}}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
 local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}
@@ -134,20 +140,24 @@ function pace.is_in_burst(h)
   return h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0
 end
 
--- What a parked host is called: its address, then as promise 5 has it, highest priority, burst, least recently served.
-local function parked_name(key, h)
-  local top = h[TOP]
+-- What a parked host is called: its address and a need or nothing, then as promise 5 has it, highest priority, burst, least
+-- recently served.
+local function parked_name(key, h, need, top)
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
-  return h[ADDRESS] .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
+  return h[ADDRESS] .. '\0' .. need .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1')
+    .. struct.pack('>I6', h[SERVED]) .. key
 end
 
+-- Its key, and the need that it stands there for.
 local function parked_key(name)
-  return string.sub(name, string.find(name, '\0', 1, true) + 16)
+  local first = string.find(name, '\0', 1, true)
+  local second = string.find(name, '\0', first + 1, true)
+  return string.sub(name, second + 16), string.sub(name, first + 1, second - 1)
 end
 
 local function phase_of(h)
   if h[PHASE] == GIVEN_UP then return GIVEN_UP end
-  if h[QUEUED] == 0 then return IDLE end
+  if h[QUEUED] == 0 and not h[NEEDS] then return IDLE end
   if not has_room(h) then return FULL end
   if due_at(h) > now then return WAITING end
   return address_is_full(h) and PARKED or READY
@@ -167,12 +177,97 @@ end
 -- The sorted set that a host stands in, its score and its name there.
 local function stand_of(key, h)
   local phase = h[PHASE]
-  -- A host in a burst is served before those that are in none.
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
-  if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end
+  -- Where a host stands for its needs tells needs.stands_of.
+  if h[QUEUED] == 0 then return false, 0, key end
+  -- A host in a burst is served before those that are in none.
+  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
+  if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h, '', h[TOP]) end
   return false, 0, key
+end
+
+-- ---- needs: only where requests have any
+
+function needs.stands_of(key, h)
+  local stands, score = {}, h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0)
+  for need, queue in pairs(h[NEEDS] or {}) do
+    if h[PHASE] == READY then
+      stands[#stands + 1] = {RUN .. 'ready_for:' .. need .. ':' .. level(queue[TOP]), score, key}
+    elseif h[PHASE] == PARKED then
+      stands[#stands + 1] = {RUN .. 'parked', 0, parked_name(key, h, need, queue[TOP])}
+    end
+  end
+  return stands
+end
+
+-- A host to where it stands now for its needs. Answers one of the sets where it stood, and one where it stands now.
+function needs.move(key, h, joins, leaves)
+  local before, stands = needs.stood[key] or {}, needs.stands_of(key, h)
+  for _, stand in ipairs(before) do
+    leaves[stand[1]] = leaves[stand[1]] or {}
+    table.insert(leaves[stand[1]], stand[3])
+  end
+  for _, stand in ipairs(stands) do
+    joins[stand[1]] = joins[stand[1]] or {}
+    table.insert(joins[stand[1]], stand[2])
+    table.insert(joins[stand[1]], stand[3])
+  end
+  if h[PHASE] == READY then
+    for need, queue in pairs(h[NEEDS] or {}) do
+      call('ZADD', RUN .. 'tops_for:' .. need, -queue[TOP], level(queue[TOP]))
+    end
+  end
+  needs.stood[key] = #stands > 0 and stands or nil
+  return before[1] and before[1][1], stands[1] and stands[1][1]
+end
+
+-- The queue of a host for a need: the host itself, if it is empty.
+function needs.queue(h, need)
+  if need == '' then return h end
+  local queues = h[NEEDS] or {}
+  h[NEEDS] = queues
+  queues[need] = queues[need] or {[QUEUED] = 0, [TOP] = 0, [LEVELS] = false}
+  return queues[need]
+end
+
+function needs.forget_empty(h, need)
+  if need ~= '' and h[NEEDS][need][QUEUED] == 0 then
+    h[NEEDS][need] = nil
+    if not next(h[NEEDS]) then h[NEEDS] = false end
+  end
+end
+
+-- How many requests are queued, with and without a need.
+function needs.queued(h)
+  local queued = h[QUEUED]
+  for _, queue in pairs(h[NEEDS] or {}) do queued = queued + queue[QUEUED] end
+  return queued
+end
+
+-- The highest priority that waits for the worker of this call; nil: nothing does.
+function needs.top(h)
+  local top = h[QUEUED] > 0 and h[TOP] or nil
+  if h[NEEDS] then
+    for _, need in ipairs(needs.served) do
+      local queue = h[NEEDS][need]
+      if queue and (not top or queue[TOP] > top) then top = queue[TOP] end
+    end
+  end
+  return top
+end
+
+-- Count the requests of a need that are queued.
+function needs.count(need, step)
+  if step == 0 then return end
+  J.needy = (J.needy or 0) + step
+  if J.needy == 0 then J.needy = nil end
+  if call('HINCRBY', RUN .. 'needs', need, step) == 0 then call('HDEL', RUN .. 'needs', need) end
+end
+
+-- What the worker of this call can serve: names with blanks between them.
+function needs.serve(names)
+  for need in string.gmatch(names, '%S+') do table.insert(needs.served, need) end
 end
 
 -- form, run, queued, top, served, phase, trusted
@@ -188,14 +283,16 @@ local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and not h[NEEDS]
+    and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or h[HOST_ERROR] ~= ''
-    or (levels and levels[3]) then
+    or (levels and levels[3]) or h[NEEDS] then
     rare = pack({
       h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
+      h[NEEDS] or nil,
     })
   end
   local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
@@ -212,7 +309,7 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0, 0, 0, '',
+      0, 0, 0, 0, '', false,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
@@ -221,13 +318,14 @@ local function unpack_host(stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
     gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
-    burst_until, pacer,
+    burst_until, pacer, false,
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
     h[HOST_ERROR], h[AWAY], h[LEVELS], h[BACKOFF] = rare[6], rare[7], rare[8], rare[9] or rare[3]
+    h[NEEDS] = rare[10] or false
   end
   return h
 end
@@ -237,13 +335,14 @@ local function read_host(stored)
   if not stored then
     return {
       J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, '',
+      false,
     }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
-    h[BURST_LEFT], h[PACER] = 0, ''
+    h[BURST_LEFT], h[PACER], h[NEEDS] = 0, '', false
   end
   return h
 end
@@ -260,6 +359,7 @@ local function load_hosts(keys)
     local key, h = missing[place], read_host(stored)
     hosts[key] = h
     stood_in[key], stood_at[key], stood_as[key] = stand_of(key, h)
+    if h[NEEDS] then needs.stood[key] = needs.stands_of(key, h) end
   end
   if S.per_ip then load_addresses(missing) end
 end
@@ -336,15 +436,20 @@ local function save_touched()
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
-    note_queue(key, h[QUEUED])
+    note_queue(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
     -- Something was added, or came back, to a host that has no budget left.
-    if some_have_budgets and h[QUEUED] > 0 and h[PHASE] ~= GIVEN_UP and is_spent(h) then
+    if some_have_budgets and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and is_spent(h) then
       mark_stopped(key, h)
       burying = true
     end
     h[PHASE] = phase_of(h)
     local set, score, new_name = stand_of(key, h)
-    if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
+    local was, is = old, set
+    if h[NEEDS] or needs.stood[key] then
+      local before, after = needs.move(key, h, joins, leaves)
+      was, is = old or before, set or after
+    end
+    if was ~= is and (S.per_ip or J.parked) then note_move(key, h, was) end
     if old and (old ~= set or name ~= new_name) then
       local list = leaves[old] or {}
       leaves[old] = list
@@ -370,26 +475,41 @@ local function save_touched()
 end
 
 -- As many hosts of an address as it has room for are put down as ready, in the order of promise 5.
+function needs.call_parked(need, address, room)
+  local limit, keys, first = room, {}, address .. '\0' .. need
+  while true do
+    local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. first .. '\0', '(' .. first .. '\1', 'LIMIT', 0, limit)
+    for place, name in ipairs(names) do keys[place] = parked_key(name) end
+    load_hosts(keys)
+    -- Whose robots.txt is to be read alone may be passed over for long.
+    local passed_over = 0
+    for _, key in ipairs(keys) do
+      if hosts[key][GATE_LOSSES] >= LOSSES_BEFORE_ALONE then passed_over = passed_over + 1 end
+    end
+    if #keys < limit or limit >= room + passed_over then break end
+    limit = room + passed_over
+  end
+  for _, key in ipairs(keys) do host_of(key) end
+end
+
+-- So many for each need: it may be that nobody serves the others.
 local function call_parked()
   local looked_at = addresses.look_at
   if not next(looked_at) then return end
   addresses.look_at = {}
   for address in pairs(looked_at) do
     local room = (S.per_ip or 0) - load_of(address)
-    local limit, keys = room, {}
-    while room > 0 do
-      local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. address .. '\0', '(' .. address .. '\1', 'LIMIT', 0, limit)
-      for place, name in ipairs(names) do keys[place] = parked_key(name) end
-      load_hosts(keys)
-      -- Whose robots.txt is to be read alone may be passed over for long.
-      local passed_over = 0
-      for _, key in ipairs(keys) do
-        if hosts[key][GATE_LOSSES] >= LOSSES_BEFORE_ALONE then passed_over = passed_over + 1 end
+    if room > 0 then
+      needs.call_parked('', address, room)
+      local from = '[' .. address .. '\0\1'
+      while J.needy do
+        local name = call('ZRANGEBYLEX', RUN .. 'parked', from, '(' .. address .. '\1', 'LIMIT', 0, 1)[1]
+        if not name then break end
+        local _, need = parked_key(name)
+        needs.call_parked(need, address, room)
+        from = '[' .. address .. '\0' .. need .. '\1'
       end
-      if #keys < limit or limit >= room + passed_over then break end
-      limit = room + passed_over
     end
-    for _, key in ipairs(keys) do host_of(key) end
   end
 end
 
@@ -412,8 +532,17 @@ end
 
 -- ---- the queue of a host
 
-local function queue_of(key, priority)
+local function queue_of(key, priority, need)
+  if need ~= '' then return RUN .. 'q_for:' .. need .. ':' .. level(priority) .. ':' .. key end
   return RUN .. 'q:' .. level(priority) .. ':' .. key
+end
+
+function needs.returned_of(key, need)
+  return RUN .. (need == '' and 'returned:' or 'returned_for:' .. need .. ':') .. key
+end
+
+function needs.suspects_of(need)
+  return RUN .. (need == '' and 'suspects' or 'suspects_for:' .. need)
 end
 
 local function joined_queue(h, priority)
@@ -478,7 +607,7 @@ end
 
 -- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself.
 function pace.may_go_on(key, h, worker)
-  if not pace.is_known[key] or h[PACER] ~= worker or h[QUEUED] == 0 or h[BLOCKED_UNTIL] > now then return false end
+  if not pace.is_known[key] or h[PACER] ~= worker or not needs.top(h) or h[BLOCKED_UNTIL] > now then return false end
   local delay = delay_of(h)
   return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
     and has_room(h) and not needs_gate(h) and not address_is_full(h)
@@ -593,7 +722,7 @@ local function tell_host(key)
   local h = unpack_host(stored)
   local is_current = h[RUN_OF] == J.run
   return {
-    h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
+    needs.queued(h), h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
     h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
     is_current and rule_of(h) or '',
   }

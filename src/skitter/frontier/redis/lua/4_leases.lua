@@ -259,9 +259,91 @@ local function wake()
   save_holds()
 end
 
+-- The best hosts for a worker that serves needs: those that are ready for requests without a need, and for each of them.
+-- A host may stand in several places; the best of those that the worker can serve counts. {priority, score, key} each.
+function needs.candidates(limit)
+  local best, sorted = {}, {}
+  for place = 0, #needs.served do
+    local need = needs.served[place]
+    local tops = RUN .. (need and 'tops_for:' .. need or 'tops')
+    local ready = RUN .. (need and 'ready_for:' .. need .. ':' or 'ready:')
+    local found, first = 0, 0
+    while found < limit do
+      local top = call('ZRANGE', tops, first, first)[1]
+      if not top then break end
+      local members = call('ZRANGE', ready .. top, 0, limit - found - 1, 'WITHSCORES')
+      if #members == 0 then
+        call('ZREM', tops, top)
+      else
+        first, found = first + 1, found + #members / 2
+        for member = 1, #members, 2 do
+          local key = members[member]
+          if not best[key] or tonumber(top) > best[key][1] then
+            best[key] = {tonumber(top), tonumber(members[member + 1]), key}
+          end
+        end
+      end
+    end
+  end
+  for _, candidate in pairs(best) do sorted[#sorted + 1] = candidate end
+  table.sort(sorted, function(one, other)
+    if one[1] ~= other[1] then return one[1] > other[1] end
+    if one[2] ~= other[2] then return one[2] < other[2] end
+    return one[3] < other[3]
+  end)
+  return sorted
+end
+
+-- As ready_hosts, for a worker that serves needs.
+function needs.ready_hosts(limit)
+  local queues, order, keys, passed_over = {}, {}, {}, 0
+  local candidates = needs.candidates(limit)
+  for place = 1, math.min(limit, #candidates) do keys[place] = candidates[place][3] end
+  load_hosts(keys)
+  for place, key in ipairs(keys) do
+    local top = candidates[place][1]
+    if not queues[top] then
+      queues[top] = {at = 1}
+      order[#order + 1] = top
+    end
+    if phase_of(hosts[key]) == READY then
+      table.insert(queues[top], key)
+    else
+      host_of(key)
+      passed_over = passed_over + 1
+    end
+  end
+  for _, queue in pairs(queues) do queue.fresh = #queue end
+  return queues, order, passed_over
+end
+
+-- How many requests of these hosts that have a need are ready, in the same way as share.count counts the others.
+function needs.count_ready(queues, limit)
+  local found, ready = 0, 0
+  for _, queue in pairs(queues) do found = found + queue.fresh end
+  local most = math.floor(limit / math.max(1, found)) + 1
+  for _, queue in pairs(queues) do
+    for place = 1, queue.fresh do
+      local h, waiting = hosts[queue[place]], 0
+      for _, need in ipairs(needs.served) do
+        if h[NEEDS] and h[NEEDS][need] then waiting = waiting + math.min(most, h[NEEDS][need][QUEUED]) end
+      end
+      local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
+      local room = single and 1 or S.per_host - h[IN_FLIGHT]
+      if not S.per_ip then
+        ready = ready + math.min(waiting, room - math.min(most, h[QUEUED], room))
+      elseif h[QUEUED] == 0 then
+        ready = ready + 1
+      end
+    end
+  end
+  return ready
+end
+
 -- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
 -- served again goes to the end of its queue: its epoch is the newest of all.
 local function ready_hosts(limit)
+  if J.needy and needs.served[1] then return needs.ready_hosts(limit) end
   local queues, order, found, passed_over = {}, {}, 0, 0
   local first = 0
   while found < limit do
@@ -338,7 +420,7 @@ end
 function share.count(queues, limit)
   local found, ready = 0, 0
   for _, queue in pairs(queues) do found = found + queue.fresh end
-  if S.per_ip then return found end
+  if S.per_ip then return found - (J.needy and needs.count_ready(queues, limit) or 0) end
   local most = math.floor(limit / math.max(1, found)) + 1
   for _, queue in pairs(queues) do
     for place = 1, queue.fresh do
@@ -401,11 +483,14 @@ local function grant_hosts(worker, limit, held, floor)
   if limit <= 0 then return end
   local queues, order, passed_over = ready_hosts(limit)
   local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
-  -- What is granted ahead of a delay is nobody else's, and no part of the share.
-  local last = share.of(limit, queues)
+  -- What is granted ahead of a delay is nobody else's, and no part of the share. What has a need may be.
+  local last = share.of(limit, queues) + (J.needy and needs.count_ready(queues, limit) or 0)
   load_hosts(pace.hosts)
+  local function may_go_on(key, h)
+    return pace.may_go_on(key, h, worker) and (not floor or needs.top(h) >= floor)
+  end
   for _, key in ipairs(pace.hosts) do
-    if pace.may_go_on(key, hosts[key], worker) and (not floor or hosts[key][TOP] >= floor) then ahead[#ahead + 1] = key end
+    if may_go_on(key, hosts[key]) then ahead[#ahead + 1] = key end
   end
   while count < limit do
     -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
@@ -427,11 +512,10 @@ local function grant_hosts(worker, limit, held, floor)
       h = host_of(key)
       -- Its address may have been filled by another host meanwhile.
       if pace.may_go_on(key, h, worker) then
-        local id, row = take_head(key, h)
+        local id, row = needs.take_head(key, h)
         grant_row(worker, key, id, row)
         count = count + 1
-        find_top(key, h)
-        if pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then ahead[#ahead + 1] = key end
+        if may_go_on(key, h) then ahead[#ahead + 1] = key end
       end
     elseif not key then
       break
@@ -447,13 +531,13 @@ local function grant_hosts(worker, limit, held, floor)
         break
       end
     else
-      local id, row = take_head(key, h)
+      local id, row = needs.take_head(key, h)
       grant_row(worker, key, id, row)
       count = count + 1
-      find_top(key, h)
-      if phase_of(h) == READY then
-        serve_again(queues, order, key, h[TOP])
-      elseif pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then
+      local top = needs.top(h)
+      if top and phase_of(h) == READY then
+        serve_again(queues, order, key, top)
+      elseif may_go_on(key, h) then
         ahead[#ahead + 1] = key
       end
     end
@@ -461,9 +545,22 @@ local function grant_hosts(worker, limit, held, floor)
   if share.slots > 0 and count < limit then share.note_missing(worker, limit - count) end
 end
 
+-- The first suspects of a worker that serves needs, by sequence.
+function needs.suspects()
+  local found, ids = {}, {}
+  for place = 0, #needs.served do
+    local some = call('ZRANGE', needs.suspects_of(needs.served[place] or ''), 0, SUSPECTS_TRIED - 1, 'WITHSCORES')
+    for member = 1, #some, 2 do found[#found + 1] = {some[member], tonumber(some[member + 1])} end
+  end
+  table.sort(found, function(one, other) return one[2] < other[2] end)
+  for place = 1, math.min(SUSPECTS_TRIED, #found) do ids[place] = found[place][1] end
+  return ids
+end
+
 -- The first suspect that could start now.
 local function find_suspect()
   local ids = call('ZRANGE', RUN .. 'suspects', 0, SUSPECTS_TRIED - 1)
+  if J.needy and needs.served[1] then ids = needs.suspects() end
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
     if is_spent(h) then
@@ -482,7 +579,7 @@ local function grant_suspect(worker, id, row)
   if needs_gate(h) then
     return grant_gate(worker, key, h[GATE_LOSSES] >= LOSSES_BEFORE_ALONE)
   end
-  call('ZREM', RUN .. 'suspects', id)
+  call('ZREM', needs.suspects_of(row[NEED]), id)
   call('HDEL', RUN .. 'requests', id)
   come_back(h, id, row)
   grant_row(worker, key, id, row, true)

@@ -18,6 +18,8 @@
 
 local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES, T_REJECTED, T_TROUBLE = 1, 2, 3, 4, 5, 6, 7, 8
 local NOTED_LIVES = 8
+-- Needs whose priorities a status tells.
+local MOST_NEEDS = 64
 
 -- The lead decides something that all shards shall follow.
 local function changed()
@@ -102,11 +104,24 @@ local function backlog()
 end
 
 -- The highest priority of a host that is ready; false for none.
-local function ready_top()
-  for _, top in ipairs(call('ZRANGE', RUN .. 'tops', 0, 15)) do
-    if call('EXISTS', RUN .. 'ready:' .. top) == 1 then return top end
+local function ready_top(tops, ready)
+  for _, top in ipairs(call('ZRANGE', RUN .. tops, 0, 15)) do
+    if call('EXISTS', RUN .. ready .. top) == 1 then return top end
   end
   return false
+end
+
+-- The same for requests of each need: NEED:PRIORITY with blanks between them; and how many requests of all needs are to be
+-- leased alone.
+function needs.ready_tops()
+  local told, alone = {}, 0
+  for place, need in ipairs(J.needy and call('HKEYS', RUN .. 'needs') or {}) do
+    if place > MOST_NEEDS then break end
+    local top = ready_top('tops_for:' .. need, 'ready_for:' .. need .. ':')
+    if top then told[#told + 1] = need .. ':' .. top end
+    alone = alone + call('ZCARD', needs.suspects_of(need))
+  end
+  return table.concat(told, ' '), alone
 end
 
 -- Of the worker that asked: how many leases it holds here, whether it is alone with one, whether it seeds.
@@ -134,10 +149,11 @@ end
 -- The answer of a script with the status of its shard (ShardStatus in shards/shard.py has the fields). The first word
 -- tells it from an answer without one, which a job that is not split gives.
 local function with_status(answer)
+  local of_needs, alone = needs.ready_tops()
   return {'status', answer, {
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
-    ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
-    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8),
+    ready_top('tops', 'ready:'), call('ZCARD', RUN .. 'suspects') + alone, told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
+    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8), of_needs,
   }}
 end
