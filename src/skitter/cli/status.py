@@ -78,6 +78,12 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
             lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
     if status.blocking:
         lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
+    for need in status.needs:
+        requests = f"{clean(need.name)}: {count(need.queued, 'request')}"
+        if need.workers:
+            lines.append(f"need      {requests}, served by {count(need.workers, 'worker')}")
+        else:
+            lines.append(f"blocked   need {requests}, no worker serves it")
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
     rows = [(name, number(getattr(status, name)), "") for name in PLACES]

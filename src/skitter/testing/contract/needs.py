@@ -21,7 +21,6 @@ async def lost_until_suspect(client: Client, worker: str) -> None:
     for _ in range(LOSSES_BEFORE_ALONE):
         await client.one(worker)
         await client.lose(worker)
-        client.serves(worker, "browser")
 
 
 class Needs:
@@ -272,13 +271,14 @@ class NeedsOfOthers:
 
     async def test_a_host_given_up_takes_along_what_has_needs(self, store: ContractStore) -> None:
         client = store.client()
-        await client.seeded("a/1", "a/2", max_attempts=1)
+        await client.seeded("a/1", "a/2", max_attempts=1, retry_delay_seconds=0.2)
         await client.add("a/3", "a/4", need="browser")
         await client.unreachable(await client.one())
         assert [(await client.trace(f"a/{page}")).state for page in (2, 3, 4)] == ["dead"] * 3
         assert (await client.frontier.report()).needs == []
         assert await client.frontier.revive() == 4
         assert (await client.frontier.report()).needs == [NeedSeen("browser", 2)]
+        await store.elapse(0.3)
         assert await client.names("plain") == ["a/1", "a/2"]
         client.serves("w", "browser")
         assert await client.names() == ["a/3", "a/4"]
