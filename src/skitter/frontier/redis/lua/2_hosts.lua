@@ -142,14 +142,14 @@ end
 
 -- What a parked host is called: its address and a need or nothing, then as promise 5 has it, highest priority, burst, least
 -- recently served.
-local function parked_name(key, h, need, top)
+function addresses.parked_name(key, h, need, top)
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
   return h[ADDRESS] .. '\0' .. need .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1')
     .. struct.pack('>I6', h[SERVED]) .. key
 end
 
 -- Its key, and the need that it stands there for.
-local function parked_key(name)
+function addresses.parked_key(name)
   local first = string.find(name, '\0', 1, true)
   local second = string.find(name, '\0', first + 1, true)
   return string.sub(name, second + 16), string.sub(name, first + 1, second - 1)
@@ -183,7 +183,7 @@ local function stand_of(key, h)
   if h[QUEUED] == 0 then return false, 0, key end
   -- A host in a burst is served before those that are in none.
   if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
-  if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h, '', h[TOP]) end
+  if phase == PARKED then return RUN .. 'parked', 0, addresses.parked_name(key, h, '', h[TOP]) end
   return false, 0, key
 end
 
@@ -195,7 +195,7 @@ function needs.stands_of(key, h)
     if h[PHASE] == READY then
       stands[#stands + 1] = {RUN .. 'ready_for:' .. need .. ':' .. level(queue[TOP]), score, key}
     elseif h[PHASE] == PARKED then
-      stands[#stands + 1] = {RUN .. 'parked', 0, parked_name(key, h, need, queue[TOP])}
+      stands[#stands + 1] = {RUN .. 'parked', 0, addresses.parked_name(key, h, need, queue[TOP])}
     end
   end
   return stands
@@ -479,7 +479,7 @@ function needs.call_parked(need, address, room)
   local limit, keys, first = room, {}, address .. '\0' .. need
   while true do
     local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. first .. '\0', '(' .. first .. '\1', 'LIMIT', 0, limit)
-    for place, name in ipairs(names) do keys[place] = parked_key(name) end
+    for place, name in ipairs(names) do keys[place] = addresses.parked_key(name) end
     load_hosts(keys)
     -- Whose robots.txt is to be read alone may be passed over for long.
     local passed_over = 0
@@ -493,7 +493,7 @@ function needs.call_parked(need, address, room)
 end
 
 -- So many for each need: it may be that nobody serves the others.
-local function call_parked()
+function addresses.call_parked()
   local looked_at = addresses.look_at
   if not next(looked_at) then return end
   addresses.look_at = {}
@@ -505,7 +505,7 @@ local function call_parked()
       while J.needy do
         local name = call('ZRANGEBYLEX', RUN .. 'parked', from, '(' .. address .. '\1', 'LIMIT', 0, 1)[1]
         if not name then break end
-        local _, need = parked_key(name)
+        local _, need = addresses.parked_key(name)
         needs.call_parked(need, address, room)
         from = '[' .. address .. '\0' .. need .. '\1'
       end
@@ -517,7 +517,7 @@ end
 local function save_hosts()
   while #touched > 0 do
     save_touched()
-    call_parked()
+    addresses.call_parked()
   end
   for address in pairs(addresses.changed) do
     local load = load_of(address)

@@ -253,7 +253,7 @@ local function wake()
   for _, key in ipairs(due) do host_of(key) end
   if J.parked and not S.per_ip then
     -- The limit was lifted.
-    for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(parked_key(name)) end
+    for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(addresses.parked_key(name)) end
   end
   save_hosts()
   save_holds()
