@@ -35,7 +35,8 @@ class Host(msgspec.Struct, array_like=True):
 
     key: str
     waiting: bool = False
-    """A request without a need is queued. The number is counted on demand, so that most added links do not change this record."""
+    """A request without a need is queued. The number is counted on demand, so that most added links do not change this
+    record."""
     in_flight: int = 0
     top: int = 0
     """The highest waiting priority; only meaningful while something waits."""

@@ -325,6 +325,9 @@ def _check_flags(request: Request) -> None:
 # ---- the stored form
 
 _ENCODER = msgspec.msgpack.Encoder()
+_HEADS = [bytes((STORED_VERSION, 0x80 | fields)) for fields in range(16)]
+"""The version byte and the head of a map with so many fields."""
+_LONG_MAP = 0xDE
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
@@ -349,6 +352,9 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
+        # A struct that may have 16 fields or more gets a head of three bytes, however few of them it has.
+        return _HEADS[stored[2]] + stored[3:]
     return b"\x01" + stored
 
 

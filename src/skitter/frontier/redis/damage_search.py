@@ -28,8 +28,8 @@ _TYPES = {
     "list": "q q_for staged items permits",
     "set": "seen held alone permitted",
     "zset": (
-        "workers returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for waiting parked"
-        " given_up deadlines notable"
+        "workers returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for waiting"
+        " parked given_up deadlines notable"
     ),
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}

@@ -175,9 +175,7 @@ class ReadyHosts:
             heads.read([key for key in keys if need in self._hosts.loaded[key].needs])
 
     def _is_ready(self, host: Host) -> bool:
-        return self._hosts.phase_of(host) is Phase.READY and (
-            host.waiting or host.top_for(self._needs) is not None
-        )
+        return self._hosts.phase_of(host) is Phase.READY and (host.waiting or host.top_for(self._needs) is not None)
 
     def _candidate(self, host: Host) -> Candidate:
         """Of a host that is ready."""

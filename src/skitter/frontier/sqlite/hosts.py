@@ -50,7 +50,12 @@ class HostTable(JobTable):
             _SAVE_HOST,
             [
                 (
-                    *(_READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase, h.top, h.turn, due_at(h)),
+                    *(
+                        _READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase,
+                        h.top,
+                        h.turn,
+                        due_at(h),
+                    ),
                     *(encode(h), numbers[h.key]),
                 )
                 for h in hosts
@@ -185,7 +190,9 @@ class HostTable(JobTable):
             "INSERT INTO needs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET queued = queued + excluded.queued",
             [(job, need, step) for need, step in steps.items()],
         )
-        self._executemany("DELETE FROM needs WHERE job = ? AND need = ? AND queued = 0", [(job, need) for need in steps])
+        self._executemany(
+            "DELETE FROM needs WHERE job = ? AND need = ? AND queued = 0", [(job, need) for need in steps]
+        )
 
     def needs(self, limit: int) -> list[tuple[str, int]]:
         found = self._execute(

@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases needs order outbox per_ip"
-    " politeness reports resent_calls retries seeding sharing store workers"
+    "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases needs order outbox"
+    " per_ip politeness reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
