@@ -50,7 +50,7 @@ def fetch_all(urls: list[str], ca_file: str, *, parse: bool) -> int:
                 url, page, body = running.pop(curl)
                 done += curl.getinfo(pycurl.RESPONSE_CODE) == 200
                 if parse:
-                    Queue(url).take_links(url, body.getvalue(), out)
+                    Queue([url]).take_links(url, body.getvalue(), out)
                 if page + 1 < PAGES:
                     start(curl, url, page + 1)
                 elif (following := next(left, None)) is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,17 +130,28 @@ def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, st
     assert status["version"] == __version__
 
 
-@pytest.mark.parametrize("kind", ["redis", pytest.param("sqlite", marks=pytest.mark.soak)])
-def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(skitter, start, services, until, kind) -> None:
+@pytest.mark.parametrize(
+    ("kind", "enough"),
+    [
+        ("redis", 1500),
+        pytest.param("redis", 6000, marks=pytest.mark.soak),
+        pytest.param("sqlite", 6000, marks=pytest.mark.soak),
+    ],
+)
+def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(
+    skitter, start, services, until, kind, enough
+) -> None:
     """Of 60 hosts each answers one request at a time: too few for 148 slots."""
     frontier = services.need("redis")["url"] if kind == "redis" else "sqlite:frontier.db"
     slots = (64, 64, 16, 4)
     job = ("--frontier", frontier, "--job", skitter.folder.name, "--set", "log_level=debug", "--log-format", "json")
 
-    def pages() -> list[int]:
+    def commits() -> list[list[dict[str, Any]]]:
         """Of each worker, until now."""
-        told = [events_of(skitter, "links.committed", f"{place}.jsonl") for place in range(len(slots))]
-        return [sum(event["pages"] for event in of_worker) for of_worker in told]
+        return [events_of(skitter, "links.committed", f"{place}.jsonl") for place in range(len(slots))]
+
+    def pages() -> list[int]:
+        return [sum(event["pages"] for event in of_worker) for of_worker in commits()]
 
     with served(WebSpec.plain(hosts=60, pages_per_host=5000, latency_seconds=0.5)) as web:
         options = ("--fresh", "--per-host", 1, "--ignore-robots")
@@ -149,12 +162,17 @@ def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(skitter
             for place, count in enumerate(slots[1:], 1)
         ]
         until(lambda: min(pages()) > 10, nodes[0])
-        before = pages()
-        until(lambda: sum(pages()) > sum(before) + 1500, nodes[0])
-        done = [now - then for now, then in zip(pages(), before, strict=True)]
+        before, began = pages(), list(map(len, commits()))
+        until(lambda: sum(pages()) > sum(before) + enough, nodes[0], 60.0 + enough / 60)
+        ended = [of_worker[first:] for of_worker, first in zip(commits(), began, strict=True)]
         stop(*nodes)
+    done = [sum(event["pages"] for event in of_worker) for of_worker in ended]
     for count, share in zip(slots, done, strict=True):
         assert share == pytest.approx(sum(done) * count / sum(slots), rel=0.15, abs=10), done
+    for of_worker in ended:
+        times = [datetime.fromisoformat(event["time"]).timestamp() for event in of_worker]
+        idle = max(later - earlier for earlier, later in itertools.pairwise(times))
+        assert idle < 2.0, "a page takes half a second, and some are always ready"
 
 
 # ---- who may join

@@ -48,7 +48,7 @@ class FollowerAgrees(RedisAgrees):
 
     options = "?shards=3"
     same_limit = False
-    same_pace = False
+    same_rate_samples = False
     same_pieces = False
 
 
@@ -57,7 +57,7 @@ class ShardsAgree(RedisAgrees):
 
     options = "?shards=3"
     same_choice = False
-    same_pace = False
+    same_rate_samples = False
     same_pieces = False
     order_across_hosts = False
 

@@ -71,3 +71,9 @@ def test_more_pages_never_need_less(question: Question) -> None:
 @given(questions)
 def test_every_figure_says_what_it_rests_on(question: Question) -> None:
     assert all(line.because and line.basis in ("asked", "measured", "assumed") for line in plan(question).lines)
+
+
+@pytest.mark.parametrize(("delay", "seconds_a_page"), [(0.0, 0.0), (0.1, 0.1), (1.0, 1.05)])
+def test_only_a_delay_that_the_store_keeps_has_a_start_window_added(delay: float, seconds_a_page: float) -> None:
+    found = figures(Question(pages=864_000, hosts=10, delay_seconds=delay, days=1))
+    assert found["politeness"] == pytest.approx(seconds_a_page)

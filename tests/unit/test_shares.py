@@ -1,4 +1,4 @@
-"""Shares of the workers: nothing is left over, and each gets by its slots and by what comes of it."""
+"""Shares of the workers: nothing is left over, each gets by its slots and by what comes of it, and no host waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.policy.shares import LEAST_QUALITY, ShortWorker, quality_after, share_of
+from skitter.policy.shares import (
+    IDLE_PART,
+    LEAST_QUALITY,
+    MAX_HELD_SECONDS,
+    SHARED_POLL_SECONDS,
+    SHORT_SECONDS,
+    ShortWorker,
+    claimants,
+    held_after,
+    quality_after,
+    share_of,
+)
 
 SLOTS = [4, 16, 64, 64]
 
@@ -73,3 +84,43 @@ def test_the_slots_of_a_worker_whose_pages_fail_count_less() -> None:
     for _ in range(10):
         quality = quality_after(quality, 16, 16)
     assert quality > 0.99
+
+
+def asks_at(time: float) -> ShortWorker:
+    return ShortWorker(16, 16, time)
+
+
+def test_nothing_is_left_for_others_while_pages_are_fast() -> None:
+    soon = asks_at(100.0 + SHARED_POLL_SECONDS)
+    least = SHARED_POLL_SECONDS / IDLE_PART
+    assert claimants([soon], 0.0, 100.0) == []
+    assert claimants([soon], 0.99 * least, 100.0) == []
+    assert claimants([soon], 1.01 * least, 100.0) == [soon]
+
+
+def test_something_is_left_for_those_who_ask_within_a_part_of_a_page() -> None:
+    late, soon, busy = asks_at(100.5), asks_at(100.2), ShortWorker(16, 15, 100.5)
+    assert claimants([late, soon], 1.0, 100.0) == [soon]
+    assert claimants([busy], 1.0, 100.0) == [busy], "it asks when what it holds ends"
+    assert claimants([late, soon], 1.0, 100.3) == [late, soon]
+    assert claimants([late, soon], 1.0, 100.21 + SHORT_SECONDS) == [late], "the other one has vanished"
+
+
+def test_the_first_pages_tell_how_long_pages_are_held() -> None:
+    assert held_after(0.0, []) == 0.0
+    assert held_after(0.0, [0.3, 0.5]) == pytest.approx(0.4)
+
+
+def test_how_long_pages_are_held_is_known_after_a_few() -> None:
+    average = held_after(0.0, [1.0])
+    for _ in range(3):
+        average = held_after(average, [0.01] * 16)
+    assert average < 0.2
+    for _ in range(3):
+        average = held_after(average, [0.5] * 16)
+    assert average > 0.4
+
+
+def test_a_page_that_timed_out_does_not_hide_that_the_others_are_fast() -> None:
+    average = held_after(0.01, [60.0] + [0.01] * 15)
+    assert average < MAX_HELD_SECONDS / 16

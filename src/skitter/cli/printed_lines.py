@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 PIECE_BYTES = 64 * 1024
 MAX_LINE_BYTES = 64 * 1024
@@ -32,10 +33,15 @@ class PrintedLines:
             # All lines of a piece together: the live display is drawn again after each call.
             lines, newline, unfinished = (unfinished + piece).rpartition(b"\n")
             if newline:
-                self._show(lines.decode(errors="backslashreplace"))
+                self._show_text(lines)
             if len(unfinished) > MAX_LINE_BYTES:
-                self._show(unfinished.decode(errors="backslashreplace"))
+                self._show_text(unfinished)
                 unfinished = b""
         if unfinished:
-            self._show(unfinished.decode(errors="backslashreplace"))
+            self._show_text(unfinished)
         os.close(reading)
+
+    def _show_text(self, text: bytes) -> None:
+        # A terminal that has gone must not end the thread: workers would block on a pipe that nobody reads.
+        with suppress(OSError, ValueError):
+            self._show(text.decode(errors="backslashreplace"))

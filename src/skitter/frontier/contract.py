@@ -49,9 +49,10 @@ Rules that all backends share:
 - No frontier object keeps what a worker knows: the token and the permits' mark come with each call
   (``model.lease.Call``), so calls of many workers may be passed on through one object, and those of one worker through
   several.
-- A worker that says its slots (``Call.slots``) and was granted fewer requests than it asked for is short for 2 s.
-  While another one is, a worker that says its slots is granted no more than its share of what is ready
-  (policy.shares), and is told to ask again soon if something was left. (Not where a job is in shards.)
+- A worker that says its slots (``Call.slots``) and was granted fewer requests than it asked for is short until it asks
+  again, or has not for 2 s after it was to. While pages are slow and another worker is short and about to ask, a
+  worker that says its slots is granted no more than its share of what is ready (policy.shares), and is told to ask
+  again soon if something was left. (Not where a job is in shards.)
 - A request may have a need, which a worker must be able to serve at the moment (``Call.needs``). It is granted to no
   other; everything else holds for what the asking worker can serve, so a need that nobody serves holds up neither its
   host nor others. A request keeps its need wherever it goes, and dedup does not look at it.

@@ -140,6 +140,8 @@ class JobRow(msgspec.Struct):
     """A few workers that were granted fewer requests than they asked for."""
     shared_at: float = 0.0
     """When a worker was last granted its share, and something was left for others."""
+    held_seconds: float = 0.0
+    """Moving average of how long pages are held, taken while workers are short; 0: it is not known."""
 
 
 class SinkRow(msgspec.Struct):

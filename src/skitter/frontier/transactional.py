@@ -124,7 +124,7 @@ class TransactionalFrontier:
                 return Committed(earlier.accepted, grant)
             committed = CommitRules(transaction).commit(outcomes)
             if transaction.record.short_workers:
-                shares.note_outcomes(transaction.record, worker, outcomes, committed.accepted)
+                shares.note_outcomes(transaction.record, transaction.now, worker, outcomes, committed.accepted)
             grant = grants.lease(transaction, worker, want, call) if want else None
             _remember(transaction, worker, call, committed.accepted, grant)
             return msgspec.structs.replace(committed, grant=grant)

@@ -10,6 +10,9 @@ import math
 
 import msgspec
 
+from skitter.model.host import FIRST_START_SECONDS
+from skitter.policy.politeness import MAX_PACE_SECONDS
+
 CPU_SECONDS_A_PAGE = 0.00007
 CPU_SECONDS_A_BYTE = 1.8e-8
 """bench/bench_site.py on Redis: 0.20 ms for a page of 7.6 KB, 0.73 ms for one of 37 KB, one worker, all its processes,
@@ -27,8 +30,6 @@ REDIS_HOST_BYTES = 490.0
 """bench/redis_memory.py --queued 10000000 --lonely 1000000."""
 SQLITE_URL_BYTES = 175.0
 """On disk, beyond the URL. bench/bench_frontier.py."""
-START_WINDOW_SECONDS = 0.05
-"""Between two requests to a host lie its delay and the window in which a worker starts one (docs/guarantees.md)."""
 SCALING_AT_EIGHT = 0.98
 """bench/bench_workers.py: of linear, at eight workers."""
 
@@ -105,7 +106,9 @@ def plan(question: Question) -> Answer:
     by_cores, by_line = workers / q.node_cores, bits / q.node_bits_per_second / BUSY
     nodes = max(1, math.ceil(max(by_cores, by_line)))
 
-    polite_days = q.pages / q.hosts * (q.delay_seconds + START_WINDOW_SECONDS) / DAY if q.delay_seconds else 0.0
+    # A short delay is kept by one worker at a time, and then no start window is added to it.
+    window = FIRST_START_SECONDS if q.delay_seconds > MAX_PACE_SECONDS else 0.0
+    polite_days = q.pages / q.hosts * (q.delay_seconds + window) / DAY
     sqlite_bytes = seen * (SQLITE_URL_BYTES + q.url_bytes)
     fits_sqlite = nodes == 1 and urls <= SQLITE_URLS_A_SECOND * BUSY
 

@@ -75,6 +75,7 @@ class ScriptsRecord(msgspec.Struct):
     crowded: dict[str, int] | list[Any] = {}
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
+    held_seconds: float = 0.0
     needy: Annotated[int, msgspec.Meta(ge=0)] = 0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 

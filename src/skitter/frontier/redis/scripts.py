@@ -62,6 +62,8 @@ def constants() -> dict[str, int | float | str]:
         "SHORT_SECONDS": shares.SHORT_SECONDS,
         "SHORT_WORKERS": shares.SHORT_WORKERS,
         "SHARED_POLL_SECONDS": shares.SHARED_POLL_SECONDS,
+        "IDLE_PART": shares.IDLE_PART,
+        "MAX_HELD_SECONDS": shares.MAX_HELD_SECONDS,
         "OUTCOMES_AVERAGED": shares.OUTCOMES_AVERAGED,
         "LEAST_QUALITY": shares.LEAST_QUALITY,
         "GOLDEN_RATIO": shares.GOLDEN_RATIO,

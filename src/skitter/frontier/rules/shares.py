@@ -6,19 +6,29 @@ from collections.abc import Callable, Sequence
 
 from skitter.frontier.contract import POLL_SECONDS
 from skitter.frontier.tables import JobRow
+from skitter.model.lease import Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.policy import shares
 
 _FAILED = (Ending.RETRY, Ending.DEAD)
 
 
-def note_outcomes(record: JobRow, worker: str, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
-    """What a short worker has ended says how much its slots are worth: one that fails fast gets no more for it."""
-    short = record.short_workers.get(worker)
-    if short is not None:
-        pairs = zip(outcomes, accepted, strict=True)
-        good = [outcome.ending not in _FAILED for outcome, was_accepted in pairs if was_accepted and not outcome.more]
-        short.quality = shares.quality_after(short.quality, sum(good), len(good))
+def note_outcomes(
+    record: JobRow, now: float, worker: str, outcomes: Sequence[Outcome], accepted: Sequence[bool]
+) -> None:
+    """While others are short: how long pages were held, and how much the slots of this worker are worth.
+
+    One that fails fast gets no more for it, and its failures do not make pages look fast.
+    """
+    if len(record.short_workers) == (worker in record.short_workers):
+        return
+    pairs = zip(outcomes, accepted, strict=True)
+    ended = [outcome for outcome, was_accepted in pairs if was_accepted and not outcome.more]
+    good = [outcome for outcome in ended if outcome.ending not in _FAILED]
+    held = [now - outcome.lease.leased_at for outcome in good if outcome.lease.work is not Work.SEED]
+    record.held_seconds = shares.held_after(record.held_seconds, held)
+    if (short := record.short_workers.get(worker)) is not None:
+        short.quality = shares.quality_after(short.quality, len(good), len(ended))
 
 
 class ShareRules:
@@ -44,7 +54,7 @@ class ShareRules:
         short = self._record.short_workers
         if not short or not self._slots:
             return wanted
-        others = [other for other in short.values() if self._is_recent(other.asked_at)]
+        others = shares.claimants(short.values(), self._record.held_seconds, self._now)
         if not others:
             return wanted
         ready = count_ready()
@@ -61,10 +71,11 @@ class ShareRules:
         self._is_short = True
         short = self._record.short_workers
         if len(short) >= shares.SHORT_WORKERS:
-            for name in [name for name, other in short.items() if not self._is_recent(other.asked_at)]:
+            for name in [name for name, other in short.items() if not self._is_recent(other.asks_at)]:
                 del short[name]
         if len(short) < shares.SHORT_WORKERS:
-            short[self._worker] = shares.ShortWorker(self._slots, missing, self._now, self._quality)
+            asks_at = self._now + self.poll_seconds()
+            short[self._worker] = shares.ShortWorker(self._slots, missing, asks_at, self._quality)
 
     def poll_seconds(self) -> float:
         """When the worker asks again if nothing is scheduled: what others have left for it shall not lie for long."""

@@ -40,7 +40,7 @@ class Agreeing(Pair):
         assert (state.state, state.run, state.reason) == (report.job.state, report.job.run, report.job.reason)
         assert await frontier.sinks() == report.sinks
         assert await frontier.workers() == report.workers
-        if not self.same_pace:
+        if not self.same_rate_samples:
             report = msgspec.structs.replace(report, pages_per_second=0.0)
         return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))
 

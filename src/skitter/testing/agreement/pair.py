@@ -40,7 +40,7 @@ class Pair(RuleBasedStateMachine):
     """The other backend breaks ties among equally ready hosts as the oracle does."""
     same_limit = True
     """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
-    same_pace = True
+    same_rate_samples = True
     """The other backend takes its samples for the rate of now at the same commits as the oracle."""
     same_pieces = True
     """One call buries as much of the hosts that were given up as one of the oracle's. Where it may be more, both are

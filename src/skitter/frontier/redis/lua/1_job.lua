@@ -144,7 +144,8 @@ local function new_job(old, secret, bucket_mean, settings)
     first_item = (old and old.position or 0) + 1,
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
     crowded = {}, samples = {0, 0, 0, 0},
-    -- Later also: needy, how many queued requests have a need (unless none has); short_workers {worker = {slots, missing, asked at, quality}} and shared_at (4_leases.lua).
+    -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
+    -- And needy: how many queued requests have a need, unless none has.
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,

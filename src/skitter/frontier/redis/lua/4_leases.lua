@@ -408,12 +408,41 @@ end
 -- ---- shares of the workers while others are short (policy/shares.py has the reasons)
 
 -- Of a short worker, J.short_workers[worker].
-local SLOTS, MISSING, ASKED_AT, QUALITY = 1, 2, 3, 4
+local SLOTS, MISSING, ASKS_AT, QUALITY = 1, 2, 3, 4
 -- Of the worker that asks; slots 0: it gets all there is.
 local share = {slots = 0, quality = 1, is_short = false}
 
 function share.quality_after(quality, good, outcomes)
   return math.max(LEAST_QUALITY, (quality * OUTCOMES_AVERAGED + good) / (OUTCOMES_AVERAGED + outcomes))
+end
+
+function share.others_are_short(worker)
+  for name in pairs(J.short_workers or {}) do
+    if name ~= worker then return true end
+  end
+  return false
+end
+
+-- The average of how long pages are held, after `count` more that were held for `total` seconds together.
+function share.held_after(average, total, count)
+  if count == 0 then return average end
+  local averaged = average ~= 0 and OUTCOMES_AVERAGED or 0
+  return (average * averaged + total) / (averaged + count)
+end
+
+-- The short workers that something may be left for: those that will take it before long, as pages go.
+function share.claimants()
+  local idle_seconds, found = IDLE_PART * (J.held_seconds or 0), {}
+  if idle_seconds < SHARED_POLL_SECONDS then return found end
+  for _, other in pairs(J.short_workers) do
+    local is_busy, asks_at = other[MISSING] < other[SLOTS], other[ASKS_AT]
+    if asks_at > now - SHORT_SECONDS and (is_busy or asks_at <= now + idle_seconds) then found[#found + 1] = other end
+  end
+  return found
+end
+
+function share.poll_seconds()
+  return share.is_short and (J.shared_at or 0) > now - SHORT_SECONDS and SHARED_POLL_SECONDS or POLL_SECONDS
 end
 
 -- How many requests of these hosts are ready, as far as they are wanted; with a limit of addresses, one of each.
@@ -435,10 +464,7 @@ end
 -- How many requests of hosts that are ready the worker may be granted, of those it wants.
 function share.of(wanted, queues)
   if share.slots == 0 or not J.short_workers then return wanted end
-  local others = {}
-  for _, other in pairs(J.short_workers) do
-    if other[ASKED_AT] > now - SHORT_SECONDS then others[#others + 1] = other end
-  end
+  local others = share.claimants()
   if #others == 0 then return wanted end
   local ready, part = share.count(queues, wanted), math.floor(now) * GOLDEN_RATIO % 1
   local busy = math.max(0, share.slots - wanted)
@@ -469,11 +495,13 @@ function share.note_missing(worker, missing)
   for _ in pairs(short) do known = known + 1 end
   if known >= SHORT_WORKERS then
     for name, other in pairs(short) do
-      if other[ASKED_AT] <= now - SHORT_SECONDS then short[name], known = nil, known - 1 end
+      if other[ASKS_AT] <= now - SHORT_SECONDS then short[name], known = nil, known - 1 end
     end
   end
-  if known < SHORT_WORKERS then short[worker] = {share.slots, missing, now, share.quality} end
   J.short_workers, share.is_short = short, true
+  if known < SHORT_WORKERS then
+    short[worker] = {share.slots, missing, now + share.poll_seconds(), share.quality}
+  end
 end
 
 -- Promise 5. `held` is what the worker has already; nil: it shall get nothing that is to be leased alone.
@@ -644,8 +672,7 @@ end
 local function ask_again()
   -- Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
   if burying or in_haste then return 0 end
-  local is_shared = share.is_short and (J.shared_at or 0) > now - SHORT_SECONDS
-  return math.min(is_shared and SHARED_POLL_SECONDS or POLL_SECONDS, first_score('delayed'), first_score('waiting'))
+  return math.min(share.poll_seconds(), first_score('delayed'), first_score('waiting'))
 end
 
 -- What a worker that asks for work is told. `known`: permits that it was told of in run `run`. `again`: 1 if it was told

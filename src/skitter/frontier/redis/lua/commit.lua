@@ -250,16 +250,22 @@ if #links > new then
   for _, name in ipairs({'duplicates', 'duplicates_sent'}) do bump(name, #links - new) end
 end
 sample_rate()
-local short_worker = J.short_workers and J.short_workers[worker]
-if short_worker then
-  local good, outcomes = 0, 0
+if share.others_are_short(worker) then
+  local good, outcomes, held, pages = 0, 0, 0, 0
   for place, head in ipairs(heads) do
     if accepted[place] == '1' and not head[H_MORE] then
-      local failed = head[H_ENDING] == 'retry' or head[H_ENDING] == 'dead'
-      good, outcomes = good + (failed and 0 or 1), outcomes + 1
+      outcomes = outcomes + 1
+      if head[H_ENDING] ~= 'retry' and head[H_ENDING] ~= 'dead' then
+        good = good + 1
+        if keys[place] ~= SEED_KEY then
+          held, pages = held + math.min(now - holds[place][LEASED_AT], MAX_HELD_SECONDS), pages + 1
+        end
+      end
     end
   end
-  short_worker[QUALITY] = share.quality_after(short_worker[QUALITY], good, outcomes)
+  J.held_seconds = share.held_after(J.held_seconds or 0, held, pages)
+  local short_worker = J.short_workers[worker]
+  if short_worker then short_worker[QUALITY] = share.quality_after(short_worker[QUALITY], good, outcomes) end
 end
 if J.shards and #pace.hosts > 0 then
   -- For the lease that follows. A worker that is killed and started again under its name takes longer than that.
