@@ -101,10 +101,13 @@ class Host(msgspec.Struct, array_like=True):
         """
         return self.served - BURST_RANK if self.burst_left > 0 and self.in_flight == 0 else self.served
 
-    def top_for(self, needs: Collection[str]) -> int | None:
-        """The highest priority that waits for a worker with these needs; None: nothing does."""
+    def top_for(self, needs: Collection[str], *, plain: bool = True) -> int | None:
+        """The highest priority that waits for a worker with these needs; None: nothing does.
+
+        ``plain``: and for requests without a need.
+        """
         tops = [top for need, top in self.needs.items() if need in needs]
-        if self.waiting:
+        if plain and self.waiting:
             tops.append(self.top)
         return max(tops, default=None)
 

@@ -171,8 +171,20 @@ class _Chooser:
         # The seeding, if it was granted, is one of them.
         wanted = limit - len(self._chosen)
         ready = ReadyHosts(self._tables, self._hosts, wanted, self._may_pace, self._needs)
-        # What is granted ahead of a delay is nobody else's, and no part of the share. What has a need may be.
-        last = len(self._chosen) + self._shares.share(wanted, ready.count) + ready.count_needy()
+        share = self._shares.share(wanted, ready.count)
+        may_go_on = self._serve(ready, limit, share, held)
+        if share < wanted and self._needs and may_go_on and len(self._chosen) < limit:
+            # Who is short may have nothing that could serve the others.
+            ready.leave_plain(limit - len(self._chosen))
+            self._serve(ready, limit, limit - len(self._chosen), held)
+        self._in_haste = ready.in_haste
+        if len(self._chosen) < limit:
+            self._shares.note_missing(limit - len(self._chosen))
+
+    def _serve(self, ready: ReadyHosts, limit: int, share: int, held: int | None) -> bool:
+        """Take requests of ready hosts, in their order; False: something is to be leased alone, and goes first."""
+        # What is granted ahead of a delay is nobody else's, and no part of the share.
+        last = len(self._chosen) + share
         while len(self._chosen) < limit and (host := ready.next(last - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._now, self._politeness):
                 if not lost_leases.is_suspect(host.gate_losses):
@@ -180,13 +192,11 @@ class _Chooser:
                 elif held is not None:
                     if not held and not self._chosen:
                         self._take_gate(host, alone=True)
-                    break
+                    return False
                 continue
             self._take(Work.PAGE, host, ready.take_head(host))
             ready.put_back(host)
-        self._in_haste = ready.in_haste
-        if len(self._chosen) < limit:
-            self._shares.note_missing(limit - len(self._chosen))
+        return True
 
     def _may_pace(self, host: Host) -> bool:
         """Whether this worker may be granted another request of a host that is not due, and keep the delay by itself.
@@ -197,7 +207,6 @@ class _Chooser:
         hosts, now = self._hosts, self._now
         return (
             host.key in hosts.paced
-            and (host.waiting or host.top_for(self._needs) is not None)
             and politeness.may_pace(host, now, self._politeness, self._worker)
             and politeness.has_room(host, self._politeness, hosts.budgets)
             and not politeness.needs_gate(host, now, self._politeness)

@@ -40,6 +40,7 @@ class ReadyHosts:
         self._tables = tables
         self._hosts = hosts
         self._needs = needs
+        self._serves_plain = True
         self._last, self._too_few = (0, 0, ""), False
         self._found: list[Host] = []
         """Of the hosts that the store was asked for first, those that are ready."""
@@ -47,7 +48,7 @@ class ReadyHosts:
         """So many hosts were passed over that others, which are ready, were not reached."""
         self._may_pace = may_pace
         self._ready = self._best(limit)
-        self._paced = deque(key for key in hosts.paced if may_pace(hosts.loaded[key]))
+        self._paced = deque(key for key in hosts.paced if self._may_go_on(hosts.loaded[key]))
         # Each host's queue is read in chunks of its fair share; one more tells the priority that waits next.
         chunk = limit // max(1, len(self._ready)) + 1
         self._plain = _QueueHeads(tables, chunk)
@@ -73,33 +74,24 @@ class ReadyHosts:
         while self._paced:
             host = self._hosts.host(self._paced.popleft())
             # Its address may have been filled by another host meanwhile.
-            if self._may_pace(host):
+            if self._may_go_on(host):
                 return host
         return None
+
+    def leave_plain(self, limit: int) -> None:
+        """From now on nothing comes but ``limit`` hosts with requests of the worker's needs, and these of them."""
+        self._serves_plain = False
+        self._ready = self._best(limit)
+        self._paced = deque(key for key in self._hosts.paced if self._may_go_on(self._hosts.loaded[key]))
+        self._read_heads()
+        self._read_heads_of(self._paced)
 
     def count(self) -> int:
         """How many requests without a need are ready, as far as they are wanted; with a limit of addresses, one of each
         host."""
         if self._hosts.addresses.limit is not None:
             return sum(host.waiting for host in self._found)
-        return sum(self._count_plain(host) for host in self._found)
-
-    def _count_plain(self, host: Host) -> int:
-        return min(self._plain.count(host.key), self._hosts.room_of(host))
-
-    def count_needy(self) -> int:
-        """How many more are ready that have a need, in the same way."""
-        if not self._needs:
-            return 0
-        if self._hosts.addresses.limit is not None:
-            return sum(not host.waiting for host in self._found)
-        return sum(
-            min(
-                sum(heads.count(host.key) for heads in self._of_needs.values()),
-                self._hosts.room_of(host) - self._count_plain(host),
-            )
-            for host in self._found
-        )
+        return sum(min(self._plain.count(host.key), self._hosts.room_of(host)) for host in self._found)
 
     def take_head(self, host: Host) -> int:
         """The seq of the first request in its queue, taken out of it."""
@@ -120,7 +112,7 @@ class ReadyHosts:
     def _best_need_of(self, host: Host) -> str:
         """Of the queues that the worker can serve, the one whose first request goes first."""
         heads = [(need, queues.first(host.key)) for need, queues in self._of_needs.items() if need in host.needs]
-        if host.waiting:
+        if host.waiting and self._serves_plain:
             heads.append(("", self._plain.first(host.key)))
         return min(heads, key=lambda pair: (-pair[1][0], pair[1][1]))[0]
 
@@ -128,7 +120,7 @@ class ReadyHosts:
         """After a grant: give the host its new place in the order, if it is still ready."""
         if self._is_ready(host):
             heapq.heappush(self._ready, self._candidate(host))
-        elif self._may_pace(host):
+        elif self._may_go_on(host):
             self._paced.append(host.key)
 
     def _best(self, limit: int) -> list[Candidate]:
@@ -154,8 +146,8 @@ class ReadyHosts:
 
     def _stored(self, limit: int) -> list[Candidate]:
         """The store's candidates, without the hosts that this transaction has changed."""
-        touched = self._hosts.touched
-        found = [(-top, turn, key) for top, turn, key in self._tables.ready_hosts(limit) if key not in touched]
+        touched, stored = self._hosts.touched, self._tables.ready_hosts(limit) if self._serves_plain else []
+        found = [(-top, turn, key) for top, turn, key in stored if key not in touched]
         if not self._needs:
             return found
         best = {candidate[2]: candidate for candidate in found}
@@ -175,11 +167,20 @@ class ReadyHosts:
             heads.read([key for key in keys if need in self._hosts.loaded[key].needs])
 
     def _is_ready(self, host: Host) -> bool:
-        return self._hosts.phase_of(host) is Phase.READY and (host.waiting or host.top_for(self._needs) is not None)
+        return self._hosts.phase_of(host) is Phase.READY and self._top_of(host) is not None
+
+    def _may_go_on(self, host: Host) -> bool:
+        return self._top_of(host) is not None and self._may_pace(host)
+
+    def _top_of(self, host: Host) -> int | None:
+        """The highest priority that waits there for this worker; None: nothing does."""
+        if host.needs or not self._serves_plain:
+            return host.top_for(self._needs, plain=self._serves_plain)
+        return host.top if host.waiting else None
 
     def _candidate(self, host: Host) -> Candidate:
         """Of a host that is ready."""
-        top = host.top_for(self._needs) if host.needs else host.top
+        top = self._top_of(host)
         assert top is not None
         return -top, host.turn, host.key
 

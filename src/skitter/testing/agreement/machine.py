@@ -247,9 +247,16 @@ class FrontiersAgree(Agreeing):
             judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
             self.commit("w2", pages, [judged] * len(pages), 0)
 
-    @rule(seconds=st.sampled_from([0.1, 1.0]), slots=st.sampled_from([4, 8]), ended=st.integers(2, 8))
-    def share_pages(self, seconds: float, slots: int, ended: int) -> None:
+    @rule(
+        seconds=st.sampled_from([0.1, 1.0]),
+        slots=st.sampled_from([4, 8]),
+        ended=st.integers(2, 8),
+        needs=st.sampled_from(SERVED),
+        need=st.sampled_from(NEEDS),
+    )
+    def share_pages(self, seconds: float, slots: int, ended: int, needs: tuple[str, ...], need: str) -> None:
         """Commit pages that were held for long while two workers are short, which random steps rarely do."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS[:2]], 0, seed=False, need=need)
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         self.leases("w3", 100)
         for worker in ("w1", "w2"):
@@ -258,10 +265,10 @@ class FrontiersAgree(Agreeing):
         self.advance(seconds)
         keys = list(self.held)[:ended]
         self.commit("w3", keys, [FOUND] * len(keys), 0)
-        self.leases("w1", slots, slots)
+        self.leases("w1", slots, slots, needs)
         keys = list(self.held)[:ended]
-        self.commit("w2", keys, [FOUND] * len(keys), slots if self.same_choice else 0, slots)
-        self.leases("w1", slots, slots)
+        self.commit("w2", keys, [FOUND] * len(keys), slots if self.same_choice else 0, self.call(slots, needs))
+        self.leases("w1", slots, slots, needs)
 
     @precondition(lambda self: self.settings["per_ip"] is not None)
     @rule(

@@ -319,18 +319,6 @@ class NeedsOfOthers:
             await client.answered(lease, address=ONE)
         assert sorted(names_of(needy)) == sorted([f"{a}/1", f"{b}/1", f"{c}/1"])
 
-    async def test_what_has_a_need_is_no_part_of_the_share(self, store: ContractStore) -> None:
-        """The worker that is short may have nothing that could serve it."""
-        client = store.client()
-        await client.seeded("leased/0")
-        await client.one("holder")
-        client.has_slots("short", 64)
-        client.has_slots("w", 8)
-        client.serves("w", "browser")
-        assert await client.lease("short", 64) == []
-        await client.add(*(f"h{host}/1" for host in range(8)), need="browser")
-        assert len(await client.lease("w", 8)) == 8
-
 
 class KeptNeeds:
     """A request keeps its need wherever it goes."""

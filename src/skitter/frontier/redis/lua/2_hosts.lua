@@ -32,8 +32,9 @@ local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
 local pace = {hosts = {}, is_known = {}}
--- The needs that the worker of this call can serve; and where hosts stand for theirs: {set, score, name} each.
-local needs = {served = {}, stood = {}}
+-- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
+-- {set, score, name} each.
+local needs = {served = {}, only = false, stood = {}}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
 local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}
@@ -247,7 +248,7 @@ end
 
 -- The highest priority that waits for the worker of this call; nil: nothing does.
 function needs.top(h)
-  local top = h[QUEUED] > 0 and h[TOP] or nil
+  local top = h[QUEUED] > 0 and not needs.only and h[TOP] or nil
   if h[NEEDS] then
     for _, need in ipairs(needs.served) do
       local queue = h[NEEDS][need]

@@ -309,7 +309,7 @@ function needs.take_head(key, h)
   local best, seq = '', false
   if h[NEEDS] then
     local top = needs.top(h)
-    if h[QUEUED] > 0 and h[TOP] == top then seq = needs.first_seq(key, h, '') end
+    if h[QUEUED] > 0 and h[TOP] == top and not needs.only then seq = needs.first_seq(key, h, '') end
     for _, need in ipairs(needs.served) do
       local queue = h[NEEDS][need]
       if queue and queue[TOP] == top then

@@ -263,7 +263,7 @@ end
 -- A host may stand in several places; the best of those that the worker can serve counts. {priority, score, key} each.
 function needs.candidates(limit)
   local best, sorted = {}, {}
-  for place = 0, #needs.served do
+  for place = needs.only and 1 or 0, #needs.served do
     local need = needs.served[place]
     local tops = RUN .. (need and 'tops_for:' .. need or 'tops')
     local ready = RUN .. (need and 'ready_for:' .. need .. ':' or 'ready:')
@@ -315,29 +315,6 @@ function needs.ready_hosts(limit)
   end
   for _, queue in pairs(queues) do queue.fresh = #queue end
   return queues, order, passed_over
-end
-
--- How many requests of these hosts that have a need are ready, in the same way as share.count counts the others.
-function needs.count_ready(queues, limit)
-  local found, ready = 0, 0
-  for _, queue in pairs(queues) do found = found + queue.fresh end
-  local most = math.floor(limit / math.max(1, found)) + 1
-  for _, queue in pairs(queues) do
-    for place = 1, queue.fresh do
-      local h, waiting = hosts[queue[place]], 0
-      for _, need in ipairs(needs.served) do
-        if h[NEEDS] and h[NEEDS][need] then waiting = waiting + math.min(most, h[NEEDS][need][QUEUED]) end
-      end
-      local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
-      local room = single and 1 or S.per_host - h[IN_FLIGHT]
-      if not S.per_ip then
-        ready = ready + math.min(waiting, room - math.min(most, h[QUEUED], room))
-      elseif h[QUEUED] == 0 then
-        ready = ready + 1
-      end
-    end
-  end
-  return ready
 end
 
 -- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
@@ -449,13 +426,13 @@ end
 function share.count(queues, limit)
   local found, ready = 0, 0
   for _, queue in pairs(queues) do found = found + queue.fresh end
-  if S.per_ip then return found - (J.needy and needs.count_ready(queues, limit) or 0) end
   local most = math.floor(limit / math.max(1, found)) + 1
   for _, queue in pairs(queues) do
     for place = 1, queue.fresh do
       local h = hosts[queue[place]]
       local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
-      ready = ready + math.min(most, h[QUEUED], single and 1 or S.per_host - h[IN_FLIGHT])
+      local room = S.per_ip and 1 or single and 1 or S.per_host - h[IN_FLIGHT]
+      ready = ready + math.min(most, h[QUEUED], room)
     end
   end
   return ready
@@ -463,7 +440,7 @@ end
 
 -- How many requests of hosts that are ready the worker may be granted, of those it wants.
 function share.of(wanted, queues)
-  if share.slots == 0 or not J.short_workers then return wanted end
+  if share.slots == 0 or not J.short_workers or needs.only then return wanted end
   local others = share.claimants()
   if #others == 0 then return wanted end
   local ready, part = share.count(queues, wanted), math.floor(now) * GOLDEN_RATIO % 1
@@ -508,11 +485,11 @@ end
 -- `floor`: other shards have something of this priority, so nothing below it is granted here.
 local function grant_hosts(worker, limit, held, floor)
   save_hosts()
-  if limit <= 0 then return end
+  if limit <= 0 then return 0 end
   local queues, order, passed_over = ready_hosts(limit)
   local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
-  -- What is granted ahead of a delay is nobody else's, and no part of the share. What has a need may be.
-  local last = share.of(limit, queues) + (J.needy and needs.count_ready(queues, limit) or 0)
+  -- What is granted ahead of a delay is nobody else's, and no part of the share.
+  local last = share.of(limit, queues)
   load_hosts(pace.hosts)
   local function may_go_on(key, h)
     return pace.may_go_on(key, h, worker) and (not floor or needs.top(h) >= floor)
@@ -570,7 +547,14 @@ local function grant_hosts(worker, limit, held, floor)
       end
     end
   end
-  if share.slots > 0 and count < limit then share.note_missing(worker, limit - count) end
+  if last < limit and count < limit and needs.served[1] and J.needy and not goes_first and not in_haste then
+    -- Who is short may have nothing that could serve the others.
+    needs.only = true
+    count = count + grant_hosts(worker, limit - count, held, floor)
+    needs.only = false
+  end
+  if share.slots > 0 and count < limit and not needs.only then share.note_missing(worker, limit - count) end
+  return count
 end
 
 -- The first suspects of a worker that serves needs, by sequence.
