@@ -15,8 +15,9 @@
 --           with needs
 -- ready_for hosts that are ready and have requests with needs, for each need
 -- needs     how many requests of each need are queued
--- addresses how many leases are counted under each IP address (the setting per_ip)
--- parked    hosts that wait for their address, in the order of promise 5, for each need and for requests without one (empty)
+-- addresses how many leases are counted under each IP address (the setting per_ip); as young as cards
+-- parked    hosts that wait for their address, in the order of promise 5, for each need and for requests without one (empty);
+--           as young as cards
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
@@ -92,14 +93,14 @@ CREATE TABLE needs (
     PRIMARY KEY (job, need)
 ) WITHOUT ROWID;
 
-CREATE TABLE addresses (
+CREATE TABLE IF NOT EXISTS addresses (
     job INTEGER NOT NULL,
     address TEXT NOT NULL,
     leases INTEGER NOT NULL,
     PRIMARY KEY (job, address)
 ) WITHOUT ROWID;
 
-CREATE TABLE parked (
+CREATE TABLE IF NOT EXISTS parked (
     job INTEGER NOT NULL,
     key TEXT NOT NULL,
     need TEXT NOT NULL,
@@ -108,7 +109,7 @@ CREATE TABLE parked (
     turn INTEGER NOT NULL,
     PRIMARY KEY (job, key, need)
 ) WITHOUT ROWID;
-CREATE INDEX parked_order ON parked (job, address, need, top DESC, turn, key);
+CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, need, top DESC, turn, key);
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,
