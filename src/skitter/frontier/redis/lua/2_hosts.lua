@@ -33,7 +33,7 @@ local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
 local pace = {hosts = {}, is_known = {}}
 -- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
--- {set, score, name} each.
+-- {set, score, name} each. 7_needs.lua has the functions.
 local needs = {served = {}, only = false, stood = {}}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
@@ -178,72 +178,16 @@ end
 -- The sorted set that a host stands in, its score and its name there.
 local function stand_of(key, h)
   local phase = h[PHASE]
+  -- Where a host stands for its needs is told by needs.stands_of (7_needs.lua).
+  local is_plain = h[QUEUED] > 0
+  -- A host in a burst is served before those that are in none.
+  if phase == READY and is_plain then
+    return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key
+  end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
-  -- Where a host stands for its needs tells needs.stands_of.
-  if h[QUEUED] == 0 then return false, 0, key end
-  -- A host in a burst is served before those that are in none.
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
-  if phase == PARKED then return RUN .. 'parked', 0, addresses.parked_name(key, h, '', h[TOP]) end
+  if phase == PARKED and is_plain then return RUN .. 'parked', 0, addresses.parked_name(key, h, '', h[TOP]) end
   return false, 0, key
-end
-
--- ---- needs: only where requests have any
-
-function needs.stands_of(key, h)
-  local stands, score = {}, h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0)
-  for need, queue in pairs(h[NEEDS] or {}) do
-    if h[PHASE] == READY then
-      stands[#stands + 1] = {RUN .. 'ready_for:' .. need .. ':' .. level(queue[TOP]), score, key}
-    elseif h[PHASE] == PARKED then
-      stands[#stands + 1] = {RUN .. 'parked', 0, addresses.parked_name(key, h, need, queue[TOP])}
-    end
-  end
-  return stands
-end
-
--- A host to where it stands now for its needs. Answers one of the sets where it stood, and one where it stands now.
-function needs.move(key, h, joins, leaves)
-  local before, stands = needs.stood[key] or {}, needs.stands_of(key, h)
-  for _, stand in ipairs(before) do
-    leaves[stand[1]] = leaves[stand[1]] or {}
-    table.insert(leaves[stand[1]], stand[3])
-  end
-  for _, stand in ipairs(stands) do
-    joins[stand[1]] = joins[stand[1]] or {}
-    table.insert(joins[stand[1]], stand[2])
-    table.insert(joins[stand[1]], stand[3])
-  end
-  if h[PHASE] == READY then
-    for need, queue in pairs(h[NEEDS] or {}) do
-      call('ZADD', RUN .. 'tops_for:' .. need, -queue[TOP], level(queue[TOP]))
-    end
-  end
-  needs.stood[key] = #stands > 0 and stands or nil
-  return before[1] and before[1][1], stands[1] and stands[1][1]
-end
-
--- The queue of a host for a need: the host itself, if it is empty.
-function needs.queue(h, need)
-  if need == '' then return h end
-  local queues = h[NEEDS] or {}
-  h[NEEDS] = queues
-  queues[need] = queues[need] or {[QUEUED] = 0, [TOP] = 0, [LEVELS] = false}
-  return queues[need]
-end
-
-function needs.forget_empty(h, need)
-  if need ~= '' and h[NEEDS][need][QUEUED] == 0 then
-    h[NEEDS][need] = nil
-    if not next(h[NEEDS]) then h[NEEDS] = false end
-  end
-end
-
--- How many requests are queued, with and without a need.
-function needs.queued(h)
-  local queued = h[QUEUED]
-  for _, queue in pairs(h[NEEDS] or {}) do queued = queued + queue[QUEUED] end
-  return queued
 end
 
 -- The highest priority that waits for the worker of this call; nil: nothing does.
@@ -256,19 +200,6 @@ function needs.top(h)
     end
   end
   return top
-end
-
--- Count the requests of a need that are queued.
-function needs.count(need, step)
-  if step == 0 then return end
-  J.needy = (J.needy or 0) + step
-  if J.needy == 0 then J.needy = nil end
-  if call('HINCRBY', RUN .. 'needs', need, step) == 0 then call('HDEL', RUN .. 'needs', need) end
-end
-
--- What the worker of this call can serve: names with blanks between them.
-function needs.serve(names)
-  for need in string.gmatch(names, '%S+') do table.insert(needs.served, need) end
 end
 
 -- form, run, queued, top, served, phase, trusted
@@ -475,39 +406,38 @@ local function save_touched()
   bulk('HSET', BASE .. 'hosts', fields)
 end
 
--- As many hosts of an address as it has room for are put down as ready, in the order of promise 5.
-function needs.call_parked(need, address, room)
-  local limit, keys, first = room, {}, address .. '\0' .. need
-  while true do
-    local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. first .. '\0', '(' .. first .. '\1', 'LIMIT', 0, limit)
-    for place, name in ipairs(names) do keys[place] = addresses.parked_key(name) end
-    load_hosts(keys)
-    -- Whose robots.txt is to be read alone may be passed over for long.
-    local passed_over = 0
-    for _, key in ipairs(keys) do
-      if hosts[key][GATE_LOSSES] >= LOSSES_BEFORE_ALONE then passed_over = passed_over + 1 end
-    end
-    if #keys < limit or limit >= room + passed_over then break end
-    limit = room + passed_over
-  end
-  for _, key in ipairs(keys) do host_of(key) end
-end
-
--- So many for each need: it may be that nobody serves the others.
+-- As many hosts of an address as it has room for are put down as ready, in the order of promise 5. So many for each need: it may
+-- be that nobody serves the others.
 function addresses.call_parked()
   local looked_at = addresses.look_at
   if not next(looked_at) then return end
   addresses.look_at = {}
+  local function call_for(need, address, room)
+    local limit, keys, first = room, {}, address .. '\0' .. need
+    while true do
+      local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. first .. '\0', '(' .. first .. '\1', 'LIMIT', 0, limit)
+      for place, name in ipairs(names) do keys[place] = addresses.parked_key(name) end
+      load_hosts(keys)
+      -- Whose robots.txt is to be read alone may be passed over for long.
+      local passed_over = 0
+      for _, key in ipairs(keys) do
+        if hosts[key][GATE_LOSSES] >= LOSSES_BEFORE_ALONE then passed_over = passed_over + 1 end
+      end
+      if #keys < limit or limit >= room + passed_over then break end
+      limit = room + passed_over
+    end
+    for _, key in ipairs(keys) do host_of(key) end
+  end
   for address in pairs(looked_at) do
     local room = (S.per_ip or 0) - load_of(address)
     if room > 0 then
-      needs.call_parked('', address, room)
+      call_for('', address, room)
       local from = '[' .. address .. '\0\1'
       while J.needy do
         local name = call('ZRANGEBYLEX', RUN .. 'parked', from, '(' .. address .. '\1', 'LIMIT', 0, 1)[1]
         if not name then break end
         local _, need = addresses.parked_key(name)
-        needs.call_parked(need, address, room)
+        call_for(need, address, room)
         from = '[' .. address .. '\0' .. need .. '\1'
       end
     end
@@ -536,14 +466,6 @@ end
 local function queue_of(key, priority, need)
   if need ~= '' then return RUN .. 'q_for:' .. need .. ':' .. level(priority) .. ':' .. key end
   return RUN .. 'q:' .. level(priority) .. ':' .. key
-end
-
-function needs.returned_of(key, need)
-  return RUN .. (need == '' and 'returned:' or 'returned_for:' .. need .. ':') .. key
-end
-
-function needs.suspects_of(need)
-  return RUN .. (need == '' and 'suspects' or 'suspects_for:' .. need)
 end
 
 local function joined_queue(h, priority)
@@ -606,12 +528,13 @@ function pace.note(key, h, worker)
   end
 end
 
--- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself.
-function pace.may_go_on(key, h, worker)
+-- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself. `floor`: of no lower
+-- priority.
+function pace.may_go_on(key, h, worker, floor)
   if not pace.is_known[key] or h[PACER] ~= worker or not needs.top(h) or h[BLOCKED_UNTIL] > now then return false end
   local delay = delay_of(h)
   return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
-    and has_room(h) and not needs_gate(h) and not address_is_full(h)
+    and has_room(h) and not needs_gate(h) and not address_is_full(h) and (not floor or needs.top(h) >= floor)
 end
 
 local function given_back(h, epoch)
@@ -723,7 +646,7 @@ local function tell_host(key)
   local h = unpack_host(stored)
   local is_current = h[RUN_OF] == J.run
   return {
-    needs.queued(h), h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
+    h[NEEDS] and needs.queued(h) or h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
     h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
     is_current and rule_of(h) or '',
   }

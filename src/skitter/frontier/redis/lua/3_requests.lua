@@ -88,7 +88,8 @@ local function add(places)
       number = tonumber(number)
       needs.count(need, 1)
     end
-    local waiting = needs.queue(host_of(key), need)
+    local waiting = host_of(key)
+    if need ~= '' then waiting = needs.queue(waiting, need) end
     joined_queue(waiting, number)
     count_level(waiting, number, 1)
     local queue = queue_of(key, number, need)
@@ -188,11 +189,12 @@ local function requeue(id, row)
   if row[LOSSES] >= LOSSES_BEFORE_ALONE then
     move(row, AT_SUSPECT)
     go_away(h, id, row)
-    call('ZADD', needs.suspects_of(row[NEED]), row[SEQ], id)
+    call('ZADD', row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED]), row[SEQ], id)
   else
     move(row, AT_QUEUED)
-    joined_queue(needs.queue(h, row[NEED]), row[PRIORITY])
-    call('ZADD', needs.returned_of(row[HOST], row[NEED]), -row[PRIORITY], returned_member(id, row))
+    joined_queue(row[NEED] == '' and h or needs.queue(h, row[NEED]), row[PRIORITY])
+    local returned = row[NEED] == '' and RUN .. 'returned:' .. row[HOST] or needs.returned_of(row[HOST], row[NEED])
+    call('ZADD', returned, -row[PRIORITY], returned_member(id, row))
   end
   save_row(id, row)
 end
@@ -253,10 +255,10 @@ end
 
 -- The first of a host's queue of a need, out of it: its id and its row.
 local function take_head(key, h, need)
-  local queue = needs.queue(h, need)
+  local queue = need == '' and h or needs.queue(h, need)
   local levels = queue[LEVELS]
   if queue[QUEUED] > count_listed(queue) then
-    local returned = needs.returned_of(key, need)
+    local returned = need == '' and RUN .. 'returned:' .. key or needs.returned_of(key, need)
     local head = call('ZRANGE', returned, 0, 0, 'WITHSCORES')
     if not levels or -tonumber(head[2]) >= levels[1] then
       local id = string.sub(head[1], -8)
@@ -264,7 +266,7 @@ local function take_head(key, h, need)
       call('ZREM', returned, head[1])
       call('HDEL', RUN .. 'requests', id)
       queue[QUEUED] = queue[QUEUED] - 1
-      needs.forget_empty(h, need)
+      if need ~= '' then needs.forget_empty(h, need) end
       return id, row
     end
   end
@@ -276,7 +278,7 @@ local function take_head(key, h, need)
   -- struct.unpack also tells where it stopped; the constructor above keeps only its first value.
   queue[QUEUED] = queue[QUEUED] - 1
   count_level(queue, levels[1], -1)
-  needs.forget_empty(h, need)
+  if need ~= '' then needs.forget_empty(h, need) end
   return string.sub(element, 6, 13), row
 end
 
@@ -287,40 +289,11 @@ local function find_top(key, h, need)
   local levels = queue[LEVELS]
   local top = levels and levels[1]
   if queue[QUEUED] > count_listed(queue) then
-    local head = call('ZRANGE', needs.returned_of(key, need), 0, 0, 'WITHSCORES')
-    local priority = -tonumber(head[2])
+    local returned = need == '' and RUN .. 'returned:' .. key or needs.returned_of(key, need)
+    local priority = -tonumber(call('ZRANGE', returned, 0, 0, 'WITHSCORES')[2])
     if not top or priority > top then top = priority end
   end
   queue[TOP] = top
-end
-
--- The sequence of the first of a host's queue of a need.
-function needs.first_seq(key, queue, need)
-  local levels = queue[LEVELS]
-  if queue[QUEUED] > count_listed(queue) then
-    local head = call('ZRANGE', needs.returned_of(key, need), 0, 0, 'WITHSCORES')
-    if not levels or -tonumber(head[2]) >= levels[1] then return (struct.unpack('>I6', head[1])) end
-  end
-  return (struct.unpack('>I5', call('LINDEX', queue_of(key, levels[1], need), 0)))
-end
-
--- The first request of a host that the worker of this call can serve, out of its queue: its id and its row.
-function needs.take_head(key, h)
-  local best, seq = '', false
-  if h[NEEDS] then
-    local top = needs.top(h)
-    if h[QUEUED] > 0 and h[TOP] == top and not needs.only then seq = needs.first_seq(key, h, '') end
-    for _, need in ipairs(needs.served) do
-      local queue = h[NEEDS][need]
-      if queue and queue[TOP] == top then
-        local first = needs.first_seq(key, queue, need)
-        if not seq or first < seq then best, seq = need, first end
-      end
-    end
-  end
-  local id, row = take_head(key, h, best)
-  find_top(key, h, best)
-  return id, row
 end
 
 -- The first requests that wait for a host, out of their places: ids and rows. Queued ones in their order, those with needs
@@ -339,7 +312,8 @@ local function take_waiting(key, h, limit)
     local away = call('ZRANGE', RUN .. 'away:' .. key, 0, limit - #ids - 1)
     for place, row in ipairs(load_rows(away)) do
       local id = away[place]
-      call('ZREM', row[PLACE] == AT_SUSPECT and needs.suspects_of(row[NEED]) or RUN .. 'delayed', id)
+      local suspects = row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED])
+      call('ZREM', row[PLACE] == AT_SUSPECT and suspects or RUN .. 'delayed', id)
       come_back(h, id, row)
       ids[#ids + 1], rows[#rows + 1] = id, row
     end

@@ -259,64 +259,6 @@ local function wake()
   save_holds()
 end
 
--- The best hosts for a worker that serves needs: those that are ready for requests without a need, and for each of them.
--- A host may stand in several places; the best of those that the worker can serve counts. {priority, score, key} each.
-function needs.candidates(limit)
-  local best, sorted = {}, {}
-  for place = needs.only and 1 or 0, #needs.served do
-    local need = needs.served[place]
-    local tops = RUN .. (need and 'tops_for:' .. need or 'tops')
-    local ready = RUN .. (need and 'ready_for:' .. need .. ':' or 'ready:')
-    local found, first = 0, 0
-    while found < limit do
-      local top = call('ZRANGE', tops, first, first)[1]
-      if not top then break end
-      local members = call('ZRANGE', ready .. top, 0, limit - found - 1, 'WITHSCORES')
-      if #members == 0 then
-        call('ZREM', tops, top)
-      else
-        first, found = first + 1, found + #members / 2
-        for member = 1, #members, 2 do
-          local key = members[member]
-          if not best[key] or tonumber(top) > best[key][1] then
-            best[key] = {tonumber(top), tonumber(members[member + 1]), key}
-          end
-        end
-      end
-    end
-  end
-  for _, candidate in pairs(best) do sorted[#sorted + 1] = candidate end
-  table.sort(sorted, function(one, other)
-    if one[1] ~= other[1] then return one[1] > other[1] end
-    if one[2] ~= other[2] then return one[2] < other[2] end
-    return one[3] < other[3]
-  end)
-  return sorted
-end
-
--- As ready_hosts, for a worker that serves needs.
-function needs.ready_hosts(limit)
-  local queues, order, keys, passed_over = {}, {}, {}, 0
-  local candidates = needs.candidates(limit)
-  for place = 1, math.min(limit, #candidates) do keys[place] = candidates[place][3] end
-  load_hosts(keys)
-  for place, key in ipairs(keys) do
-    local top = candidates[place][1]
-    if not queues[top] then
-      queues[top] = {at = 1}
-      order[#order + 1] = top
-    end
-    if phase_of(hosts[key]) == READY then
-      table.insert(queues[top], key)
-    else
-      host_of(key)
-      passed_over = passed_over + 1
-    end
-  end
-  for _, queue in pairs(queues) do queue.fresh = #queue end
-  return queues, order, passed_over
-end
-
 -- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
 -- served again goes to the end of its queue: its epoch is the newest of all.
 local function ready_hosts(limit)
@@ -491,11 +433,8 @@ local function grant_hosts(worker, limit, held, floor)
   -- What is granted ahead of a delay is nobody else's, and no part of the share.
   local last = share.of(limit, queues)
   load_hosts(pace.hosts)
-  local function may_go_on(key, h)
-    return pace.may_go_on(key, h, worker) and (not floor or needs.top(h) >= floor)
-  end
   for _, key in ipairs(pace.hosts) do
-    if may_go_on(key, hosts[key]) then ahead[#ahead + 1] = key end
+    if pace.may_go_on(key, hosts[key], worker, floor) then ahead[#ahead + 1] = key end
   end
   while count < limit do
     -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
@@ -516,11 +455,13 @@ local function grant_hosts(worker, limit, held, floor)
       key, ahead.at = ahead[ahead.at], ahead.at + 1
       h = host_of(key)
       -- Its address may have been filled by another host meanwhile.
-      if pace.may_go_on(key, h, worker) then
-        local id, row = needs.take_head(key, h)
+      if pace.may_go_on(key, h, worker, floor) then
+        local need = h[NEEDS] and needs.first_of(key, h) or ''
+        local id, row = take_head(key, h, need)
         grant_row(worker, key, id, row)
         count = count + 1
-        if may_go_on(key, h) then ahead[#ahead + 1] = key end
+        find_top(key, h, need)
+        if pace.may_go_on(key, h, worker, floor) then ahead[#ahead + 1] = key end
       end
     elseif not key then
       break
@@ -536,13 +477,15 @@ local function grant_hosts(worker, limit, held, floor)
         break
       end
     else
-      local id, row = needs.take_head(key, h)
+      local need = h[NEEDS] and needs.first_of(key, h) or ''
+      local id, row = take_head(key, h, need)
       grant_row(worker, key, id, row)
       count = count + 1
+      find_top(key, h, need)
       local top = needs.top(h)
       if top and phase_of(h) == READY then
         serve_again(queues, order, key, top)
-      elseif may_go_on(key, h) then
+      elseif pace.may_go_on(key, h, worker, floor) then
         ahead[#ahead + 1] = key
       end
     end
@@ -555,18 +498,6 @@ local function grant_hosts(worker, limit, held, floor)
   end
   if share.slots > 0 and count < limit and not needs.only then share.note_missing(worker, limit - count) end
   return count
-end
-
--- The first suspects of a worker that serves needs, by sequence.
-function needs.suspects()
-  local found, ids = {}, {}
-  for place = 0, #needs.served do
-    local some = call('ZRANGE', needs.suspects_of(needs.served[place] or ''), 0, SUSPECTS_TRIED - 1, 'WITHSCORES')
-    for member = 1, #some, 2 do found[#found + 1] = {some[member], tonumber(some[member + 1])} end
-  end
-  table.sort(found, function(one, other) return one[2] < other[2] end)
-  for place = 1, math.min(SUSPECTS_TRIED, #found) do ids[place] = found[place][1] end
-  return ids
 end
 
 -- The first suspect that could start now.
@@ -591,7 +522,7 @@ local function grant_suspect(worker, id, row)
   if needs_gate(h) then
     return grant_gate(worker, key, h[GATE_LOSSES] >= LOSSES_BEFORE_ALONE)
   end
-  call('ZREM', needs.suspects_of(row[NEED]), id)
+  call('ZREM', row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED]), id)
   call('HDEL', RUN .. 'requests', id)
   come_back(h, id, row)
   grant_row(worker, key, id, row, true)

@@ -18,8 +18,6 @@
 
 local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES, T_REJECTED, T_TROUBLE = 1, 2, 3, 4, 5, 6, 7, 8
 local NOTED_LIVES = 8
--- Needs whose priorities a status tells.
-local MOST_NEEDS = 64
 
 -- The lead decides something that all shards shall follow.
 local function changed()
@@ -111,19 +109,6 @@ local function ready_top(tops, ready)
   return false
 end
 
--- The same for requests of each need: NEED:PRIORITY with blanks between them; and how many requests of all needs are to be
--- leased alone.
-function needs.ready_tops()
-  local told, alone = {}, 0
-  for place, need in ipairs(J.needy and call('HKEYS', RUN .. 'needs') or {}) do
-    if place > MOST_NEEDS then break end
-    local top = ready_top('tops_for:' .. need, 'ready_for:' .. need .. ':')
-    if top then told[#told + 1] = need .. ':' .. top end
-    alone = alone + call('ZCARD', needs.suspects_of(need))
-  end
-  return table.concat(told, ' '), alone
-end
-
 -- Of the worker that asked: how many leases it holds here, whether it is alone with one, whether it seeds.
 local function told_of_worker()
   if not asked then return false end
@@ -149,7 +134,8 @@ end
 -- The answer of a script with the status of its shard (ShardStatus in shards/shard.py has the fields). The first word
 -- tells it from an answer without one, which a job that is not split gives.
 local function with_status(answer)
-  local of_needs, alone = needs.ready_tops()
+  local of_needs, alone = '', 0
+  if J.needy then of_needs, alone = needs.ready_tops() end
   return {'status', answer, {
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,

@@ -15,7 +15,7 @@
 
 if not load_job() then return false end
 asked, share.slots = ARGV[2], tonumber(ARGV[7])
-needs.serve(ARGV[8])
+if ARGV[8] ~= '' then needs.serve(ARGV[8]) end
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])

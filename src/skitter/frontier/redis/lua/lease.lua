@@ -10,7 +10,7 @@ if not load_job() then return false end
 local worker, limit, token, answer = ARGV[2], tonumber(ARGV[3]), ARGV[6], nil
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
 asked, share.slots = worker, tonumber(ARGV[7])
-needs.serve(ARGV[8])
+if ARGV[8] ~= '' then needs.serve(ARGV[8]) end
 local earlier = recall(worker, token, ARGV[13] == '1')
 if earlier then
   answer = lease_again(worker, earlier, permits_run, permits_known)
