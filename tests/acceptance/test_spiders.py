@@ -911,3 +911,28 @@ def test_a_worker_may_open_as_many_files_as_the_system_allows(skitter, shop) -> 
     lower = ["sh", "-c", 'ulimit -Sn 256 && exec "$@"', "sh"]
     subprocess.run([*lower, *command], cwd=skitter.folder, check=True)
     assert skitter.lines("out.jsonl") == [{"all": True}]
+
+
+def test_a_request_that_needs_what_no_worker_has_waits_and_is_named(skitter, shop, until) -> None:
+    spider(
+        skitter,
+        """
+        def start(self):
+            yield Request(self.base + '/b', need='browser', priority=9)
+            yield Request(self.base + '/a')
+
+        def parse(self, response):
+            return {'url': response.url}
+        """,
+    )
+    process = skitter.start("crawl", "shop.py", "-a", f"base={shop.base}", "-O", "out.jsonl", *QUICK)
+    until(lambda: "/a" in shop.paths(), process)
+    until(lambda: skitter.json("status", "--job", "shop")["done"] == 1, process)
+    assert skitter.json("status", "--job", "shop")["state"] == "running"
+    told = skitter.run("status", "--job", "shop").stdout
+    assert "blocked   need browser: 1 request, no worker serves it" in told.splitlines()
+    why = skitter.run("why", shop.url("/b"), "--job", "shop").stdout
+    assert "it waits for a worker that can serve its need browser: there is none" in why
+    skitter.run("stop", "--job", "shop")
+    process.communicate(timeout=30)
+    assert shop.paths() == ["/a"]

@@ -122,6 +122,21 @@ class TestFormat:
                 assert await client.answered(lease, address="192.0.2.1")
             assert len(await client.lease()) == 1
 
+    async def test_a_job_that_is_dropped_leaves_no_row_behind(self, path: Path) -> None:
+        """The next job in the file may have its number."""
+        async with opened(path, "kept") as client:
+            await client.begin()
+        async with opened(path, "dropped") as client:
+            await client.seeded("a/1", "b/1", "b/2", per_ip=1)
+            for lease in await client.lease():
+                await client.answered(lease, address="192.0.2.1")
+            await client.add("a/2", "b/3", "c/1", need="browser")
+        assert drop_job(path, "dropped")
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            tables = [name for (name,) in other.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            left = {name: other.execute(f"SELECT count(*) FROM {name} WHERE job = 2").fetchone()[0] for name in tables}
+        assert left == dict.fromkeys(tables, 0)
+
     @pytest.mark.parametrize("identity", [0, 42])
     def test_a_database_of_another_program_is_refused_and_left_alone(self, path: Path, identity: int) -> None:
         with contextlib.closing(sqlite3.connect(path)) as other:

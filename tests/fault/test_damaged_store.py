@@ -37,6 +37,7 @@ CRAWLS = 5
 CRAWL_SHARE = 12
 """Of so many cases `make soak` starts them for one."""
 TABLES = "jobs requests hosts addresses parked robots permits holds workers cards staged outbox sinks".split()
+NEED_TABLES = ["ready_for", "needs"]
 PARTS = 8
 """Of the cases of Redis, for a report that says which failed."""
 
@@ -80,14 +81,14 @@ def table_cases(table: str, file: Path) -> Iterator[Case]:
 class DamagedFile:
     """The file of a job, as it was and damaged."""
 
-    def __init__(self, folder: Path, port: int = PORT) -> None:
+    def __init__(self, folder: Path, port: int = PORT, *, needs: bool = True) -> None:
         self.path = folder / "harmed.db"
         self.url = f"sqlite:{self.path}"
 
         async def make() -> None:
             frontier = sqlite_frontier(self.path, harm.JOB)
             try:
-                await harm.fill(frontier, port)
+                await harm.fill(frontier, port, needs=needs)
             finally:
                 await frontier.close()
 
@@ -125,14 +126,14 @@ def look_into_table(table: str, folder: Path, share: int) -> list[str]:
         return [fault for case in chosen for fault in file.faults(case)]
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, *NEED_TABLES])
 def test_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) -> None:
     assert look_into_table(table, tmp_path, SLICE) == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, *NEED_TABLES])
 def test_every_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) -> None:
     assert look_into_table(table, tmp_path, 1) == []
 
@@ -140,7 +141,7 @@ def test_every_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) ->
 def crawl_damaged_files(skitter: Any, folder: Path, share: int, most: int | None = None) -> list[str]:
     found = []
     with harm.Site() as site:
-        file = DamagedFile(folder, site.port)
+        file = DamagedFile(folder, site.port, needs=False)
         cases = [case for table in TABLES for case in table_cases(table, file.path)]
         for case in random.Random(5).sample(cases, most or len(cases) // share):
             for command in ("crawl", "worker"):
@@ -180,10 +181,10 @@ class DamagedRedis:
         self.url = url
         self._whole: dict[bytes, bytes] = {}
 
-    async def fill(self, port: int = PORT) -> None:
+    async def fill(self, port: int = PORT, *, needs: bool = True) -> None:
         frontier = redis_frontier(self.url, harm.JOB)
         try:
-            await harm.fill(frontier, port)
+            await harm.fill(frontier, port, needs=needs)
         finally:
             await frontier.close()
         for key in await self.server.command("KEYS", prefix_of(harm.JOB) + "*"):
@@ -282,7 +283,7 @@ async def crawl_damaged_keys(skitter: Any, url: str, share: int, most: int | Non
     redis, found = DamagedRedis(url), []
     try:
         with harm.Site() as site:
-            await redis.fill(site.port)
+            await redis.fill(site.port, needs=False)
             cases = await redis.cases()
             for case in random.Random(6).sample(cases, most or len(cases) // share):
                 for command in ("crawl", "worker"):

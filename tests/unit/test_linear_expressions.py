@@ -26,6 +26,7 @@ SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
     "skitter.model.job_name": OPERATOR,
+    "skitter.model.request:_NEED": AUTHOR,
     "skitter.cli.what_to_crawl": OPERATOR,
     "skitter.extract.css_selectors": AUTHOR,
     "skitter.extract.selector:_matches": AUTHOR,

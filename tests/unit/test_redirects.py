@@ -75,6 +75,7 @@ def test_the_request_goes_on_with_all_that_belongs_to_it() -> None:
         referrer="http://a.example/",
         headers={"X-Mine": "yes", "Authorization": "secret"},
         cookies={"session": "s"},
+        need="browser",
         seed=True,
     )
     assert follow(request) == request.replace(url="http://a.example/next", chain=(START,))

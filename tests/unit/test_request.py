@@ -40,6 +40,7 @@ requests = st.builds(
     cb_kwargs=st.dictionaries(texts, plain, max_size=2),
     priority=ids,
     dont_filter=st.booleans(),
+    need=st.sampled_from(["", "browser"]),
     depth=st.integers(0, 2**31),
     referrer=st.none() | st.just("http://r.example/"),
     chain=st.lists(st.just("http://c.example/"), max_size=3).map(tuple),
@@ -53,6 +54,11 @@ def fingerprinter() -> Fingerprinter:
 
 
 class TestIdentity:
+    def test_a_need_is_no_part_of_it_and_known_to_the_frontier(self, fingerprinter: Fingerprinter) -> None:
+        plain, needy = (fingerprinter.entry(Request(URL, need=need)) for need in ("", "browser"))
+        assert plain.id == needy.id
+        assert (plain.need, needy.need) == ("", "browser")
+
     def test_it_is_that_of_the_canonical_form(self, fingerprinter: Fingerprinter) -> None:
         first = fingerprinter.fingerprint("GET", "http://a.example/~x?b=2&a=1")
         assert first == fingerprinter.fingerprint("GET", "http://a.example/%7Ex?a=1&b=2")
@@ -130,7 +136,7 @@ class TestStoredForm:
         assert decode(encode(Request(URL, meta=meta))).meta == meta
 
     def test_a_plain_request_is_small(self) -> None:
-        assert len(encode(Request(URL))) < len(URL) + 10
+        assert len(encode(Request(URL))) == len(URL) + 7, "version, map, the name of a field and the length of a text"
 
     @pytest.mark.parametrize(
         "fields",
@@ -148,7 +154,16 @@ class TestStoredForm:
 
     @pytest.mark.parametrize(
         ("field", "value"),
-        [("headers", {"a": 1}), ("body", 7), ("meta", [1]), ("priority", "high"), ("dont_filter", 1), ("method", None)],
+        [
+            ("headers", {"a": 1}),
+            ("body", 7),
+            ("meta", [1]),
+            ("priority", "high"),
+            ("dont_filter", 1),
+            ("method", None),
+            ("need", "a b"),
+            ("need", None),
+        ],
     )
     def test_a_wrong_value_that_was_assigned_later_is_named_in_plain_words(self, field: str, value: Any) -> None:
         request = Request(URL)
@@ -161,6 +176,15 @@ class TestStoredForm:
     def test_an_unknown_version_is_refused(self, payload: bytes) -> None:
         with pytest.raises(FormatError, match="unknown version"):
             decode(payload)
+
+    @pytest.mark.parametrize("need", ["browser", "session.7", "A-b_c", "x" * 64])
+    def test_a_need_is_a_short_plain_name(self, need: str) -> None:
+        assert decode(encode(Request(URL, need=need))).need == need
+
+    @pytest.mark.parametrize("need", [None, 7, b"browser", "a b", "a:b", "a@b", "a\n", "\u0130", "x" * 65, ["browser"]])
+    def test_what_is_no_name_of_a_need_is_an_error_of_who_made_it(self, need: Any) -> None:
+        with pytest.raises(RequestError, match=r"a request's need must be a name of at most 64 letters"):
+            Request(URL, need=need)
 
     def test_a_copy_changes_only_what_it_names(self) -> None:
         request = Request(URL, meta={"a": 1}, priority=2)

@@ -78,6 +78,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
             lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
     if status.blocking:
         lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
+    lines += _needs(status)
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
     rows = [(name, number(getattr(status, name)), "") for name in PLACES]
@@ -140,6 +141,19 @@ def _workforce(status: StatusView) -> str:
         # Whoever leases reaps: with workers at work this is never more than a moment.
         parts.append(f"a lease is {duration(status.overdue_seconds)} overdue")
     return ", ".join(parts)
+
+
+def _needs(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import clean, count
+
+    lines = []
+    for need in status.needs:
+        requests = f"{clean(need.name)}: {count(need.queued, 'request')}"
+        if need.workers:
+            lines.append(f"need      {requests}, served by {count(need.workers, 'worker')}")
+        else:
+            lines.append(f"blocked   need {requests}, no worker serves it")
+    return lines
 
 
 def _callbacks(status: StatusView) -> list[str]:

@@ -105,6 +105,13 @@ def _host_budget(values: dict[str, Any]) -> str:
     return f"its host has had its {count(values['pages'], 'page')} ({values['stopped_by']}): it will be excluded"
 
 
+def _need(values: dict[str, Any]) -> str:
+    workers = values["workers"]
+    if not workers:
+        return f"it waits for a worker that can serve its need {values['need']}: there is none"
+    return f"it needs {values['need']}, which {count(workers, 'worker')} can serve now"
+
+
 def _host_queue(values: dict[str, Any]) -> str:
     return f"its host has {count(values['queued'], 'request')} queued and {values['in_flight']} in flight"
 
@@ -158,6 +165,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "tried": _tried,
     "job_not_running": _job_not_running,
     "no_worker": lambda _: "no worker is at the job",
+    "need": _need,
     "blocked_by_sink": lambda values: f"the outbox is full: blocked by sink {values['target']}",
     "host_blocked": _host_blocked,
     "host_budget": _host_budget,

@@ -53,6 +53,9 @@ Rules that all backends share:
   again, or has not for 2 s after it was to. While pages are slow and another worker is short and about to ask, a
   worker that says its slots is granted no more than its share of what is ready (policy.shares), and is told to ask
   again soon if something was left. (Not where a job is in shards.)
+- A request may have a need, which a worker must be able to serve at the moment (``Call.needs``). It is granted to no
+  other; everything else holds for what the asking worker can serve, so a need that nobody serves holds up neither its
+  host nor others. A request keeps its need wherever it goes, and dedup does not look at it.
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
@@ -97,6 +100,8 @@ SINK_OWNER_SECONDS = 30.0
 """A sink whose owner has not been heard from for this long may be taken over."""
 NOTABLE_HOSTS = 16
 """Slow and troubled hosts that a job remembers for people."""
+NEEDS_TOLD = 16
+"""Needs that a report names: those that most queued requests have."""
 RATE_SAMPLE_SECONDS = 5.0
 """Between two samples of what is done, for the present rate."""
 FORGET_SECONDS = 3600.0

@@ -123,13 +123,18 @@ class MemoryTables:
         self._rows: dict[int, Row] = {}
         self._by_seq: dict[int, Row] = {}
         self._queues: defaultdict[str, _Index] = defaultdict(_Index)
+        self._needy: defaultdict[str, defaultdict[str, _Index]] = defaultdict(lambda: defaultdict(_Index))
+        """Queues of requests that have a need: by host key, and by need."""
+        self._needs: dict[str, int] = {}
         self._delayed = _Index()
-        self._suspects = _Index()
+        self._suspects: defaultdict[str, _Index] = defaultdict(_Index)
         self._away: defaultdict[str, _Index] = defaultdict(_Index)
-        self._ready = _Index()
+        self._ready: defaultdict[str, _Index] = defaultdict(_Index)
+        self._stands: dict[str, list[str]] = {}
+        """The needs that a host is ready for, by its key."""
         self._waiting = _Index()
         self._given_up = _Index()
-        self._parked = _Index()
+        self._parked: defaultdict[str, _Index] = defaultdict(_Index)
         self._loads: dict[str, int] = {}
         self._permits: list[str] = []
         self._leases: dict[tuple[Work, int], LeaseRow] = {}
@@ -164,11 +169,11 @@ class MemoryTables:
         return self._rows.get(request_id)
 
     def queue_length(self, host_key: str, limit: int) -> int:
-        return min(limit, len(self._queues[host_key]))
+        return min(limit, len(self._queues[host_key]) + sum(map(len, self._needy[host_key].values())))
 
     def longest_queues(self, limit: int) -> list[str]:
-        lengths = {key: len(queue) for key, queue in self._queues.items() if queue}
-        return sorted(lengths, key=lambda key: (-lengths[key], key))[:limit]
+        lengths = {key: self.queue_length(key, len(self._rows)) for key in self._queues.keys() | self._needy.keys()}
+        return sorted((key for key in lengths if lengths[key]), key=lambda key: (-lengths[key], key))[:limit]
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
         return {request_id: self._rows[request_id] for request_id in ids if request_id in self._rows}
@@ -176,26 +181,26 @@ class MemoryTables:
     def save_rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
             state = row.state
-            self._queues[row.host_key].put(
-                row.id, (-row.priority, row.seq, row.id) if state is RequestState.QUEUED else None
-            )
+            queue = self._needy[row.host_key][row.need] if row.need else self._queues[row.host_key]
+            queue.put(row.id, (-row.priority, row.seq, row.id) if state is RequestState.QUEUED else None)
             away, is_away = self._away[row.host_key], state is RequestState.DELAYED or state is RequestState.SUSPECT
             if is_away or row.id in away:
                 self._delayed.put(row.id, (row.not_before, row.seq, row.id) if state is RequestState.DELAYED else None)
-                self._suspects.put(row.id, (row.seq, row.id) if state is RequestState.SUSPECT else None)
+                self._suspects[row.need].put(row.id, (row.seq, row.id) if state is RequestState.SUSPECT else None)
                 away.put(row.id, (row.seq, row.id) if is_away else None)
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         return {seq: self._by_seq[seq] for seq in seqs}
 
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
+    def heads(self, host_keys: Sequence[str], limit: int, need: str = "") -> dict[str, deque[tuple[int, int]]]:
+        queues = {key: self._needy[key][need] if need else self._queues[key] for key in host_keys}
         return {
-            host_key: deque((-priority, seq) for priority, seq, _ in self._queues[host_key].first(limit))
-            for host_key in host_keys
+            host_key: deque((-priority, seq) for priority, seq, _ in queue.first(limit))
+            for host_key, queue in queues.items()
         }
 
-    def suspects(self, limit: int) -> list[Row]:
-        return [self._rows[key[-1]] for key in self._suspects.first(limit)]
+    def suspects(self, limit: int, need: str = "") -> list[Row]:
+        return [self._rows[key[-1]] for key in self._suspects[need].first(limit)]
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
         return [self._rows[key[-1]] for key in self._delayed.first(limit) if key[0] <= now]
@@ -204,14 +209,25 @@ class MemoryTables:
         return next((due for due, *_ in self._delayed.first(1)), None)
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        keys = self._queues[host_key].first(limit)
-        keys = keys + self._away[host_key].first(limit - len(keys))
+        needy = self._needy[host_key]
+        keys: list[_Key] = []
+        for queue in (self._queues[host_key], *(needy[need] for need in sorted(needy)), self._away[host_key]):
+            keys += queue.first(limit - len(keys))
         return [self._rows[key[-1]] for key in keys]
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
         dead = (row for row in self._rows.values() if row.state is RequestState.DEAD)
         chosen = sorted((row for row in dead if error_class in ("", row.error_class)), key=lambda row: row.seq)
         return chosen[after : after + limit]
+
+    # ---- needs
+
+    def add_to_needs(self, steps: dict[str, int]) -> None:
+        counted = {need: self._needs.get(need, 0) + step for need, step in steps.items()}
+        self._needs = {need: queued for need, queued in (self._needs | counted).items() if queued}
+
+    def needs(self, limit: int) -> list[tuple[str, int]]:
+        return sorted(self._needs.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     # ---- hosts
 
@@ -222,12 +238,23 @@ class MemoryTables:
         for host in hosts:
             self._hosts[host.key] = host
             phase = host.phase
-            self._ready.put(host.key, (-host.top, host.turn, host.key) if phase is Phase.READY else None)
+            is_ready = phase is Phase.READY
+            self._ready[""].put(host.key, (-host.top, host.turn, host.key) if is_ready and host.waiting else None)
+            if host.needs or host.key in self._stands:
+                self._stand(host, is_ready)
             self._waiting.put(host.key, (due_at(host), host.key) if phase is Phase.WAITING else None)
             self._given_up.put(host.key, (host.key,) if phase is Phase.GIVEN_UP else None)
 
-    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
-        return [(-top, turn, key) for top, turn, key in self._ready.first(limit)]
+    def _stand(self, host: Host, is_ready: bool) -> None:
+        for need in self._stands.pop(host.key, ()):
+            self._ready[need].put(host.key, None)
+        if is_ready and host.needs:
+            self._stands[host.key] = list(host.needs)
+            for need, top in host.needs.items():
+                self._ready[need].put(host.key, (-top, host.turn, host.key))
+
+    def ready_hosts(self, limit: int, need: str = "") -> list[tuple[int, int, str]]:
+        return [(-top, turn, key) for top, turn, key in self._ready[need].first(limit)]
 
     def due_hosts(self, now: float, limit: int) -> list[str]:
         return [key for due, key in self._waiting.first(limit) if due <= now]
@@ -245,16 +272,23 @@ class MemoryTables:
         self._loads = {address: load for address, load in (self._loads | loads).items() if load}
 
     def park(self, hosts: Sequence[Host]) -> None:
+        self.unpark([host.key for host in hosts])
         for host in hosts:
-            self._parked.put(host.key, (host.address, -host.top, host.turn, host.key))
+            for need, top in host.tops().items():
+                self._parked[need].put(host.key, (host.address, -top, host.turn, host.key))
 
     def unpark(self, host_keys: Sequence[str]) -> None:
-        for key in host_keys:
-            self._parked.put(key, None)
+        for index in self._parked.values():
+            for key in host_keys:
+                index.put(key, None)
 
-    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
-        found = self._parked.first(limit) if address is None else self._parked.onwards((address,), limit)
-        return [key[-1] for key in found if address is None or key[0] == address]
+    def parked_hosts(self, address: str | None, limit: int, need: str = "") -> list[str]:
+        if address is None:
+            return [key[-1] for index in self._parked.values() for key in index.first(limit)][:limit]
+        return [key[-1] for key in self._parked[need].onwards((address,), limit) if key[0] == address]
+
+    def parked_needs(self, address: str) -> list[str]:
+        return [need for need in sorted(self._parked) if need and self.parked_hosts(address, 1, need)]
 
     def robots(self, host_key: str) -> RobotsRecord | None:
         return self._robots.get(host_key)

@@ -68,6 +68,7 @@ class Row(msgspec.Struct):
     status: int = 0
     error_class: str = ""
     error: str = ""
+    need: str = ""
 
 
 class LeaseRow(msgspec.Struct):
@@ -134,6 +135,8 @@ class JobRow(msgspec.Struct):
     """What was done then."""
     parked: int = 0
     """Hosts in phase PARKED."""
+    needy: int = 0
+    """Queued requests that have a need. While it is 0, nobody looks for them."""
     answers: dict[str, Answer] = {}
     """The last answer to each worker that granted or ended something. Here, because this record is read and written by
     every transaction anyway: in a table of their own, answers would cost each batch a page of the log."""
@@ -251,7 +254,7 @@ class Tables(Protocol):
     def insert(self, rows: Sequence[Row]) -> None: ...
     def row(self, request_id: int) -> Row | None: ...
     def queue_length(self, host_key: str, limit: int) -> int:
-        """How many are queued and not held; counted no further than ``limit``."""
+        """How many are queued and not held, with and without a need; counted no further than ``limit``."""
         ...
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]: ...
@@ -260,16 +263,16 @@ class Tables(Protocol):
         ...
 
     def save_rows(self, rows: Sequence[Row]) -> None:
-        """Everything but seq, id, host, priority and payload, which never change."""
+        """Everything but seq, id, host, priority, payload and need, which never change."""
         ...
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]: ...
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
-        """(priority, seq) of the first rows in each host's queue that nobody holds, in the order of promise 5."""
+    def heads(self, host_keys: Sequence[str], limit: int, need: str = "") -> dict[str, deque[tuple[int, int]]]:
+        """(priority, seq) of the first rows in each host's queue of a need that nobody holds, as promise 5 has them."""
         ...
 
-    def suspects(self, limit: int) -> list[Row]:
-        """Suspect rows that nobody holds, lowest seq first."""
+    def suspects(self, limit: int, need: str = "") -> list[Row]:
+        """Suspect rows of a need that nobody holds, lowest seq first."""
         ...
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
@@ -278,18 +281,28 @@ class Tables(Protocol):
 
     def next_row_due(self) -> float | None: ...
     def waiting(self, host_key: str, limit: int) -> list[Row]:
-        """Rows of a host that nobody holds: queued ones in their order, then suspect and delayed ones by seq."""
+        """Rows of a host that nobody holds: queued ones in their order, those with needs after the others and by the
+        names of their needs; then suspect and delayed ones by seq."""
         ...
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
         """By seq; the first ``after`` are skipped."""
         ...
 
+    # Needs: touched only where requests have any
+    def add_to_needs(self, steps: dict[str, int]) -> None:
+        """Count how many requests of each need are queued."""
+        ...
+
+    def needs(self, limit: int) -> list[tuple[str, int]]:
+        """(need, how many are queued), the most first, then by name."""
+        ...
+
     # Hosts
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]: ...
     def save_hosts(self, hosts: Sequence[Host]) -> None: ...
-    def ready_hosts(self, limit: int) -> list[tuple[int, int, str]]:
-        """(top, served, key) of hosts in phase READY: highest top, then lowest served."""
+    def ready_hosts(self, limit: int, need: str = "") -> list[tuple[int, int, str]]:
+        """(top, turn, key) of hosts in phase READY that have a queue of this need: highest top, then lowest turn."""
         ...
 
     def due_hosts(self, now: float, limit: int) -> list[str]:
@@ -312,8 +325,15 @@ class Tables(Protocol):
         ...
 
     def unpark(self, host_keys: Sequence[str]) -> None: ...
-    def parked_hosts(self, address: str | None, limit: int) -> list[str]:
-        """Keys of parked hosts, of an address or of any: highest top, then lowest served."""
+    def parked_hosts(self, address: str | None, limit: int, need: str = "") -> list[str]:
+        """Keys of parked hosts that have a queue of this need, of one address: highest top, then lowest turn.
+
+        Of any address: keys of parked hosts, whatever their queues; some may come twice.
+        """
+        ...
+
+    def parked_needs(self, address: str) -> list[str]:
+        """The needs for which hosts are parked at an address."""
         ...
 
     def robots(self, host_key: str) -> RobotsRecord | None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 import msgspec
 
@@ -34,7 +35,8 @@ class Host(msgspec.Struct, array_like=True):
 
     key: str
     waiting: bool = False
-    """Something is queued. The number is counted on demand, so that most added links do not change this record."""
+    """A request without a need is queued. The number is counted on demand, so that most added links do not change this
+    record."""
     in_flight: int = 0
     top: int = 0
     """The highest waiting priority; only meaningful while something waits."""
@@ -88,6 +90,8 @@ class Host(msgspec.Struct, array_like=True):
     """The end of its burst, noticed by the next grant. It is set when the burst begins, and never pushed."""
     pacer: str = ""
     """The worker that was granted its last request, if that worker keeps the delay by itself; else empty."""
+    needs: dict[str, int] = {}
+    """The needs of what is queued, each with its highest waiting priority. Of nearly all hosts there is none."""
 
     @property
     def turn(self) -> int:
@@ -96,3 +100,17 @@ class Host(msgspec.Struct, array_like=True):
         In a burst, one request at a time goes before other hosts: more would need more connections.
         """
         return self.served - BURST_RANK if self.burst_left > 0 and self.in_flight == 0 else self.served
+
+    def top_for(self, needs: Collection[str], *, plain: bool = True) -> int | None:
+        """The highest priority that waits for a worker with these needs; None: nothing does.
+
+        ``plain``: and for requests without a need.
+        """
+        tops = [top for need, top in self.needs.items() if need in needs]
+        if plain and self.waiting:
+            tops.append(self.top)
+        return max(tops, default=None)
+
+    def tops(self) -> dict[str, int]:
+        """The highest waiting priority of each of its queues, by their need; empty: of requests without one."""
+        return {"": self.top, **self.needs} if self.waiting else self.needs

@@ -180,6 +180,13 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
         return self.undelivered > 0 or not self.closed
 
 
+class NeedSeen(msgspec.Struct, frozen=True):
+    """A need of requests that are queued, in a report."""
+
+    name: str
+    queued: int
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything ``status`` shows, from one instant."""
 
@@ -205,6 +212,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Rate over the five to ten seconds before the newest commit; 0 if the run is over."""
     overdue_seconds: float = 0.0
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
+    needs: list[NeedSeen] = []
+    """The needs that most queued requests have; those without one are not among them."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 
@@ -250,6 +259,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """For queued and delayed ones: until its own not-before time and its host's due time have passed."""
     worker: str
     host: HostSeen | None
+    need: str = ""
+    """What its worker must have; empty: every worker may be given it."""
 
 
 class Dead(msgspec.Struct, frozen=True, kw_only=True):

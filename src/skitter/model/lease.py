@@ -69,6 +69,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """The permits that the worker knows: the first so many of ``run``."""
     slots: int = 0
     """How many requests the worker works on at a time; 0: it does not say, and takes no part in the sharing."""
+    needs: tuple[str, ...] = ()
+    """The needs that the worker can serve now. Requests without a need are for every worker."""
     again: bool = False
     """It was sent before, with the same token, and may have been heard."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Annotated, Any, NewType
@@ -22,6 +23,9 @@ RequestId = NewType("RequestId", int)
 STORED_VERSION = 1
 StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
+_NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
+StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,64}\Z")]
+"""Short enough to be a part of a key's name, and without what separates such parts."""
 
 
 class Priority(enum.IntEnum):
@@ -60,6 +64,8 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """Fetch it even if the same page is known already."""
     is_list: bool = False
     """A page of links, whose links change: fetched in every run, also with the setting ``dedup_scope=job``."""
+    need: StoredNeed = ""
+    """What a worker must have at the moment to be given it, by a short name; empty: every worker may be."""
     depth: int = 0
     """Links from a seed. Set by the worker."""
     referrer: str | None = None
@@ -103,6 +109,8 @@ class Request(RequestFields):
         is_list: Any = self.is_list
         if type(self.priority) is not int or type(is_list) is not bool or type(self.dont_filter) is not bool:
             _check_flags(self)
+        if self.need != "" and not is_need(self.need):
+            raise wrong(self, "need", repr(self.need)[:100])
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed."""
@@ -131,6 +139,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
     repeats: bool = False
     """A seed, a list or an unfiltered request: queued even if an earlier run has delivered its page."""
+    need: str = ""
+    """See ``Request.need``. It is no part of the identity."""
+
+
+def is_need(name: object) -> bool:
+    """Return whether this may be the name of a need."""
+    return isinstance(name, str) and _NEED.fullmatch(name) is not None
 
 
 class Fingerprinter:
@@ -187,6 +202,7 @@ class Fingerprinter:
             request.seed,
             request.seed and (trusts or not request.chain),
             request.seed or request.is_list or request.dont_filter or not filtered,
+            request.need,
         )
 
     def _hash(self, parts: bytes) -> RequestId:
@@ -211,6 +227,7 @@ EXPECTED = {
     "priority": "a whole number of 64 bits",
     "dont_filter": "True or False",
     "is_list": "True or False",
+    "need": "a name of at most 64 letters, digits, dots, dashes and underscores",
 }
 """Expected type of each field, for error messages."""
 _HINTS = {
@@ -316,10 +333,11 @@ def _check_flags(request: Request) -> None:
 # ---- the stored form
 
 _ENCODER = msgspec.msgpack.Encoder()
+_HEADS = [bytes((STORED_VERSION, 0x80 | fields)) for fields in range(16)]
+"""The version byte and the head of a map with so many fields."""
+_LONG_MAP = 0xDE
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
-_LONG_SIZE = b"\xde\x00"
-"""Of a map, when its size takes two bytes."""
 
 
 def encode(request: RequestFields) -> bytes:
@@ -342,9 +360,9 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
-    if stored.startswith(_LONG_SIZE) and stored[2] < 16:
-        # So msgspec begins what might have 16 fields or more; few have, and a frontier may hold a billion of these.
-        return b"\x01" + bytes((0x80 | stored[2],)) + stored[3:]
+    if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
+        # A struct that may have 16 fields or more gets a head of three bytes, however few of them it has.
+        return _HEADS[stored[2]] + stored[3:]
     return b"\x01" + stored
 
 

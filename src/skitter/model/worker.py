@@ -69,6 +69,8 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """Moving average of the pages that it has done."""
     latency_seconds: float = 0.0
     """Moving average of response times."""
+    needs: tuple[str, ...] = ()
+    """The needs that it can serve now."""
     longest_calls: dict[str, float] = {}
     """The longest call of each callback so far, in seconds."""
 

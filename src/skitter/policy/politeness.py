@@ -51,7 +51,7 @@ def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | 
     """Return the phase of the host now."""
     if host.given_up is not None:
         return Phase.GIVEN_UP
-    if not host.waiting:
+    if not host.waiting and not host.needs:
         return Phase.IDLE
     if not has_room(host, politeness, budgets):
         return Phase.FULL
@@ -107,7 +107,7 @@ def may_pace(host: Host, now: float, politeness: Politeness, worker: str) -> boo
 
     Only if the last grant was its own: it knows when its last request was sent, and nobody else has sent one since.
     """
-    if host.pacer != worker or not host.waiting or host.blocked_until > now:
+    if host.pacer != worker or host.blocked_until > now:
         return False
     delay = delay_of(host, politeness)
     ahead = 1 + int((host.latency_seconds + AHEAD_SECONDS) / delay) if delay else 0

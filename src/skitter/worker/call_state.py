@@ -1,10 +1,12 @@
-"""The state that the calls of one worker carry: their tokens, and the mark of the permits that it knows."""
+"""The state that the calls of one worker carry: their tokens, the mark of the permits that it knows, its needs."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 
 from skitter.model.lease import Call, Grant
+from skitter.model.request import is_need
 
 
 class CallState:
@@ -17,11 +19,30 @@ class CallState:
         self._calls = 0
         self._run = self._permits = 0
         self._store: str | None = None
+        self._needs: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the worker can serve now, besides requests without a need."""
+        return self._needs
+
+    @needs.setter
+    def needs(self, needs: Iterable[str]) -> None:
+        needs = tuple(sorted(set(needs)))
+        if wrong := [need for need in needs if not is_need(need)]:
+            raise ValueError(f"not the name of a need: {wrong[0]!r:.100}")
+        self._needs = needs
 
     def next(self) -> Call:
         """A call that was not made before."""
         self._calls += 1
-        return Call(token=f"{self._prefix}-{self._calls}", run=self._run, permits=self._permits, slots=self._slots)
+        return Call(
+            token=f"{self._prefix}-{self._calls}",
+            run=self._run,
+            permits=self._permits,
+            slots=self._slots,
+            needs=self._needs,
+        )
 
     def learn(self, grant: Grant) -> None:
         """Take over the mark of the permits that the worker knows with this answer."""

@@ -56,7 +56,7 @@ class CommitQueue:
         self.page_averages = PageAverages()
         self._callback_stats = callback_stats or CallbackStats()
         self._store: str | None = None
-        self._calls = CallState(slots)
+        self.calls = CallState(slots)
         self._turn = asyncio.Lock()
         """Held by lease and commit: a frontier remembers the last call of a worker, and no more."""
 
@@ -89,15 +89,15 @@ class CommitQueue:
     async def lease(self, want: int) -> Grant:
         """Ask for work."""
         async with self._turn:
-            grant = await self._source.lease(self._worker_id, want, call=self._calls.next())
-            self._calls.learn(grant)
+            grant = await self._source.lease(self._worker_id, want, call=self.calls.next())
+            self.calls.learn(grant)
             return grant
 
     async def _commit(self, outcomes: list[Outcome], want: int = 0) -> Committed:
         async with self._turn:
-            answer = await self._source.commit(self._worker_id, outcomes, want, call=self._calls.next())
+            answer = await self._source.commit(self._worker_id, outcomes, want, call=self.calls.next())
             if answer.grant is not None:
-                self._calls.learn(answer.grant)
+                self.calls.learn(answer.grant)
             return answer
 
     async def commit(self, batch: list[Ended], want: int) -> Grant | None:

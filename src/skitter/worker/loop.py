@@ -14,6 +14,7 @@ import logging
 import random
 import time
 import traceback
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -155,6 +156,16 @@ class Worker:
         """Outcomes that were accepted."""
         return self._commit_queue.committed
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it can serve now, besides requests without a need (``Request.need``); it may change at any time."""
+        return self._commit_queue.calls.needs
+
+    @needs.setter
+    def needs(self, needs: Iterable[str]) -> None:
+        self._commit_queue.calls.needs = needs
+        self._ask_now()
+
     # ---- from outside; each may be called again, and before run()
 
     def stop(self) -> None:
@@ -187,6 +198,7 @@ class Worker:
             slots=slots,
             pages_per_second=round(averages.pages_per_second, 3),
             latency_seconds=round(averages.latency_seconds, 4),
+            needs=self.needs,
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
         )
 

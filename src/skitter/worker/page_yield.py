@@ -236,6 +236,7 @@ class PageYield:
             priority=request.priority,
             dont_filter=request.dont_filter,
             is_list=request.is_list,
+            need=request.need,
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,

@@ -24,9 +24,9 @@ from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
 from skitter.model.item import NewItem
 from skitter.model.job import JobSpec, SinkProgress
-from skitter.model.lease import Lease, Work
+from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
-from skitter.model.request import Fingerprinter, Request
+from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
 from skitter.node.supervisor import FAILURES
 from skitter.settings import Settings
@@ -44,6 +44,8 @@ SETTINGS = {
 }
 ROBOTS = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
 _WORKERS = ("elsewhere:1:1", "elsewhere:2:1")
+NEED = "browser"
+SERVES = Call(needs=(NEED,))
 
 
 class Site:
@@ -83,8 +85,11 @@ def seed_of(port: int) -> str:
     return f"http://127.0.0.1:{port}/"
 
 
-async def fill(frontier: Frontier, port: int) -> None:
-    """Requests in every place, leases of each kind, a staged item, items for a sink, hosts, robots, cards."""
+async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
+    """Requests in every place, leases of each kind, a staged item, items for a sink, hosts, robots, cards.
+
+    ``needs``: also requests that need what no worker of a crawl has, so that it would not end.
+    """
     first, second, third = _WORKERS[0], _WORKERS[1], "elsewhere:3:1"
     await frontier.begin(spec_of(port), sinks=[TARGET])
     entry = Fingerprinter((await frontier.job()).secret).entry
@@ -137,6 +142,24 @@ async def fill(frontier: Frontier, port: int) -> None:
     part = [NewItem(encode_item({"part": 1}))]
     staged = Outcome(lease=await _page(frontier, second), ending=Ending.DONE, more=True, items=part, after=0)
     await frontier.commit(second, [staged])
+    if needs:
+        await _fill_needs(frontier, [entry(Request(f"http://127.0.0.3:{port}/{n}", need=NEED)) for n in range(5)])
+
+
+async def _fill_needs(frontier: Frontier, entries: Sequence[Entry]) -> None:
+    """Requests with a need: a suspect, one that was handed back, and some that were never leased."""
+    worker = "elsewhere:4:1"
+    await frontier.add(entries)
+    (gate,) = (await frontier.lease(worker, 1, SERVES)).leases
+    news = HostNews(robots=ROBOTS, answered=True)
+    await frontier.commit(worker, [Outcome(lease=gate, ending=Ending.DONE, news=news)])
+    for _ in range(2):
+        await frontier.lease(worker, 1, SERVES)
+        await frontier.release_worker(worker)
+    # With the suspect on its own, nobody is given the others.
+    (suspect,) = (await frontier.lease(worker, 1, SERVES)).leases
+    (other,) = (await frontier.lease("elsewhere:5:1", 1, SERVES)).leases
+    await frontier.release([suspect, other])
 
 
 async def _page(frontier: Frontier, worker: str) -> Lease:
@@ -229,6 +252,7 @@ def commands(frontier: str, port: int) -> list[tuple[str, ...]]:
         ("status", "-v", *place),
         ("failed", *place),
         *(("why", seed + name, *place) for name in ("", "missing", "held", "queued0", "later", "lost")),
+        ("why", f"http://127.0.0.3:{port}/4", *place),
         ("items", *place),
     ]
     writing = [
@@ -281,7 +305,7 @@ async def work(frontier: Frontier) -> list[str]:
     await ask(frontier.begin(spec_of(1), sinks=[TARGET]))
     for _ in range(2):
         await ask(frontier.tell("w", WorkerCard()))
-        grant = await ask(frontier.lease("w", 20))
+        grant = await ask(frontier.lease("w", 20, SERVES))
         leases = grant.leases if grant else []
         await ask(frontier.robots([lease.host_key for lease in leases] or ["http://localhost:1"]))
         await ask(frontier.renew("w", leases))

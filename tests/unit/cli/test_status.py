@@ -12,10 +12,27 @@ from skitter.app.views.why import WhyView, seen_reasons
 from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
 from skitter.cli.why import in_words
-from skitter.model.job import Counts, HostSeen, State, Trace
+from skitter.model.job import Counts, HostSeen, NeedSeen, State, Trace
 from skitter.model.worker import WaitsFor, WorkerCard, WorkerSeen
 
 PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
+TRACE = Trace(
+    state="queued",
+    url="https://one.example/",
+    depth=1,
+    priority=0,
+    attempts=0,
+    losses=0,
+    referrer=None,
+    added_at=0.0,
+    ended_at=0.0,
+    status=0,
+    error_class="",
+    error="",
+    ready_in_seconds=0.0,
+    worker="",
+    host=None,
+)
 
 
 def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSeen:
@@ -200,6 +217,7 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
         "waits_for": "",
         "pages_per_second": 0.0,
         "latency_seconds": 0.0,
+        "needs": [],
         "share": 0.0,
     }
     assert (second["alive"], second["host_name"]) == (False, "")
@@ -217,25 +235,36 @@ def test_a_host_that_waits_for_its_address_says_so(make_report) -> None:
     waits = msgspec.structs.replace(host("https://one.example", 5), address="192.0.2.1", address_full=True)
     (line,) = lines_with("one.example", msgspec.structs.replace(make_report(), crowded=[waits]))
     assert line.split() == ["https://one.example", "-", "0", "5", "address", "-"]
-    trace = Trace(
-        state="queued",
-        url="https://one.example/",
-        depth=1,
-        priority=0,
-        attempts=0,
-        losses=0,
-        referrer=None,
-        added_at=0.0,
-        ended_at=0.0,
-        status=0,
-        error_class="",
-        error="",
-        ready_in_seconds=0.0,
-        worker="",
-        host=waits,
-    )
+    trace = msgspec.structs.replace(TRACE, host=waits)
     reasons = sentences(trace, make_report())
     assert "it waits for its address: 192.0.2.1 has as many in flight as per_ip allows" in reasons
     assert not [reason for reason in reasons if "fetched now" in reason]
     free = msgspec.structs.replace(trace, host=msgspec.structs.replace(waits, address_full=False))
     assert [reason for reason in sentences(free, make_report()) if "fetched now" in reason]
+
+
+def test_a_need_that_no_live_worker_serves_is_named(make_report) -> None:
+    gone = worker(3, silent_seconds=99.0, needs=("browser",))
+    needs = [NeedSeen("browser", 12), NeedSeen("session", 1)]
+    report = msgspec.structs.replace(make_report(workers=[worker(1, needs=("session",)), gone]), needs=needs)
+    assert lines_with("blocked", report) == ["blocked   need browser: 12 requests, no worker serves it"]
+    assert lines_with("session", report) == ["need      session: 1 request, served by 1 worker"]
+    told = as_json(status_view(report, PLACE.frontier))
+    assert told["needs"] == [
+        {"name": "browser", "queued": 12, "workers": 0},
+        {"name": "session", "queued": 1, "workers": 1},
+    ]
+    assert told["worker_list"][0]["needs"] == ["session"]
+
+
+@pytest.mark.parametrize(
+    ("needs", "sentence", "is_ready"),
+    [
+        ((), "it waits for a worker that can serve its need browser: there is none", False),
+        (("browser",), "it needs browser, which 1 worker can serve now", True),
+    ],
+)
+def test_why_says_what_a_request_with_a_need_waits_for(make_report, needs, sentence: str, is_ready: bool) -> None:
+    reasons = sentences(msgspec.structs.replace(TRACE, need="browser"), make_report(workers=[worker(1, needs=needs)]))
+    assert sentence in reasons
+    assert bool([reason for reason in reasons if "fetched now" in reason]) is is_ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from skitter.model.job import State
 from skitter.model.lease import Grant
@@ -39,3 +40,18 @@ def test_after_another_life_of_the_store_permits_are_counted_from_the_start() ->
 
 def test_a_call_says_how_many_leases_the_worker_works_on_at_a_time() -> None:
     assert CallState(16).next().slots == 16
+
+
+def test_a_call_says_what_the_worker_can_serve_at_the_moment() -> None:
+    state = CallState()
+    assert state.next().needs == ()
+    state.needs = ["session", "browser", "session"]
+    assert state.next().needs == state.needs == ("browser", "session")
+    state.needs = ()
+    assert state.next().needs == ()
+
+
+@pytest.mark.parametrize("need", ["", "a b", "a:b", "x" * 65])
+def test_what_is_no_name_of_a_need_cannot_be_served(need: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a need"):
+        CallState().needs = [need]

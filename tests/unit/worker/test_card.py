@@ -44,6 +44,28 @@ def test_a_process_knows_who_it_is() -> None:
     assert worker_id().startswith(f"{card.host_name}:{card.pid}:")
 
 
+class Needy(Spider):
+    def start(self) -> Any:
+        yield Request("http://a.example/0")
+        yield Request("http://a.example/1", need="browser")
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+async def test_a_worker_is_given_what_it_can_serve_at_the_moment_and_tells_it(crawl: Any) -> None:
+    await crawl.begin(Needy())
+    worker = crawl.worker()
+    assert worker.card().needs == ()
+    running = crawl.start(worker)
+    await crawl.until(lambda: worker.committed == 2)
+    assert (await crawl.frontier.counts()).queued == 1, "the seeding and one page are done"
+    worker.needs = ["browser"]
+    assert worker.card().needs == ("browser",)
+    await running
+    assert worker.committed == 3
+
+
 async def test_it_tells_what_it_is_at(crawl: Any) -> None:
     await crawl.begin(Items())
     held = crawl.fetcher.answers["/0"] = Held()

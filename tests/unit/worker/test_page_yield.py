@@ -70,6 +70,14 @@ def test_a_request_knows_where_it_comes_from() -> None:
     assert found == Request("http://a.example/dir/next", depth=3, referrer=PAGE.url)
 
 
+def test_a_request_keeps_its_need() -> None:
+    taken = harvest(Request("/book", need="browser"), Links(["http://a.example/plain"]))
+    assert [(entry.need, request.need) for entry, request in zip(taken.links, requests(taken), strict=True)] == [
+        ("browser", "browser"),
+        ("", ""),
+    ]
+
+
 def test_a_seed_has_no_origin_and_permits_its_host() -> None:
     taken = harvest(Request("https://b.example/"), origin=None)
     assert requests(taken) == [Request("https://b.example/", seed=True)]

@@ -28,8 +28,19 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str
     pages_per_second: float
     latency_seconds: float
+    needs: list[str]
+    """The needs that it can serve now."""
     share: float
     """Its part of the pages that all live workers do now, from 0 to 1."""
+
+
+class NeedView(msgspec.Struct, frozen=True, kw_only=True):
+    """A need of queued requests."""
+
+    name: str
+    queued: int
+    workers: int
+    """How many live workers can serve it now."""
 
 
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +81,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     overdue_seconds: float
     reason: str
     blocked_by: str
+    needs: list[NeedView]
+    """The needs that most queued requests have."""
     seeding: bool
     spider: str
     seeds: list[str]
@@ -102,6 +115,11 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
         return seeding_problem(self.reason)
 
 
+def count_serving(report: Report, need: str) -> int:
+    """How many live workers can serve a need now, as far as they have said so."""
+    return sum(worker.card is not None and need in worker.card.needs for worker in live_workers(report))
+
+
 def status_view(report: Report, frontier: str) -> StatusView:
     """The status of a job, of its report and the URL of its frontier."""
     job, counts = report.job, report.counts
@@ -132,6 +150,10 @@ def status_view(report: Report, frontier: str) -> StatusView:
         overdue_seconds=report.overdue_seconds,
         reason=job.reason,
         blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
+        needs=[
+            NeedView(name=need.name, queued=need.queued, workers=count_serving(report, need.name))
+            for need in report.needs
+        ],
         seeding=job.seeding,
         spider=job.spec.spider,
         seeds=job.spec.seeds,
@@ -190,5 +212,6 @@ def _worker_view(worker: WorkerSeen, report: Report, *, alive: bool, together: f
         waits_for=_waits_for(card, report),
         pages_per_second=card.pages_per_second,
         latency_seconds=card.latency_seconds,
+        needs=list(card.needs),
         share=round(card.pages_per_second / together, 3) if alive and together else 0.0,
     )

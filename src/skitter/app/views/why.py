@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.app.views.status import count_serving
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import UrlError
 from skitter.frontier.contract import Frontier
@@ -105,6 +106,8 @@ def _waiting(trace: Trace, report: Report) -> list[Reason]:
         reasons.append(_reason("job_not_running", state=report.job.state, reason=report.job.reason))
     elif not live_workers(report):
         reasons.append(_reason("no_worker"))
+    if trace.need:
+        reasons.append(_reason("need", need=trace.need, workers=count_serving(report, trace.need)))
     reasons += [_reason("blocked_by_sink", target=sink.target) for sink in report.sinks if sink.blocking]
     host = trace.host
     if host is not None:
@@ -117,6 +120,8 @@ def _waiting(trace: Trace, report: Report) -> list[Reason]:
         return [*reasons, _reason("not_before", seconds=trace.ready_in_seconds)]
     if host is not None and host.address_full:
         return [*reasons, _reason("address_full", address=host.address)]
+    if trace.need and not count_serving(report, trace.need):
+        return reasons
     return [*reasons, _reason("ready")]
 
 

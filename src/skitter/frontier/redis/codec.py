@@ -27,7 +27,7 @@ LEASE_FIELDS = 10
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
-_TRUSTS, _PERMITS, _REPEATS, _PLAIN = b"!%d", b"?%d", b"*%d", b"%d"
+_TRUSTS, _PERMITS, _REPEATS = b"!%d", b"?%d", b"*%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -76,6 +76,7 @@ class ScriptsRecord(msgspec.Struct):
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
     held_seconds: float = 0.0
+    needy: Annotated[int, msgspec.Meta(ge=0)] = 0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     delivered: tuple[int, int, int] | None = None
 
@@ -219,10 +220,11 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         priority, host_key = entry.priority, entry.host_key.encode()
         if priority:
             priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
+        ordered = _mark(entry) % priority if entry.repeats or entry.permits else b"%d" % priority
         arguments += (
             b"%d" % entry.id,
             host_key,
-            _mark(entry) % priority if entry.repeats or entry.permits else _PLAIN % priority,
+            ordered if not entry.need else b"%b@%b" % (ordered, entry.need.encode()),
             entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
         )
 
@@ -235,9 +237,8 @@ def _mark(entry: Entry) -> bytes:
 
 def read_row(fields: Sequence[Any]) -> Row:
     """A row of the hash ``requests`` (3_requests.lua), without its id."""
-    seq, host, priority, state, attempts, losses, alone, blocks, not_before, status, error_class, error, ended, load = (
-        fields
-    )
+    seq, host, priority, state, attempts, losses, alone, blocks, *rest = fields
+    not_before, status, error_class, error, ended, load, need = rest
     return Row(
         seq=seq,
         id=0,
@@ -254,6 +255,7 @@ def read_row(fields: Sequence[Any]) -> Row:
         error_class=error_class.decode(),
         error=error.decode(),
         ended_at=float(ended),
+        need=need.decode(),
     )
 
 

@@ -24,17 +24,20 @@ from skitter.model.worker import WorkerCard
 
 _TYPES = {
     "string": "job spec dropped begun",
-    "hash": "hosts robots cards requests addresses reasons holds answers sinks marks tally errors targets",
-    "list": "q staged items permits",
+    "hash": "hosts robots cards requests addresses reasons holds answers sinks marks tally errors targets needs",
+    "list": "q q_for staged items permits",
     "set": "seen delivered held alone permitted",
-    "zset": "workers returned delayed suspects away dead tops ready waiting parked given_up deadlines notable",
+    "zset": (
+        "workers returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for waiting"
+        " parked given_up deadlines notable"
+    ),
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 _PACKED_BY_SCRIPTS = ("hosts", "requests", "holds")
 _NAMED = {
     # Whose members are fields of another hash.
-    **dict.fromkeys(("dead", "delayed", "suspects", "away"), "requests"),
-    **dict.fromkeys(("ready", "waiting", "given_up", "notable"), "hosts"),
+    **dict.fromkeys(("dead", "delayed", "suspects", "suspects_for", "away"), "requests"),
+    **dict.fromkeys(("ready", "ready_for", "waiting", "given_up", "notable"), "hosts"),
     "held": "holds",
 }
 _MAX_ELEMENTS = 1000
@@ -161,9 +164,13 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "waiting": lambda host, _: host.decode(),
     "given_up": lambda host, _: host.decode(),
     "ready": lambda host, _: host.decode(),
+    "ready_for": lambda host, _: host.decode(),
+    "needs": lambda name, value: (name.decode(), int(value)),
     "notable": lambda host, _: host.decode(),
     "tops": lambda priority, _: float(priority),
+    "tops_for": lambda priority, _: float(priority),
     "q": _request,
+    "q_for": _request,
     "items": lambda _, element: ItemKind(element[12]),
     "staged": lambda _, element: ItemKind(element[0]),
 }

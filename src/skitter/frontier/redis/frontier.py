@@ -144,7 +144,8 @@ class RedisFrontier:
 
     async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
         async with self._token_of(call) as token:
-            answer = await self._run("lease", worker, limit, call.run, call.permits, token, call.slots)
+            state = (call.run, call.permits, token, call.slots, " ".join(call.needs))
+            answer = await self._run("lease", worker, limit, *state)
         return codec.read_grant(answer, self._server.life, call)
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
@@ -158,7 +159,7 @@ class RedisFrontier:
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         async with self._token_of(call) as token:
-            arguments: list[Any] = [worker, want, call.run, call.permits, token, call.slots]
+            arguments: list[Any] = [worker, want, call.run, call.permits, token, call.slots, " ".join(call.needs)]
             codec.pack_outcomes(arguments, outcomes)
             accepted, answer, new, troubles = await self._run("commit", *arguments)
         grant = None if answer is None else codec.read_grant(answer, self._server.life, call)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.frontier.contract import NEEDS_TOLD
 from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import (
@@ -18,7 +19,7 @@ from skitter.frontier.tables import (
     public_job,
     trace_without_record,
 )
-from skitter.model.job import Counts, Dead, HostSeen, JobSpec, Report, SinkSeen, Trace
+from skitter.model.job import Counts, Dead, HostSeen, JobSpec, NeedSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -43,7 +44,7 @@ def counts(job: JobRow | codec.JobRecord) -> Counts:
 
 
 def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> Report:
-    record, _, time, tally, errors, _, workers, _, _, deadline = answer
+    record, _, time, tally, errors, _, workers, _, _, deadline, _ = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
     seen = sinks_seen(outbox_of_report(answer))
     return Report(
@@ -58,7 +59,19 @@ def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> R
         crowded=top(crowded_hosts(answer), queues),
         pages_per_second=pages_per_second(job, now),
         overdue_seconds=max(0.0, now - float(deadline)),
+        needs=most_needed(needs_of(answer)),
     )
+
+
+def needs_of(answer: Sequence[Any]) -> dict[str, int]:
+    """How many queued requests have each need."""
+    return {name.decode(): int(queued) for name, queued in _tuples(answer[10], 2)}
+
+
+def most_needed(needs: dict[str, int]) -> list[NeedSeen]:
+    """The needs that most requests have."""
+    ordered = sorted(needs.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [NeedSeen(name, queued) for name, queued in ordered[:NEEDS_TOLD]]
 
 
 def workers_seen(flat: Sequence[Any], now: float) -> list[WorkerSeen]:
@@ -171,6 +184,7 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
         worker=worker.decode(),
         host=host,
+        need=row.need,
     )
 
 

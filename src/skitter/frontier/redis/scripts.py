@@ -1,4 +1,4 @@
-"""The scripts, as the server gets them: a method's own file after the six that all of them share.
+"""The scripts, as the server gets them: a method's own file after the seven that all of them share.
 
 Names for numbers and texts are replaced by them: Lua has room for 200 locals, and a number is faster than one. They
 come from ``constants``, which hands over what Python and Lua share, and from lines of the Lua files such as
@@ -20,7 +20,7 @@ from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.policy import host_budgets, lost_leases, politeness, shares
 
-SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards")
+SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs")
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
 # uses most, has room for 20 more.)
 _ANSWER = """

@@ -1,22 +1,19 @@
-"""What may be leased now: the order of promise 5, the host gate, suspects and the seeding."""
+"""What may be leased now: hosts (``ready_hosts`` has their order), the host gate, suspects and the seeding."""
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.contract import BATCH, SUSPECTS_TRIED
-from skitter.frontier.rules.hosts import HostRules
+from skitter.frontier.contract import SUSPECTS_TRIED
+from skitter.frontier.rules.ready_hosts import ReadyHosts
 from skitter.frontier.rules.shares import ShareRules
 from skitter.frontier.rules.transaction import Transaction
-from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row, Tables
-from skitter.model.host import FIRST_START_SECONDS, Host, Phase
+from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row
+from skitter.model.host import FIRST_START_SECONDS, Host
 from skitter.model.job import State
-from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
+from skitter.model.lease import ONCE, SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.policy import lost_leases, politeness
 
 
@@ -32,7 +29,7 @@ def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Gran
     if transaction.hosts.addresses.limit is not None:
         # Room that has become free at an address is used at once.
         leases.flush()
-    chooser = _Chooser(transaction, worker, call.slots)
+    chooser = _Chooser(transaction, worker, call)
     granted: list[Lease] = []
     blocked_by = ""
     if record.state is State.RUNNING:
@@ -93,7 +90,7 @@ class _Chooser:
     First the choice is made, for which priorities are enough; then the requests that were chosen are read, all at once.
     """
 
-    def __init__(self, transaction: Transaction, worker: str, slots: int = 0) -> None:
+    def __init__(self, transaction: Transaction, worker: str, call: Call = ONCE) -> None:
         self._tables = transaction.tables
         self._record = transaction.record
         self._now = transaction.now
@@ -103,7 +100,8 @@ class _Chooser:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._worker = worker
-        self._shares = ShareRules(self._record, self._now, worker, slots)
+        self._shares = ShareRules(self._record, self._now, worker, call.slots)
+        self._needs = call.needs if self._record.needy else ()
         self._chosen: list[_Choice] = []
         self._in_haste = False
 
@@ -145,7 +143,10 @@ class _Chooser:
 
     def _suspect(self) -> Row | None:
         """The first suspect that could start now."""
-        for row in self._tables.suspects(SUSPECTS_TRIED):
+        rows = self._tables.suspects(SUSPECTS_TRIED)
+        for need in self._needs:
+            rows = sorted([*rows, *self._tables.suspects(SUSPECTS_TRIED, need)], key=lambda row: row.seq)
+        for row in rows[:SUSPECTS_TRIED]:
             host = self._hosts.host(row.host_key)
             if self._hosts.is_spent(host):
                 # It stands in no queue, so nothing else would tell that it is not to be leased any more.
@@ -169,9 +170,21 @@ class _Chooser:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
         # The seeding, if it was granted, is one of them.
         wanted = limit - len(self._chosen)
-        ready = ReadyHosts(self._tables, self._hosts, wanted, self._may_pace)
+        ready = ReadyHosts(self._tables, self._hosts, wanted, self._may_pace, self._needs)
+        share = self._shares.share(wanted, ready.count)
+        may_go_on = self._serve(ready, limit, share, held)
+        if share < wanted and self._needs and may_go_on and len(self._chosen) < limit:
+            # Who is short may have nothing that could serve the others.
+            ready.leave_plain(limit - len(self._chosen))
+            self._serve(ready, limit, limit - len(self._chosen), held)
+        self._in_haste = ready.in_haste
+        if len(self._chosen) < limit:
+            self._shares.note_missing(limit - len(self._chosen))
+
+    def _serve(self, ready: ReadyHosts, limit: int, share: int, held: int | None) -> bool:
+        """Take requests of ready hosts, in their order; False: something is to be leased alone, and goes first."""
         # What is granted ahead of a delay is nobody else's, and no part of the share.
-        last = len(self._chosen) + self._shares.share(wanted, ready.count)
+        last = len(self._chosen) + share
         while len(self._chosen) < limit and (host := ready.next(last - len(self._chosen))) is not None:
             if politeness.needs_gate(host, self._now, self._politeness):
                 if not lost_leases.is_suspect(host.gate_losses):
@@ -179,13 +192,11 @@ class _Chooser:
                 elif held is not None:
                     if not held and not self._chosen:
                         self._take_gate(host, alone=True)
-                    break
+                    return False
                 continue
             self._take(Work.PAGE, host, ready.take_head(host))
             ready.put_back(host)
-        self._in_haste = ready.in_haste
-        if len(self._chosen) < limit:
-            self._shares.note_missing(limit - len(self._chosen))
+        return True
 
     def _may_pace(self, host: Host) -> bool:
         """Whether this worker may be granted another request of a host that is not due, and keep the delay by itself.
@@ -296,119 +307,3 @@ class _Chooser:
             return 0.0
         times = [time for time in (self._tables.next_row_due(), self._tables.next_host_due()) if time is not None]
         return min([self._shares.poll_seconds(), *(max(0.0, time - self._now) for time in times)])
-
-
-class ReadyHosts:
-    """The hosts that may be served now, in the order of promise 5, and the heads of their queues.
-
-    Hosts come out of it one by one, at most ``limit`` that were not served yet: each grant uses up one of them. A host
-    whose address another one has filled meanwhile uses one up as well. Then there are too few of them, and
-    before a host is served that comes after all candidates, the store is asked for more.
-
-    When none is ready, hosts come whose delay the worker keeps by itself (``may_pace``).
-    """
-
-    def __init__(self, tables: Tables, hosts: HostRules, limit: int, may_pace: Callable[[Host], bool]) -> None:
-        self._tables = tables
-        self._hosts = hosts
-        self._heads: dict[str, deque[tuple[int, int]]] = {}
-        self._read_to_the_end: set[str] = set()
-        self._taken: defaultdict[str, int] = defaultdict(int)
-        self._last, self._too_few = (0, 0, ""), False
-        self._found = 0
-        """Of the hosts that the store was asked for first, those that are ready."""
-        self.in_haste = False
-        """So many hosts were passed over that others, which are ready, were not reached."""
-        self._may_pace = may_pace
-        self._ready = self._best(limit)
-        self._paced = deque(key for key in hosts.paced if may_pace(hosts.loaded[key]))
-        # Each host's queue is read in chunks of its fair share; one more tells the priority that waits next.
-        self._chunk = limit // max(1, len(self._ready)) + 1
-        self._read_heads()
-        self._read_heads_of(self._paced)
-
-    def next(self, limit: int) -> Host | None:
-        """The host to be served next, taken out of the order; ``limit``: how many more of those that are ready."""
-        while limit > 0:
-            if self._too_few and (not self._ready or self._ready[0] > self._last):
-                self._ready = self._best(limit)
-                self._read_heads()
-            if not self._ready:
-                break
-            host = self._hosts.host(heapq.heappop(self._ready)[2])
-            if self._hosts.addresses.limit is None or self._is_ready(host):
-                return host
-            self._too_few = True
-        return self._next_paced()
-
-    def _next_paced(self) -> Host | None:
-        while self._paced:
-            host = self._hosts.host(self._paced.popleft())
-            # Its address may have been filled by another host meanwhile.
-            if self._may_pace(host):
-                return host
-        return None
-
-    def count(self) -> int:
-        """How many requests are ready, as far as they are wanted; with a limit of addresses, one of each host."""
-        if self._hosts.addresses.limit is not None:
-            return self._found
-        return sum(
-            min(len(self._heads[key]), self._hosts.room_of(self._hosts.loaded[key])) for _, _, key in self._ready
-        )
-
-    def take_head(self, host: Host) -> int:
-        """The seq of the first request in its queue."""
-        self._taken[host.key] += 1
-        return self._heads[host.key].popleft()[1]
-
-    def put_back(self, host: Host) -> None:
-        """After a grant: find what waits next, and give the host its new place in the order if it is still ready."""
-        queue, taken = self._heads[host.key], self._taken[host.key]
-        if not queue and host.key not in self._read_to_the_end:
-            # What was chosen is not held yet, and comes first again.
-            more = self._tables.heads([host.key], taken + self._chunk)[host.key]
-            queue.extend(islice(more, taken, None))
-            if len(queue) < self._chunk:
-                self._read_to_the_end.add(host.key)
-        host.waiting = bool(queue)
-        if queue:
-            host.top = queue[0][0]
-        if self._is_ready(host):
-            heapq.heappush(self._ready, (-host.top, host.turn, host.key))
-        elif self._may_pace(host):
-            self._paced.append(host.key)
-
-    def _best(self, limit: int) -> list[tuple[int, int, str]]:
-        """The best ``limit`` candidates, as a heap: of the store's, and of those this transaction has changed."""
-        hosts, passed_over = self._hosts, 0
-        while True:
-            stored = self._tables.ready_hosts(limit + len(hosts.touched))
-            found = [(-top, turn, key) for top, turn, key in stored if key not in hosts.touched]
-            touched = [host for host in hosts.touched.values() if self._is_ready(host)]
-            found += [(-host.top, host.turn, host.key) for host in touched]
-            best = heapq.nsmallest(limit, found)
-            hosts.load(key for _, _, key in best)
-            hosts.addresses.load(hosts.loaded[key].address for _, _, key in best)
-            # The limits may have been lowered, or the address have been filled, since the store put a host down as
-            # ready; asked for, it is put down anew.
-            ready = [candidate for candidate in best if self._is_ready(hosts.host(candidate[2]))]
-            if not passed_over:
-                self._found = len(ready)
-            passed_over += len(best) - len(ready)
-            # So many are put down as parked, at most, on the way to one that is ready.
-            self.in_haste = passed_over >= BATCH
-            if len(ready) == len(best) or hosts.addresses.limit is None or self.in_haste:
-                self._last, self._too_few = max(ready, default=(0, 0, "")), False
-                return ready
-
-    def _read_heads(self) -> None:
-        self._read_heads_of(key for _, _, key in self._ready)
-
-    def _read_heads_of(self, keys: Iterable[str]) -> None:
-        new = self._tables.heads([key for key in keys if key not in self._heads], self._chunk)
-        self._read_to_the_end |= {key for key, queue in new.items() if len(queue) < self._chunk}
-        self._heads |= new
-
-    def _is_ready(self, host: Host) -> bool:
-        return self._hosts.phase_of(host) is Phase.READY

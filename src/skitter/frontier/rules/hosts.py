@@ -67,16 +67,19 @@ class HostRules:
             host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
             host.pages = host.signs = host.burst_left = 0
-            host.pacer = ""
+            host.pacer, host.needs = "", {}
             host.phase = Phase.IDLE
         return host
 
-    def join_queue(self, key: str, priority: int) -> None:
+    def join_queue(self, key: str, priority: int, need: str) -> None:
         """Most links join a queue of which the host knows already, and then its record is not written."""
         if key not in self.loaded:
             self.load([key])
         host = self.loaded[key]
-        if not host.waiting or priority > host.top:
+        if need:
+            if need not in host.needs or priority > host.needs[need]:
+                self.host(key).needs[need] = priority
+        elif not host.waiting or priority > host.top:
             host = self.host(key)
             host.waiting, host.top = True, priority
 
@@ -137,19 +140,26 @@ class HostRules:
             self._tables.unpark(gone)
 
     def _call_parked(self) -> None:
-        """As many hosts of an address as it has room for are put down as ready, in the order of promise 5."""
+        """As many hosts of an address as it has room for are put down as ready, in the order of promise 5.
+
+        So many for each need: it may be that nobody serves the others.
+        """
         for address, room in self.addresses.with_room():
-            limit = room
-            while True:
-                keys = self._tables.parked_hosts(address, limit)
-                self.load(keys)
-                # Whose robots.txt is to be read alone may be passed over for long.
-                passed_over = sum(lost_leases.is_suspect(self.loaded[key].gate_losses) for key in keys)
-                if len(keys) < limit or limit >= room + passed_over:
-                    break
-                limit = room + passed_over
-            for key in keys:
-                self.host(key)
+            for need in ("", *(self._tables.parked_needs(address) if self._record.needy else ())):
+                self._call_parked_for(need, address, room)
+
+    def _call_parked_for(self, need: str, address: str, room: int) -> None:
+        limit = room
+        while True:
+            keys = self._tables.parked_hosts(address, limit, need)
+            self.load(keys)
+            # Whose robots.txt is to be read alone may be passed over for long.
+            passed_over = sum(lost_leases.is_suspect(self.loaded[key].gate_losses) for key in keys)
+            if len(keys) < limit or limit >= room + passed_over:
+                break
+            limit = room + passed_over
+        for key in keys:
+            self.host(key)
 
     # ---- budgets
 
@@ -167,7 +177,8 @@ class HostRules:
         if self.budgets is None:
             return
         for host in self.touched.values():
-            if host.waiting and host.given_up is None and self.budgets.is_spent(host):
+            waits = host.waiting or host.needs
+            if waits and host.given_up is None and self.budgets.is_spent(host):
                 self.mark_stopped(host)
                 self.burying = True
 

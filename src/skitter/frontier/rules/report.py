@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skitter.frontier.contract import NEEDS_TOLD
 from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
@@ -17,7 +18,7 @@ from skitter.frontier.tables import (
     trace_without_record,
 )
 from skitter.model.host import Host
-from skitter.model.job import Dead, HostSeen, Report, SinkSeen, Trace
+from skitter.model.job import Dead, HostSeen, NeedSeen, Report, SinkSeen, Trace
 from skitter.model.lease import Work
 from skitter.model.request import decode
 from skitter.model.worker import WorkerSeen
@@ -45,6 +46,7 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
         crowded=_hosts_seen(transaction, transaction.tables.longest_queues(queues) if queues else []),
         pages_per_second=pages_per_second(job, transaction.now),
         overdue_seconds=max(0.0, transaction.now - (transaction.tables.first_deadline() or transaction.now)),
+        needs=[NeedSeen(need, queued) for need, queued in transaction.tables.needs(NEEDS_TOLD)] if job.needy else [],
     )
 
 
@@ -103,6 +105,7 @@ def trace(transaction: Transaction, request_id: int) -> Trace | None:
         ready_in_seconds=max(0.0, checked_time(ready_at) - transaction.now),
         worker=lease.worker if lease else "",
         host=_host_seen(transaction, host) if host else None,
+        need=row.need,
     )
 
 

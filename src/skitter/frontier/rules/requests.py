@@ -40,6 +40,8 @@ class RequestRules:
         self._record = record
         self._now = now
         self._hosts = hosts
+        self._need_steps: dict[str, int] = {}
+        """By how many more or fewer the requests of each need are queued than before."""
         # By its module, because tests of agreement lower it.
         self._may_bury = contract.BURY_BATCH
 
@@ -57,11 +59,13 @@ class RequestRules:
         self._permit(permits)
         record, rows = self._record, []
         for entry in fresh.values():
-            rows.append(
-                Row(record.next_seq, entry.id, entry.host_key, entry.priority, entry.payload, added_at=self._now)
-            )
+            row = Row(record.next_seq, entry.id, entry.host_key, entry.priority, entry.payload, added_at=self._now)
+            rows.append(row)
             record.next_seq += 1
-            self._hosts.join_queue(entry.host_key, entry.priority)
+            if entry.need:
+                row.need = entry.need
+                self._count_need(entry.need, 1)
+            self._hosts.join_queue(entry.host_key, entry.priority, entry.need)
         self._tables.insert(rows)
         record.queued += len(rows)
         return len(rows)
@@ -117,6 +121,18 @@ class RequestRules:
         setattr(record, old, getattr(record, old) - 1)
         setattr(record, new, getattr(record, new) + 1)
         row.state = state
+        if row.need:
+            self._count_need(row.need, (new == "queued") - (old == "queued"))
+
+    def _count_need(self, need: str, step: int) -> None:
+        self._record.needy += step
+        self._need_steps[need] = self._need_steps.get(need, 0) + step
+
+    def flush(self) -> None:
+        """Write how many requests of each need are queued."""
+        if self._need_steps:
+            self._tables.add_to_needs(self._need_steps)
+            self._need_steps = {}
 
     def requeue(self, row: Row) -> None:
         """Back to its old place in the queue: seq does not change."""
@@ -124,7 +140,7 @@ class RequestRules:
             self.move(row, RequestState.SUSPECT)
         else:
             self.move(row, RequestState.QUEUED)
-            self._hosts.join_queue(row.host_key, row.priority)
+            self._hosts.join_queue(row.host_key, row.priority, row.need)
 
     def die(self, row: Row, error_class: str, error: str) -> None:
         """The row has failed for good."""
@@ -181,7 +197,7 @@ class RequestRules:
             # The job goes on with a larger one.
             host.given_up = None
             return
-        # One more than may be buried tells whether that was all, and which priority waits next.
+        # One more than may be buried tells whether that was all, and what waits next.
         waiting = self._tables.waiting(host.key, self._may_bury + 1)
         rows, left = waiting[: self._may_bury], waiting[self._may_bury :]
         for row in rows:
@@ -191,10 +207,20 @@ class RequestRules:
                 self.die(row, error_class, error)
         self._tables.save_rows(rows)
         self._may_bury -= len(rows)
-        host.waiting = bool(left) and left[0].state is RequestState.QUEUED
-        if not left:
+        self._shorten_queue(host, left[0] if left and left[0].state is RequestState.QUEUED else None)
+        if left:
+            self._hosts.burying = True
+        else:
             host.given_up = None
-            return
-        self._hosts.burying = True
-        if host.waiting:
-            host.top = left[0].priority
+
+    @staticmethod
+    def _shorten_queue(host: Host, head: Row | None) -> None:
+        """All that ``Tables.waiting`` has before this one was taken out of the host's queues; None: everything."""
+        host.waiting = head is not None and not head.need
+        if head is None:
+            host.needs = {}
+        elif head.need:
+            host.needs = {need: top for need, top in host.needs.items() if need > head.need}
+            host.needs[head.need] = head.priority
+        else:
+            host.top = head.priority

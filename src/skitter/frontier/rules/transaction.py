@@ -37,5 +37,6 @@ class Transaction:
     def close(self) -> None:
         """Write back what changed, and settle what it means for the job's state."""
         self.leases.flush()
+        self.requests.flush()
         self.job.settle()
         self.tables.save_job(self.record)

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.damage_errors import SearchDeadline, check_job, is_time, problem_of
-from skitter.frontier.sqlite.row_codec import SEQ_BITS, lease_of, row_of
-from skitter.frontier.tables import JobRow, RequestState, public_job
+from skitter.frontier.sqlite.row_codec import NEEDY_PLACE, SEQ_BITS, lease_of, row_of
+from skitter.frontier.tables import JobRow, public_job
 from skitter.model.host import Host, Phase
 from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec, SinkProgress
@@ -78,7 +78,7 @@ def _job_record(value: Any, row: Row) -> bool:
     record.spec = msgspec.msgpack.decode(row["spec"], type=JobSpec)
     check_job(public_job(record))
     counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.dead)
-    sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded)
+    sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded, record.needy)
     return all(0 <= number < 2**63 for number in (*counters, *sequences))
 
 
@@ -94,7 +94,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
         "key",
         {
             "key": _text,
-            "phase": _integer(0, len(Phase) - 1),
+            "phase": _integer(0, len(Phase)),
             "top": _integer(),
             "turn": _integer(),
             "due": _number,
@@ -106,15 +106,21 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
         {
             "id": _ID,
             "priority": _integer(),
-            "place": _integer(0, len(RequestState) - 1),
+            "place": _integer(0, NEEDY_PLACE),
             "not_before": _time,
             "error_class": _text,
+            "need": _text,
             "history": _history,
             "payload": _payload,
         },
     ),
     "addresses": ("address", {"address": _text, "leases": _integer(0)}),
-    "parked": ("key", {"key": _text, "address": _text, "top": _integer(), "turn": _integer()}),
+    "ready_for": ("key", {"key": _text, "need": _text, "top": _integer(), "turn": _integer()}),
+    "needs": ("need", {"need": _text, "queued": _integer(1)}),
+    "parked": (
+        "key",
+        {"key": _text, "need": _text, "address": _text, "top": _integer(), "turn": _integer()},
+    ),
     "robots": ("host", {"host": _text, "record": _packed(RobotsRecord)}),
     "permits": ("number", {"number": _integer(), "host": _text}),
     "holds": (

@@ -10,8 +10,9 @@ from skitter.frontier.clock import StoreClock
 from skitter.frontier.sqlite.store import SqliteStore, missing_file
 
 _TABLES = (
-    "requests hosts addresses parked robots permits holds workers cards staged outbox sinks delivered jobs".split()
-)
+    "requests hosts ready_for needs addresses parked robots permits holds workers cards staged outbox sinks delivered"
+    " jobs"
+).split()
 
 
 def list_jobs(path: Path, *, shared: bool = False) -> list[str]:

@@ -6,22 +6,29 @@ from collections import deque
 from collections.abc import Sequence
 
 from skitter.frontier.sqlite.hosts import HostTable
-from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, history_of, listed, row_of
+from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, history_of, listed, place_of, row_of
 from skitter.frontier.tables import Row
 
-_ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history"
+_ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history, need"
 _INSERT_ROW = (
-    "INSERT INTO requests (number, job, id, host, priority, payload, place, not_before, error_class, history)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO requests (number, job, id, host, priority, payload, place, not_before, error_class, history, need)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SAVE_ROW = "UPDATE requests SET place = ?, not_before = ?, error_class = ?, history = ? WHERE number = ?"
 _NOT_HELD = "NOT EXISTS (SELECT 1 FROM holds WHERE holds.job = requests.job AND work = 0 AND holds.id = requests.id)"
-# One statement for all hosts of a grant: a statement each would cost as much again in calls.
-_HEADS = (
-    "SELECT wanted.value, priority, requests.number FROM json_each(?) AS wanted CROSS JOIN requests"
-    " ON requests.number IN (SELECT number FROM requests INDEXED BY queue WHERE place = 0 AND host = wanted.value"
-    f" AND {_NOT_HELD} ORDER BY priority DESC, number LIMIT ?) ORDER BY wanted.key, priority DESC, requests.number"
-)
+
+
+def _heads(index: str) -> str:
+    # One statement for all hosts of a grant: a statement each would cost as much again in calls.
+    return (
+        "SELECT wanted.value, priority, requests.number FROM json_each(?1) AS wanted CROSS JOIN requests"
+        f" ON requests.number IN (SELECT number FROM requests INDEXED BY {index} AND host = wanted.value"
+        f" AND {_NOT_HELD} ORDER BY priority DESC, number LIMIT ?2) ORDER BY wanted.key, priority DESC, requests.number"
+    )
+
+
+_HEADS = _heads("queue WHERE place = 0")
+_HEADS_OF_NEED = _heads("needy WHERE place = 8 AND need = ?3")
 
 
 class RequestTable(HostTable):
@@ -41,7 +48,8 @@ class RequestTable(HostTable):
             [
                 (
                     *(base | r.seq, job, r.id, numbers[r.host_key], r.priority),
-                    *(bytearray(r.payload), +r.state, r.not_before, r.error_class, history_of(r)),
+                    *(bytearray(r.payload), place_of(r) if r.need else +r.state, r.not_before),
+                    *(r.error_class, history_of(r), r.need),
                 )
                 for r in rows
             ],
@@ -57,9 +65,10 @@ class RequestTable(HostTable):
         return {row.id: row for row in self._rows("by_id", where, self._job, listed(ids))}
 
     def queue_length(self, host_key: str, limit: int) -> int:
+        of_host = f"{_NOT_HELD} AND host = (SELECT number FROM hosts WHERE job = ?1 AND key = ?2)"
         found = self._execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY queue WHERE place = 0 AND {_NOT_HELD}"
-            " AND host = (SELECT number FROM hosts WHERE job = ? AND key = ?) LIMIT ?)",
+            f"SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY queue WHERE place = 0 AND {of_host} UNION ALL"
+            f" SELECT 1 FROM requests INDEXED BY needy WHERE place = 8 AND {of_host} LIMIT ?3)",
             (self._job, host_key, limit),
         )
         length: int = found.fetchone()[0]
@@ -68,8 +77,10 @@ class RequestTable(HostTable):
     def longest_queues(self, limit: int) -> list[str]:
         # Of all that is queued, by the index alone; what is held is a few, and counted too.
         found = self._execute(
-            "SELECT hosts.key FROM (SELECT host, count(*) AS length FROM requests INDEXED BY queue WHERE place = 0"
-            " GROUP BY host) AS queues CROSS JOIN hosts ON hosts.number = queues.host AND hosts.job = ?"
+            "SELECT hosts.key FROM (SELECT host, sum(number) AS length FROM ("
+            "SELECT host, count(*) AS number FROM requests INDEXED BY queue WHERE place = 0 GROUP BY host UNION ALL"
+            " SELECT host, count(*) AS number FROM requests INDEXED BY needy WHERE place = 8 GROUP BY host"
+            ") GROUP BY host) AS queues CROSS JOIN hosts ON hosts.number = queues.host AND hosts.job = ?"
             " WHERE hosts.phase != 0 ORDER BY length DESC, hosts.key LIMIT ?",
             (self._job, limit),
         )
@@ -78,7 +89,11 @@ class RequestTable(HostTable):
     def save_rows(self, rows: Sequence[Row]) -> None:
         base = self._job << SEQ_BITS
         self._executemany(
-            _SAVE_ROW, [(+r.state, r.not_before, r.error_class, history_of(r), base | r.seq) for r in rows]
+            _SAVE_ROW,
+            [
+                (place_of(r) if r.need else +r.state, r.not_before, r.error_class, history_of(r), base | r.seq)
+                for r in rows
+            ],
         )
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
@@ -91,16 +106,18 @@ class RequestTable(HostTable):
         )
         return {row.seq: row for row in (row_of(*columns) for columns in found)}
 
-    def heads(self, host_keys: Sequence[str], limit: int) -> dict[str, deque[tuple[int, int]]]:
+    def heads(self, host_keys: Sequence[str], limit: int, need: str = "") -> dict[str, deque[tuple[int, int]]]:
         numbers = self._numbers_of(dict.fromkeys(host_keys))
         heads: dict[int, deque[tuple[int, int]]] = {numbers[key]: deque() for key in host_keys}
-        for host, priority, number in self._execute(_HEADS, (listed(list(heads)), limit)):
+        hosts = listed(list(heads))
+        found = self._execute(_HEADS_OF_NEED, (hosts, limit, need)) if need else self._execute(_HEADS, (hosts, limit))
+        for host, priority, number in found:
             heads[host].append((priority, number & SEQ_MASK))
         return dict(zip(host_keys, heads.values(), strict=True))
 
-    def suspects(self, limit: int) -> list[Row]:
-        where = f"requests.job = ? AND place = 7 AND {_NOT_HELD} ORDER BY requests.number LIMIT ?"
-        return self._rows("suspect", where, self._job, limit)
+    def suspects(self, limit: int, need: str = "") -> list[Row]:
+        where = f"requests.job = ? AND need = ? AND place = 7 AND {_NOT_HELD} ORDER BY requests.number LIMIT ?"
+        return self._rows("suspect", where, self._job, need, limit)
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
         where = "requests.job = ? AND place = 1 AND not_before <= ? ORDER BY not_before, requests.number LIMIT ?"
@@ -113,10 +130,14 @@ class RequestTable(HostTable):
     def waiting(self, host_key: str, limit: int) -> list[Row]:
         number = self._numbers_of({host_key: None})[host_key]
         where = f"host = ? AND {_NOT_HELD} ORDER BY"
-        found = self._rows("queue", f"place = 0 AND {where} priority DESC, requests.number LIMIT ?", number, limit)
-        left = limit - len(found)
-        if left:
-            found += self._rows("away", f"place IN (1, 7) AND {where} requests.number LIMIT ?", number, left)
+        found: list[Row] = []
+        for index, condition in (
+            ("queue", f"place = 0 AND {where} priority DESC, requests.number LIMIT ?"),
+            ("needy", f"place = 8 AND {where} need, priority DESC, requests.number LIMIT ?"),
+            ("away", f"place IN (1, 7) AND {where} requests.number LIMIT ?"),
+        ):
+            if left := limit - len(found):
+                found += self._rows(index, condition, number, left)
         return found
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:

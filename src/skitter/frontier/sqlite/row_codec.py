@@ -16,6 +16,8 @@ from skitter.model.lease import Work
 SEQ_BITS = 40
 """Of requests.number; the job's number is above them."""
 SEQ_MASK = (1 << SEQ_BITS) - 1
+NEEDY_PLACE = len(RequestState)
+"""The requests.place of a queued request that has a need."""
 
 _encode = msgspec.msgpack.encode
 _encode_list = msgspec.json.Encoder().encode
@@ -46,9 +48,10 @@ class _LeaseRecord(msgspec.Struct, array_like=True, gc=False):
     error_class: str
     history: bytes
     address: str = ""
+    need: str = ""
 
 
-_STATES = list(RequestState)
+_STATES = [*RequestState, RequestState.QUEUED]
 _WORKS = list(Work)
 _decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, float, float, int, str]).decode
 _decode_lease = msgspec.msgpack.Decoder(_LeaseRecord).decode
@@ -73,14 +76,20 @@ def row_of(
     not_before: float,
     error_class: str,
     history: bytes,
+    need: str = "",
 ) -> Row:
     attempts, losses, losses_alone, blocks, added_at, ended_at, status, error = _decode_history(history)
     seq = number & SEQ_MASK
     times = (not_before, added_at, ended_at)
     counts = (attempts, losses, losses_alone, blocks)
     return Row(
-        seq, request_id, host_key, priority, payload, _STATES[state], *counts, *times, status, error_class, error
+        seq, request_id, host_key, priority, payload, _STATES[state], *counts, *times, status, error_class, error, need
     )
+
+
+def place_of(row: Row) -> int:
+    """The requests.place of a request that has a need."""
+    return NEEDY_PLACE if row.state is RequestState.QUEUED else +row.state
 
 
 def lease_record(lease: LeaseRow) -> bytearray:
@@ -89,8 +98,9 @@ def lease_record(lease: LeaseRow) -> bytearray:
         told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
     else:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
-    # Most leases are counted under no address, and files from before have none.
-    return encode((lease.host_key, lease.leased_at, lease.staged, *told, *([lease.address] if lease.address else [])))
+    # Most leases are counted under no address, and most requests have no need.
+    rest = [lease.address, row.need] if row is not None and row.need else [lease.address] if lease.address else []
+    return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
 
 
 def lease_of(
@@ -99,7 +109,7 @@ def lease_of(
     r = _decode_lease(record)
     row = None
     if r.history:
-        told = (r.not_before, r.error_class, r.history)
+        told = (r.not_before, r.error_class, r.history, r.need)
         row = row_of(r.seq, request_id, r.host_key, r.priority, b"", RequestState.LEASED, *told)
     times = (r.leased_at, deadline)
     return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *times, bool(alone), r.staged, row, r.address)

@@ -5,13 +5,19 @@
 -- requests  every request of the run: the seen set (by_id), the queues (queue: per host, in order) and the history that
 --           `why` and `failed` read, in one table. number is job * 2^40 + seq: an integer key is the fastest there is, and
 --           the end of every index. host is hosts.number. place is tables.RequestState, but for LEASED: a request
---           that is leased stands in holds, and here where it was before. The numbers are written out in the indexes below.
+--           that is leased stands in holds, and here where it was before; and 8 is QUEUED of a request with a need, which has an
+--           index of its own (needy), so that the queue of the others is no longer for it. The numbers are written out in the
+--           indexes below.
 --           Columns for what an index or a filter needs, the rest as msgpack: history is attempts, losses and times
 -- hosts     one row a host key: record is msgpack of model.host.Host, what policy/politeness decides on. The indexes hold just
 --           the hosts that may be served (ready), that wait for their time (waiting) or whose queue is being buried
---           (given_up), so a lease never scans the others
+--           (given_up), so a lease never scans the others. phase is model.host.Phase; 6 is READY of a host that has only requests
+--           with needs
+-- ready_for hosts that are ready and have requests with needs, for each need
+-- needs     how many requests of each need are queued
 -- addresses how many leases are counted under each IP address (the setting per_ip); as young as cards
--- parked    hosts that wait for their address, in the order of promise 5; as young as cards
+-- parked    hosts that wait for their address, in the order of promise 5, for each need and for requests without one (empty);
+--           as young as cards
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
@@ -43,13 +49,15 @@ CREATE TABLE requests (
     place INTEGER NOT NULL,
     not_before REAL NOT NULL,
     error_class TEXT NOT NULL,
+    need TEXT NOT NULL,
     history BLOB NOT NULL,
     payload BLOB NOT NULL
 );
 CREATE UNIQUE INDEX by_id ON requests (job, id);
 CREATE INDEX queue ON requests (host, priority DESC) WHERE place = 0;
+CREATE INDEX needy ON requests (host, need, priority DESC) WHERE place = 8;
 CREATE INDEX delayed ON requests (job, not_before) WHERE place = 1;
-CREATE INDEX suspect ON requests (job) WHERE place = 7;
+CREATE INDEX suspect ON requests (job, need) WHERE place = 7;
 CREATE INDEX away ON requests (host) WHERE place IN (1, 7);
 CREATE INDEX dead ON requests (job) WHERE place = 5;
 CREATE INDEX dead_class ON requests (job, error_class) WHERE place = 5;
@@ -69,6 +77,23 @@ CREATE INDEX ready ON hosts (job, top DESC, turn, key) WHERE phase = 1;
 CREATE INDEX waiting ON hosts (job, due, key) WHERE phase = 2;
 CREATE INDEX given_up ON hosts (job, key) WHERE phase = 4;
 
+CREATE TABLE ready_for (
+    job INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    need TEXT NOT NULL,
+    top INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    PRIMARY KEY (job, key, need)
+) WITHOUT ROWID;
+CREATE INDEX ready_for_order ON ready_for (job, need, top DESC, turn, key);
+
+CREATE TABLE needs (
+    job INTEGER NOT NULL,
+    need TEXT NOT NULL,
+    queued INTEGER NOT NULL,
+    PRIMARY KEY (job, need)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS addresses (
     job INTEGER NOT NULL,
     address TEXT NOT NULL,
@@ -79,12 +104,13 @@ CREATE TABLE IF NOT EXISTS addresses (
 CREATE TABLE IF NOT EXISTS parked (
     job INTEGER NOT NULL,
     key TEXT NOT NULL,
+    need TEXT NOT NULL,
     address TEXT NOT NULL,
     top INTEGER NOT NULL,
     turn INTEGER NOT NULL,
-    PRIMARY KEY (job, key)
+    PRIMARY KEY (job, key, need)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, top DESC, turn, key);
+CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, need, top DESC, turn, key);
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -52,9 +52,16 @@ def rest_of(grant: Grant) -> Grant:
 
 
 def ready_hosts(
-    traces: Iterable[Trace], gates: set[str], hosts: Iterable[Host], room_of: Callable[[Host], int]
+    traces: Iterable[Trace],
+    gates: set[str],
+    hosts: Iterable[Host],
+    room_of: Callable[[Host], int],
+    needs: Collection[str] = (),
 ) -> Ready:
-    """Return the hosts that are ready, from what a client can see. ``gates``: hosts whose robots.txt is being read."""
+    """Return the hosts that are ready, from what a client can see. ``gates``: hosts whose robots.txt is being read.
+
+    ``needs``: what the worker can serve.
+    """
     hosts = list(hosts)
     # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
     # whoever holds the seeding.
@@ -64,6 +71,8 @@ def ready_hosts(
     for trace in traces:
         host = trace.host
         if host is None or host.key in closed or trace.state not in ("queued", "delayed") or trace.ready_in_seconds:
+            continue
+        if trace.need and trace.need not in needs:
             continue
         if is_suspect(trace.losses):
             return {}  # Suspects go first, and alone.

@@ -26,6 +26,9 @@ class Agreeing(Pair):
         self.dig()
         report = self.agreed(self.report_of)
         counts = report.counts
+        traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0)).values()
+        queued = Counter(trace.need for trace in traces if trace.need and trace.state == "queued")
+        assert {need.name: need.queued for need in report.needs} == queued
         assert counts.seen == len(self.known)
         assert counts.dead == sum(report.errors.values())
         over = counts.unfinished == 0 and not report.job.seeding
@@ -65,14 +68,14 @@ class Agreeing(Pair):
         counted = Counter(lease.address for lease in tables._leases.values() if lease.address)  # noqa: SLF001
         assert counted == tables.loads(ADDRESSES)
         assert max(counted.values(), default=0) <= per_ip
-        at: dict[Phase, Counter[str]] = {phase: Counter() for phase in Phase}
-        for host in self.hosts():
-            if host.run == job.run:
-                at[host.phase][host.address] += 1
-        assert at[Phase.PARKED].total() == job.parked
-        for address in at[Phase.PARKED]:
-            # Who waits for an address is called as soon as there is room, or others were who will use it.
-            assert at[Phase.READY][address] >= per_ip - counted[address]
+        hosts = [host for host in self.hosts() if host.run == job.run]
+        assert sum(host.phase is Phase.PARKED for host in hosts) == job.parked
+        at: dict[Phase, Counter[tuple[str, str]]] = {phase: Counter() for phase in Phase}
+        for host in hosts:
+            at[host.phase].update((host.address, need) for need in host.tops())
+        for address, need in at[Phase.PARKED]:
+            # Who waits for an address is called as soon as there is room, or others were who will use it: of each need.
+            assert at[Phase.READY][address, need] >= per_ip - counted[address]
 
     async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
         traces = {}

@@ -15,7 +15,7 @@ from skitter.errors import JobError
 from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
-from skitter.model.lease import Call, Grant, Lease, Work
+from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
@@ -30,9 +30,11 @@ from skitter.testing.agreement.strategies import (
     HOSTS,
     IDS,
     LEASE_SECONDS,
+    NEEDS,
     OWNERS,
     PATHS,
     PIECES,
+    SERVED,
     SLOTS,
     TRAP_SIGNS,
     UNREACHABLE,
@@ -138,9 +140,10 @@ class FrontiersAgree(Agreeing):
         priority=st.sampled_from([0, 0, 5, -5]),
         seed=st.booleans(),
         redirected=st.booleans(),
+        need=st.sampled_from(NEEDS),
     )
-    def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
-        entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
+    def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False, need: str = "") -> None:
+        entries = [entry(name, priority, seed=seed, redirected=redirected, need=need) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
         before = len(self.known)
         self.note_added(entries)
@@ -154,19 +157,29 @@ class FrontiersAgree(Agreeing):
             ids -= self.store.tables.delivered(list(ids - repeats - self.known))
         self.known |= ids
 
-    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]), slots=st.sampled_from(SLOTS))
-    def leases(self, worker: str, limit: int, slots: int = 0) -> None:
-        self.lease(worker, limit, self.call(slots))
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        limit=st.sampled_from([1, 2, 5, 100]),
+        slots=st.sampled_from(SLOTS),
+        needs=st.sampled_from(SERVED),
+    )
+    def leases(self, worker: str, limit: int, slots: int = 0, needs: tuple[str, ...] = ()) -> None:
+        self.lease(worker, limit, self.call(slots, needs))
 
-    def call(self, slots: int, token: str = "") -> Call:
+    def call(self, slots: int, needs: tuple[str, ...] = (), token: str = "") -> Call:
         # Shards share nothing out.
-        return Call(token=token, slots=slots if self.same_pieces else 0)
+        return Call(token=token, slots=slots if self.same_pieces else 0, needs=needs)
 
-    @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]), slots=st.sampled_from(SLOTS))
-    def leases_and_asks_again(self, worker: str, limit: int, slots: int) -> None:
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        limit=st.sampled_from([1, 2, 5, 100]),
+        slots=st.sampled_from(SLOTS),
+        needs=st.sampled_from(SERVED),
+    )
+    def leases_and_asks_again(self, worker: str, limit: int, slots: int, needs: tuple[str, ...]) -> None:
         """Send the last call again, as after a lost answer."""
         self.calls += 1
-        call = self.call(slots, f"call {self.calls}")
+        call = self.call(slots, needs, f"call {self.calls}")
         grants = self.lease(worker, limit, call)
         if grants[0].leases:
             again = self.each(
@@ -184,7 +197,7 @@ class FrontiersAgree(Agreeing):
         self.ask_everywhere(worker)
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
-        ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of)
+        ready = ready_hosts(traces.values(), gates, self.hosts(), self.room_of, call.needs)
         rooms = self.rooms()
         self.in_burst = {host.key for host in self.hosts() if host.burst_left and not host.in_flight}
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
@@ -203,14 +216,23 @@ class FrontiersAgree(Agreeing):
         fields=st.lists(endings, min_size=4, max_size=12),
         seconds=st.sampled_from([0.0, 0.6, 6.0]),
         slots=st.sampled_from(SLOTS),
+        needs=st.sampled_from(SERVED),
     )
-    def works(self, worker: str, limit: int, fields: list[dict[str, Any]], seconds: float, slots: int) -> None:
+    def works(
+        self,
+        worker: str,
+        limit: int,
+        fields: list[dict[str, Any]],
+        seconds: float,
+        slots: int,
+        needs: tuple[str, ...],
+    ) -> None:
         """Lease and commit, the most frequent step of a crawl."""
         self.advance(seconds)
-        self.leases(worker, limit, slots)
+        self.leases(worker, limit, slots, needs)
         keys = [key for key, (lease, _) in self.held.items() if lease.epoch > self.last_epoch - limit]
         self.commit(worker, keys[: len(fields)], fields[: len(keys)], 0)
-        self.leases(worker, limit, slots)
+        self.leases(worker, limit, slots, needs)
 
     @rule(host=st.sampled_from(HOSTS))
     def goes_down(self, host: str) -> None:
@@ -234,9 +256,16 @@ class FrontiersAgree(Agreeing):
             judged = {"ending": Ending.DONE, "news": HostNews(answered=True, sign=sign)}
             self.commit("w2", pages, [judged] * len(pages), 0)
 
-    @rule(seconds=st.sampled_from([0.1, 1.0]), slots=st.sampled_from([4, 8]), ended=st.integers(2, 8))
-    def share_pages(self, seconds: float, slots: int, ended: int) -> None:
+    @rule(
+        seconds=st.sampled_from([0.1, 1.0]),
+        slots=st.sampled_from([4, 8]),
+        ended=st.integers(2, 8),
+        needs=st.sampled_from(SERVED),
+        need=st.sampled_from(NEEDS),
+    )
+    def share_pages(self, seconds: float, slots: int, ended: int, needs: tuple[str, ...], need: str) -> None:
         """Commit pages that were held for long while two workers are short, which random steps rarely do."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS[:2]], 0, seed=False, need=need)
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         self.leases("w3", 100)
         for worker in ("w1", "w2"):
@@ -245,22 +274,28 @@ class FrontiersAgree(Agreeing):
         self.advance(seconds)
         keys = list(self.held)[:ended]
         self.commit("w3", keys, [FOUND] * len(keys), 0)
-        self.leases("w1", slots, slots)
+        self.leases("w1", slots, slots, needs)
         keys = list(self.held)[:ended]
-        self.commit("w2", keys, [FOUND] * len(keys), slots if self.same_choice else 0, slots)
-        self.leases("w1", slots, slots)
+        self.commit("w2", keys, [FOUND] * len(keys), slots if self.same_choice else 0, self.call(slots, needs))
+        self.leases("w1", slots, slots, needs)
 
     @precondition(lambda self: self.settings["per_ip"] is not None)
-    @rule(worker=st.sampled_from(WORKERS), ended=st.integers(2, 8))
-    def crowds_an_address(self, worker: str, ended: int) -> None:
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        ended=st.integers(2, 8),
+        needs=st.sampled_from(SERVED),
+        need=st.sampled_from(NEEDS),
+    )
+    def crowds_an_address(self, worker: str, ended: int, needs: tuple[str, ...], need: str) -> None:
         """Commit pages of several hosts at one address while each has a queue, which random steps rarely do."""
+        self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS[:2]], 0, seed=False, need=need)
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         for _ in range(3):
             self.advance(0.6)
-            self.leases(worker, 100)
+            self.leases(worker, 100, needs=needs)
             keys = list(self.held)[:ended]
             self.commit(worker, keys, [FOUND] * len(keys), 0)
-        self.leases(worker, 100)
+        self.leases(worker, 100, needs=needs)
 
     @precondition(lambda self: self.held)
     @rule(
@@ -269,13 +304,22 @@ class FrontiersAgree(Agreeing):
         fields=st.lists(endings, min_size=1, max_size=4),
         want=st.sampled_from([0, 3, 20]),
         slots=st.sampled_from(SLOTS),
+        needs=st.sampled_from(SERVED),
     )
-    def commits(self, data: st.DataObject, worker: str, fields: list[dict[str, Any]], want: int, slots: int) -> None:
+    def commits(
+        self,
+        data: st.DataObject,
+        worker: str,
+        fields: list[dict[str, Any]],
+        want: int,
+        slots: int,
+        needs: tuple[str, ...],
+    ) -> None:
         keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), min_size=len(fields), max_size=len(fields)))
-        self.commit(worker, keys, fields, want if self.same_choice else 0, slots)
+        self.commit(worker, keys, fields, want if self.same_choice else 0, self.call(slots, needs))
 
     def commit(
-        self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int, slots: int = 0
+        self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int, call: Call = ONCE
     ) -> None:
         if not self.order_across_hosts and len(keys) > 1 and any(is_trouble(some) for some in fields):
             # A link to a host in another place is added before the batch gives that host up, and is buried with it.
@@ -291,7 +335,6 @@ class FrontiersAgree(Agreeing):
                 for pair, some in zip(leases, fields, strict=True)
             ]
 
-        call = self.call(slots)
         answers = self.each(lambda frontier, which: frontier.commit(worker, outcomes(which), want, call))
         assert answers[0].accepted == answers[1].accepted
         assert answers[0].new_links == answers[1].new_links

@@ -16,6 +16,10 @@ PATHS = range(5)
 WORKERS = ["w1", "w2", "w3"]
 SLOTS = [0, 2, 8]
 """Of a worker; 0: it does not say."""
+NEEDS = ["", "", "browser", "session"]
+"""Of requests; empty: none."""
+SERVED = [(), (), ("browser",), ("browser", "session")]
+"""The needs that a worker can serve."""
 OWNERS = ["o1", "o2"]
 ADDRESSES = ["192.0.2.1", "2001:db8::2"]
 """Of most hosts the first; some move."""
@@ -58,10 +62,11 @@ job_settings = st.fixed_dictionaries(
 )
 
 
-def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False) -> Entry:
+def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False, need: str = "") -> Entry:
     host, _, path = name.partition("/")
     chain = ("http://first.example/",) if redirected else ()
-    return FINGERPRINTER.entry(Request(f"http://{host}.example/{path}", priority=priority, seed=seed, chain=chain))
+    request = Request(f"http://{host}.example/{path}", priority=priority, seed=seed, chain=chain, need=need)
+    return FINGERPRINTER.entry(request)
 
 
 IDS: dict[str, int] = {f"{host}/{path}": entry(f"{host}/{path}").id for host in HOSTS for path in PATHS}
@@ -72,7 +77,8 @@ def _all_endings() -> Iterator[dict[str, Any]]:
     """Outcomes without their lease."""
     for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
         for items in ([], [NewItem(b"0"), NewItem(b"1", ItemKind.REJECT), NewItem(b"2", ItemKind.PAGE)]):
-            fields: dict[str, Any] = {"links": [entry(name) for name in links], "items": items}
+            need = "browser" if items and "c/2" in links else ""
+            fields: dict[str, Any] = {"links": [entry(name, need=need) for name in links], "items": items}
             yield {**fields, **FOUND, "tally": {"bytes": 10}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
         for sign in (True, False):

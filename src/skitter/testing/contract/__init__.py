@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases order outbox"
-    " per_ip politeness reports resent_calls retries seeding sharing store workers"
+    "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases needs order"
+    " outbox per_ip politeness reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -39,6 +39,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     host_budgets,
     job_states,
     lost_leases,
+    needs,
     order,
     outbox,
     per_ip,
@@ -65,6 +66,9 @@ class FrontierContract(
     bursts.Bursts,
     bursts.Pacing,
     sharing.Sharing,
+    needs.Needs,
+    needs.NeedsOfOthers,
+    needs.KeptNeeds,
     politeness.Politeness,
     politeness.AdaptiveDelay,
     politeness.Slots,

@@ -116,6 +116,10 @@ class Client:
         """From now on the worker says how many leases it works on at a time."""
         self._calls[worker] = CallState(slots)
 
+    def serves(self, worker: str, *needs: str) -> None:
+        """From now on the worker says that it can serve these needs."""
+        self._calls[worker].needs = needs
+
     def next_call(self, worker: str) -> Call:
         """What its next call carries, for a test that calls the frontier itself."""
         return self._calls[worker].next()

@@ -243,6 +243,16 @@ class Sharing:
         assert committed.grant is not None
         assert len(committed.grant.leases) == 2
 
+    async def test_what_has_a_need_is_no_part_of_the_share(self, store: ContractStore) -> None:
+        """The worker that is short may have nothing that could serve it."""
+        client = await self.seeded(store, 0, w1=8, w2=64)
+        client.serves("w1", "browser")
+        await self.finds_nothing(store, client, "w2", 64)
+        await client.add(*(f"h{host}/1" for host in range(9)))
+        assert len(await client.lease("w1", 8)) == 1
+        await client.add(*(f"k{host}/1" for host in range(7)), need="browser")
+        assert len(await client.lease("w1", 7)) == 7
+
     @pytest.mark.parametrize("hosts", [40, 60])
     async def test_on_a_slow_web_pages_go_by_slots(self, store: ContractStore, hosts: int) -> None:
         client = await self.seeded(store, hosts)

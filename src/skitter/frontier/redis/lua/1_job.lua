@@ -19,15 +19,19 @@
 --   seen:N        set     request ids, packed integers: bucket N of a table that grows by linear hashing
 --   q:P:HOST      list    queued requests of a host with priority P: 5 bytes sequence, 8 bytes id, payload
 --   returned:HOST zset    queued requests that were leased before: sequence + id, by -priority
+--   q_for:NEED:P:HOST, returned_for:NEED:HOST   the same of requests that have a need
+--   needs         hash    need -> how many requests of it are queued
 --   requests      hash    id -> its row, packed (3_requests.lua): every request that is returned, delayed, suspect,
 --                         dead or excluded
 --   delayed       zset    id by the time it may be queued again
 --   suspects      zset    id by sequence: queued, and to be leased alone
+--   suspects_for:NEED     the same of requests that have a need
 --   away:HOST     zset    id by sequence: what is delayed or suspect of one host
 --   dead          zset    id by sequence
 --   dead:CLASS    zset    the same of one class of error
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
+--   tops_for:NEED, ready_for:NEED:P   the same of hosts that have requests of a need, by the best of these
 --   waiting       zset    host keys by due time
 --   addresses     hash    IP address -> how many leases are counted under it (the setting per_ip)
 --   parked        zset    hosts that wait for their address, by their order there (2_hosts.lua); all scores are 0
@@ -54,8 +58,9 @@
 --   permitted     set     at the lead of a job with shards: what stands in permits
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
--- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them. A request is in seen:N, and unless it is done
--- or redirected in exactly one of q:P:HOST, requests, holds.
+-- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them; one that is ready or parked, and has
+-- requests with needs, in ready_for:NEED:P or once more in parked for each of them. A request is in seen:N, and unless it is done
+-- or redirected in exactly one of q:P:HOST (q_for:NEED:P:HOST), requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,
 -- read-only or refusing writes says so at the first one.
@@ -141,6 +146,7 @@ local function new_job(old, secret, bucket_mean, settings)
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
     crowded = {}, samples = {0, 0, 0, 0},
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
+    -- And needy: how many queued requests have a need, unless none has.
     -- The buckets of seen: their number, and their number when the present round of splits began.
     buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
     -- Of delivered: how many there are, and the two numbers of buckets. None yet: nil.

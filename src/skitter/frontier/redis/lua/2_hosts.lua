@@ -1,6 +1,7 @@
 -- Hosts: their records, where they stand, and the rules of politeness (policy/politeness.py has the reasons).
 --
---   hosts, ready:P, tops, waiting, addresses, parked, given_up, q:P:HOST, notable: see 1_job.lua
+--   hosts, ready:P, tops, ready_for:NEED:P, tops_for:NEED, waiting, addresses, parked, given_up, q:P:HOST, needs, notable: see
+--   1_job.lua
 --
 -- A record is packed by struct, which is three times as fast as msgpack, in one of two forms: a short one for hosts
 -- that nothing is known of but a queue, and a long one, to which rare fields are appended as msgpack. Behind it stand
@@ -18,6 +19,9 @@ local BACKOFF = 24
 local PAGES, SIGNS = 25, 26
 -- Requests that its burst still has, the end of the burst; the worker that keeps its delay by itself, or nothing.
 local BURST_LEFT, BURST_UNTIL, PACER = 27, 28, 29
+-- Its queues of requests that have a need: false, or {need = {[QUEUED], [TOP], [LEVELS]}}. QUEUED, TOP and LEVELS of the host
+-- itself are those of requests without one.
+local NEEDS = 30
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -28,6 +32,9 @@ local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
 local pace = {hosts = {}, is_known = {}}
+-- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
+-- {set, score, name} each. 7_needs.lua has the functions.
+local needs = {served = {}, only = false, stood = {}}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
 local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}
@@ -134,20 +141,24 @@ function pace.is_in_burst(h)
   return h[BURST_LEFT] > 0 and h[IN_FLIGHT] == 0
 end
 
--- What a parked host is called: its address, then as promise 5 has it, highest priority, burst, least recently served.
-local function parked_name(key, h)
-  local top = h[TOP]
+-- What a parked host is called: its address and a need or nothing, then as promise 5 has it, highest priority, burst, least
+-- recently served.
+function addresses.parked_name(key, h, need, top)
   local rank = top >= 0 and '0' .. struct.pack('>I7', MAX_PRIORITY - top) or '1' .. struct.pack('>I7', -top)
-  return h[ADDRESS] .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1') .. struct.pack('>I6', h[SERVED]) .. key
+  return h[ADDRESS] .. '\0' .. need .. '\0' .. rank .. (pace.is_in_burst(h) and '0' or '1')
+    .. struct.pack('>I6', h[SERVED]) .. key
 end
 
-local function parked_key(name)
-  return string.sub(name, string.find(name, '\0', 1, true) + 16)
+-- Its key, and the need that it stands there for.
+function addresses.parked_key(name)
+  local first = string.find(name, '\0', 1, true)
+  local second = string.find(name, '\0', first + 1, true)
+  return string.sub(name, second + 16), string.sub(name, first + 1, second - 1)
 end
 
 local function phase_of(h)
   if h[PHASE] == GIVEN_UP then return GIVEN_UP end
-  if h[QUEUED] == 0 then return IDLE end
+  if h[QUEUED] == 0 and not h[NEEDS] then return IDLE end
   if not has_room(h) then return FULL end
   if due_at(h) > now then return WAITING end
   return address_is_full(h) and PARKED or READY
@@ -167,12 +178,28 @@ end
 -- The sorted set that a host stands in, its score and its name there.
 local function stand_of(key, h)
   local phase = h[PHASE]
+  -- Where a host stands for its needs is told by needs.stands_of (7_needs.lua).
+  local is_plain = h[QUEUED] > 0
   -- A host in a burst is served before those that are in none.
-  if phase == READY then return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key end
+  if phase == READY and is_plain then
+    return ready_name(h[TOP]), h[SERVED] - (pace.is_in_burst(h) and BURST_RANK or 0), key
+  end
   if phase == WAITING then return RUN .. 'waiting', due_at(h), key end
   if phase == GIVEN_UP then return RUN .. 'given_up', 0, key end
-  if phase == PARKED then return RUN .. 'parked', 0, parked_name(key, h) end
+  if phase == PARKED and is_plain then return RUN .. 'parked', 0, addresses.parked_name(key, h, '', h[TOP]) end
   return false, 0, key
+end
+
+-- The highest priority that waits for the worker of this call; nil: nothing does.
+function needs.top(h)
+  local top = h[QUEUED] > 0 and not needs.only and h[TOP] or nil
+  if h[NEEDS] then
+    for _, need in ipairs(needs.served) do
+      local queue = h[NEEDS][need]
+      if queue and (not top or queue[TOP] > top) then top = queue[TOP] end
+    end
+  end
+  return top
 end
 
 -- form, run, queued, top, served, phase, trusted
@@ -188,14 +215,16 @@ local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
+    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and not h[NEEDS]
+    and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or h[HOST_ERROR] ~= ''
-    or (levels and levels[3]) then
+    or (levels and levels[3]) or h[NEEDS] then
     rare = pack({
       h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
+      h[NEEDS] or nil,
     })
   end
   local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
@@ -212,7 +241,7 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0, 0, 0, '',
+      0, 0, 0, 0, '', false,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
@@ -221,13 +250,14 @@ local function unpack_host(stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
     gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
-    burst_until, pacer,
+    burst_until, pacer, false,
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
     h[HOST_ERROR], h[AWAY], h[LEVELS], h[BACKOFF] = rare[6], rare[7], rare[8], rare[9] or rare[3]
+    h[NEEDS] = rare[10] or false
   end
   return h
 end
@@ -237,13 +267,14 @@ local function read_host(stored)
   if not stored then
     return {
       J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, '',
+      false,
     }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
-    h[BURST_LEFT], h[PACER] = 0, ''
+    h[BURST_LEFT], h[PACER], h[NEEDS] = 0, '', false
   end
   return h
 end
@@ -260,6 +291,7 @@ local function load_hosts(keys)
     local key, h = missing[place], read_host(stored)
     hosts[key] = h
     stood_in[key], stood_at[key], stood_as[key] = stand_of(key, h)
+    if h[NEEDS] then needs.stood[key] = needs.stands_of(key, h) end
   end
   if S.per_ip then load_addresses(missing) end
 end
@@ -336,15 +368,20 @@ local function save_touched()
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
-    note_queue(key, h[QUEUED])
+    note_queue(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
     -- Something was added, or came back, to a host that has no budget left.
-    if some_have_budgets and h[QUEUED] > 0 and h[PHASE] ~= GIVEN_UP and is_spent(h) then
+    if some_have_budgets and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and is_spent(h) then
       mark_stopped(key, h)
       burying = true
     end
     h[PHASE] = phase_of(h)
     local set, score, new_name = stand_of(key, h)
-    if old ~= set and (S.per_ip or J.parked) then note_move(key, h, old) end
+    local was, is = old, set
+    if h[NEEDS] or needs.stood[key] then
+      local before, after = needs.move(key, h, joins, leaves)
+      was, is = old or before, set or after
+    end
+    if was ~= is and (S.per_ip or J.parked) then note_move(key, h, was) end
     if old and (old ~= set or name ~= new_name) then
       local list = leaves[old] or {}
       leaves[old] = list
@@ -369,17 +406,17 @@ local function save_touched()
   bulk('HSET', BASE .. 'hosts', fields)
 end
 
--- As many hosts of an address as it has room for are put down as ready, in the order of promise 5.
-local function call_parked()
+-- As many hosts of an address as it has room for are put down as ready, in the order of promise 5. So many for each need: it may
+-- be that nobody serves the others.
+function addresses.call_parked()
   local looked_at = addresses.look_at
   if not next(looked_at) then return end
   addresses.look_at = {}
-  for address in pairs(looked_at) do
-    local room = (S.per_ip or 0) - load_of(address)
-    local limit, keys = room, {}
-    while room > 0 do
-      local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. address .. '\0', '(' .. address .. '\1', 'LIMIT', 0, limit)
-      for place, name in ipairs(names) do keys[place] = parked_key(name) end
+  local function call_for(need, address, room)
+    local limit, keys, first = room, {}, address .. '\0' .. need
+    while true do
+      local names = call('ZRANGEBYLEX', RUN .. 'parked', '[' .. first .. '\0', '(' .. first .. '\1', 'LIMIT', 0, limit)
+      for place, name in ipairs(names) do keys[place] = addresses.parked_key(name) end
       load_hosts(keys)
       -- Whose robots.txt is to be read alone may be passed over for long.
       local passed_over = 0
@@ -391,13 +428,27 @@ local function call_parked()
     end
     for _, key in ipairs(keys) do host_of(key) end
   end
+  for address in pairs(looked_at) do
+    local room = (S.per_ip or 0) - load_of(address)
+    if room > 0 then
+      call_for('', address, room)
+      local from = '[' .. address .. '\0\1'
+      while J.needy do
+        local name = call('ZRANGEBYLEX', RUN .. 'parked', from, '(' .. address .. '\1', 'LIMIT', 0, 1)[1]
+        if not name then break end
+        local _, need = addresses.parked_key(name)
+        call_for(need, address, room)
+        from = '[' .. address .. '\0' .. need .. '\1'
+      end
+    end
+  end
 end
 
 -- Each host to where it stands now: written once per step, not once per change.
 local function save_hosts()
   while #touched > 0 do
     save_touched()
-    call_parked()
+    addresses.call_parked()
   end
   for address in pairs(addresses.changed) do
     local load = load_of(address)
@@ -412,7 +463,8 @@ end
 
 -- ---- the queue of a host
 
-local function queue_of(key, priority)
+local function queue_of(key, priority, need)
+  if need ~= '' then return RUN .. 'q_for:' .. need .. ':' .. level(priority) .. ':' .. key end
   return RUN .. 'q:' .. level(priority) .. ':' .. key
 end
 
@@ -476,12 +528,13 @@ function pace.note(key, h, worker)
   end
 end
 
--- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself.
-function pace.may_go_on(key, h, worker)
-  if not pace.is_known[key] or h[PACER] ~= worker or h[QUEUED] == 0 or h[BLOCKED_UNTIL] > now then return false end
+-- Whether the worker may be granted another request of a host that is not due, and keep the delay by itself. `floor`: of no lower
+-- priority.
+function pace.may_go_on(key, h, worker, floor)
+  if not pace.is_known[key] or h[PACER] ~= worker or not needs.top(h) or h[BLOCKED_UNTIL] > now then return false end
   local delay = delay_of(h)
   return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
-    and has_room(h) and not needs_gate(h) and not address_is_full(h)
+    and has_room(h) and not needs_gate(h) and not address_is_full(h) and (not floor or needs.top(h) >= floor)
 end
 
 local function given_back(h, epoch)
@@ -593,7 +646,7 @@ local function tell_host(key)
   local h = unpack_host(stored)
   local is_current = h[RUN_OF] == J.run
   return {
-    h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
+    h[NEEDS] and needs.queued(h) or h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
     h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
     is_current and rule_of(h) or '',
   }

@@ -1,16 +1,16 @@
 -- Requests: dedup, the queue, and where a request goes when its lease has ended.
 --
 --   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, given_up, reasons, dead, dead:CLASS,
---   errors, permits: see 1_job.lua
+--   errors, permits, and what there is of them for a need: see 1_job.lua
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
-local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD = 9, 10, 11, 12, 13, 14
+local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD, NEED = 9, 10, 11, 12, 13, 14, 15
 -- The states (AT_QUEUED and so on) are RequestState of frontier/tables.py.
 local COUNTER = {
   [AT_QUEUED] = 'queued', [AT_DELAYED] = 'delayed', [AT_LEASED] = 'leased', [AT_DONE] = 'done',
   [AT_REDIRECTED] = 'redirected', [AT_DEAD] = 'dead', [AT_EXCLUDED] = 'excluded', [AT_SUSPECT] = 'queued',
 }
--- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
+-- Arguments that one entry takes: id in decimal, host key, priority (with a need: PRIORITY@NEED), id and payload.
 local ENTRY = 4
 
 -- ---- dedup: buckets of packed integers, one more of them each time their mean passes job.bucket_mean
@@ -140,11 +140,18 @@ local function add(places)
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
     local mark = string.byte(priority)
-    priority = tonumber(delivered.repeats(mark) and string.sub(priority, 2) or priority)
-    local h = host_of(key)
-    joined_queue(h, priority)
-    count_level(h, priority, 1)
-    local queue = queue_of(key, priority)
+    priority = delivered.repeats(mark) and string.sub(priority, 2) or priority
+    local number, need = tonumber(priority), ''
+    if not number then
+      number, need = string.match(priority, '^(.+)@(.+)$')
+      number = tonumber(number)
+      needs.count(need, 1)
+    end
+    local waiting = host_of(key)
+    if need ~= '' then waiting = needs.queue(waiting, need) end
+    joined_queue(waiting, number)
+    count_level(waiting, number, 1)
+    local queue = queue_of(key, number, need)
     local element = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
     J.next_seq = J.next_seq + 1
     local list = lists[queue]
@@ -170,13 +177,16 @@ end
 
 -- ---- where a request is
 
--- sequence, priority, place, attempts, losses, losses alone, blocks, host key, what the last failure left, payload
+-- sequence, priority, place, attempts, losses, losses alone, blocks, host key, what the last failure left and the need,
+-- payload
 local ROW_FORM = '<I6dBHHHHI2c0I4c0I4c0'
 
 local function pack_row(row)
   local failure = ''
-  if row[STATUS] ~= 0 or row[ENDED_AT] ~= 0 or row[NOT_BEFORE] ~= 0 or row[ERROR_CLASS] ~= '' or row[ERROR] ~= '' then
-    failure = pack({row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR], row[ENDED_AT]})
+  if row[STATUS] ~= 0 or row[ENDED_AT] ~= 0 or row[NOT_BEFORE] ~= 0 or row[ERROR_CLASS] ~= '' or row[ERROR] ~= ''
+    or row[NEED] ~= '' then
+    local need = row[NEED] ~= '' and row[NEED] or nil
+    failure = pack({row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR], row[ENDED_AT], need})
   end
   return struct.pack(
     ROW_FORM, row[SEQ], row[PRIORITY], row[PLACE], row[ATTEMPTS], row[LOSSES], row[LOSSES_ALONE], row[ROW_BLOCKS],
@@ -189,12 +199,12 @@ local function unpack_row(stored, first)
   local seq, priority, place, attempts, losses, losses_alone, blocks, host, failure, payload =
     struct.unpack(ROW_FORM, stored, first)
   local row = {
-    seq, host, priority, place, attempts, losses, losses_alone, blocks, 0, 0, '', '', 0, payload,
+    seq, host, priority, place, attempts, losses, losses_alone, blocks, 0, 0, '', '', 0, payload, '',
   }
   if failure ~= '' then
     failure = unpacked(failure)
     row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR] = failure[1], failure[2], failure[3], failure[4]
-    row[ENDED_AT] = failure[5]
+    row[ENDED_AT], row[NEED] = failure[5], failure[6] or ''
   end
   return row
 end
@@ -204,6 +214,7 @@ local function move(row, place)
   J[from] = J[from] - 1
   J[to] = J[to] + 1
   row[PLACE] = place
+  if row[NEED] ~= '' then needs.count(row[NEED], (to == 'queued' and 1 or 0) - (from == 'queued' and 1 or 0)) end
 end
 
 local function load_rows(ids)
@@ -237,11 +248,12 @@ local function requeue(id, row)
   if row[LOSSES] >= LOSSES_BEFORE_ALONE then
     move(row, AT_SUSPECT)
     go_away(h, id, row)
-    call('ZADD', RUN .. 'suspects', row[SEQ], id)
+    call('ZADD', row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED]), row[SEQ], id)
   else
     move(row, AT_QUEUED)
-    joined_queue(h, row[PRIORITY])
-    call('ZADD', RUN .. 'returned:' .. row[HOST], -row[PRIORITY], returned_member(id, row))
+    joined_queue(row[NEED] == '' and h or needs.queue(h, row[NEED]), row[PRIORITY])
+    local returned = row[NEED] == '' and RUN .. 'returned:' .. row[HOST] or needs.returned_of(row[HOST], row[NEED])
+    call('ZADD', returned, -row[PRIORITY], returned_member(id, row))
   end
   save_row(id, row)
 end
@@ -300,54 +312,67 @@ local function exclude_together(ids, rows, rule, reason)
   bulk('HSET', RUN .. 'requests', fields)
 end
 
--- The first of a host's queue, out of it: its id and its row.
-local function take_head(key, h)
-  local levels = h[LEVELS]
-  if h[QUEUED] > count_listed(h) then
-    local returned = RUN .. 'returned:' .. key
+-- The first of a host's queue of a need, out of it: its id and its row.
+local function take_head(key, h, need)
+  local queue = need == '' and h or needs.queue(h, need)
+  local levels = queue[LEVELS]
+  if queue[QUEUED] > count_listed(queue) then
+    local returned = need == '' and RUN .. 'returned:' .. key or needs.returned_of(key, need)
     local head = call('ZRANGE', returned, 0, 0, 'WITHSCORES')
     if not levels or -tonumber(head[2]) >= levels[1] then
       local id = string.sub(head[1], -8)
       local row = unpack_row(call('HGET', RUN .. 'requests', id), 1)
       call('ZREM', returned, head[1])
       call('HDEL', RUN .. 'requests', id)
-      h[QUEUED] = h[QUEUED] - 1
+      queue[QUEUED] = queue[QUEUED] - 1
+      if need ~= '' then needs.forget_empty(h, need) end
       return id, row
     end
   end
-  local element = call('LPOP', queue_of(key, levels[1]))
+  local element = call('LPOP', queue_of(key, levels[1], need))
   local row = {
     struct.unpack('>I5', element), key, levels[1], AT_QUEUED, 0, 0, 0, 0, 0, 0, '', '', 0, string.sub(element, 14),
+    need,
   }
   -- struct.unpack also tells where it stopped; the constructor above keeps only its first value.
-  h[QUEUED] = h[QUEUED] - 1
-  count_level(h, levels[1], -1)
+  queue[QUEUED] = queue[QUEUED] - 1
+  count_level(queue, levels[1], -1)
+  if need ~= '' then needs.forget_empty(h, need) end
   return string.sub(element, 6, 13), row
 end
 
--- The priority of what waits next.
-local function find_top(key, h)
-  if h[QUEUED] == 0 then return end
-  local levels = h[LEVELS]
+-- The priority of what waits next, and of which need.
+local function find_top(key, h, need)
+  local queue = need == '' and h or (h[NEEDS] and h[NEEDS][need])
+  if not queue or queue[QUEUED] == 0 then return end
+  local levels = queue[LEVELS]
   local top = levels and levels[1]
-  if h[QUEUED] > count_listed(h) then
-    local head = call('ZRANGE', RUN .. 'returned:' .. key, 0, 0, 'WITHSCORES')
-    local priority = -tonumber(head[2])
+  if queue[QUEUED] > count_listed(queue) then
+    local returned = need == '' and RUN .. 'returned:' .. key or needs.returned_of(key, need)
+    local priority = -tonumber(call('ZRANGE', returned, 0, 0, 'WITHSCORES')[2])
     if not top or priority > top then top = priority end
   end
-  h[TOP] = top
+  queue[TOP] = top
 end
 
--- The first requests that wait for a host, out of their places: ids and rows. Queued ones in their order, then those
--- that are away.
+-- The first requests that wait for a host, out of their places: ids and rows. Queued ones in their order, those with needs
+-- after the others and by the names of their needs; then those that are away.
 local function take_waiting(key, h, limit)
   local ids, rows = {}, {}
-  while #ids < limit and h[QUEUED] > 0 do ids[#ids + 1], rows[#rows + 1] = take_head(key, h) end
+  while #ids < limit and h[QUEUED] > 0 do ids[#ids + 1], rows[#rows + 1] = take_head(key, h, '') end
+  local names = {}
+  for need in pairs(h[NEEDS] or {}) do names[#names + 1] = need end
+  table.sort(names)
+  for _, need in ipairs(names) do
+    while #ids < limit and h[NEEDS] and h[NEEDS][need] do ids[#ids + 1], rows[#rows + 1] = take_head(key, h, need) end
+    find_top(key, h, need)
+  end
   if #ids < limit and h[AWAY] > 0 then
     local away = call('ZRANGE', RUN .. 'away:' .. key, 0, limit - #ids - 1)
     for place, row in ipairs(load_rows(away)) do
       local id = away[place]
-      call('ZREM', RUN .. (row[PLACE] == AT_SUSPECT and 'suspects' or 'delayed'), id)
+      local suspects = row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED])
+      call('ZREM', row[PLACE] == AT_SUSPECT and suspects or RUN .. 'delayed', id)
       come_back(h, id, row)
       ids[#ids + 1], rows[#rows + 1] = id, row
     end
@@ -373,10 +398,10 @@ local function bury_piece(key, h)
       die_together(ids, rows, class, reason)
     end
     may_bury = may_bury - #ids
-    if h[QUEUED] + h[AWAY] == 0 then
+    if h[QUEUED] + h[AWAY] == 0 and not h[NEEDS] then
       forgive(key, h)
     else
-      find_top(key, h)
+      find_top(key, h, '')
     end
   end
   if h[PHASE] == GIVEN_UP then burying = true end
@@ -385,7 +410,7 @@ end
 -- A host that is given up takes what waits for it along: a piece now, the rest with calls to come.
 local function give_up(key, class, reason)
   local h = host_of(key)
-  if h[PHASE] ~= GIVEN_UP and h[QUEUED] + h[AWAY] > 0 then
+  if h[PHASE] ~= GIVEN_UP and (h[QUEUED] + h[AWAY] > 0 or h[NEEDS]) then
     h[PHASE] = GIVEN_UP
     call('HSET', RUN .. 'reasons', key, pack({class, 'the host is down: ' .. reason}))
   end
@@ -395,7 +420,7 @@ end
 -- A host whose budget is spent takes what waits for it along, as one that is down does; but excluded.
 local function stop(key)
   local h = host_of(key)
-  if h[QUEUED] + h[AWAY] > 0 then mark_stopped(key, h) end
+  if h[QUEUED] + h[AWAY] > 0 or h[NEEDS] then mark_stopped(key, h) end
   bury_piece(key, h)
 end
 

@@ -253,7 +253,7 @@ local function wake()
   for _, key in ipairs(due) do host_of(key) end
   if J.parked and not S.per_ip then
     -- The limit was lifted.
-    for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(parked_key(name)) end
+    for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(addresses.parked_key(name)) end
   end
   save_hosts()
   save_holds()
@@ -262,6 +262,7 @@ end
 -- Hosts in the order in which they shall be served: one queue per priority, each by last served. A host that is
 -- served again goes to the end of its queue: its epoch is the newest of all.
 local function ready_hosts(limit)
+  if J.needy and needs.served[1] then return needs.ready_hosts(limit) end
   local queues, order, found, passed_over = {}, {}, 0, 0
   local first = 0
   while found < limit do
@@ -367,13 +368,13 @@ end
 function share.count(queues, limit)
   local found, ready = 0, 0
   for _, queue in pairs(queues) do found = found + queue.fresh end
-  if S.per_ip then return found end
   local most = math.floor(limit / math.max(1, found)) + 1
   for _, queue in pairs(queues) do
     for place = 1, queue.fresh do
       local h = hosts[queue[place]]
       local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
-      ready = ready + math.min(most, h[QUEUED], single and 1 or S.per_host - h[IN_FLIGHT])
+      local room = S.per_ip and 1 or single and 1 or S.per_host - h[IN_FLIGHT]
+      ready = ready + math.min(most, h[QUEUED], room)
     end
   end
   return ready
@@ -381,7 +382,7 @@ end
 
 -- How many requests of hosts that are ready the worker may be granted, of those it wants.
 function share.of(wanted, queues)
-  if share.slots == 0 or not J.short_workers then return wanted end
+  if share.slots == 0 or not J.short_workers or needs.only then return wanted end
   local others = share.claimants()
   if #others == 0 then return wanted end
   local ready, part = share.count(queues, wanted), math.floor(now) * GOLDEN_RATIO % 1
@@ -426,14 +427,14 @@ end
 -- `floor`: other shards have something of this priority, so nothing below it is granted here.
 local function grant_hosts(worker, limit, held, floor)
   save_hosts()
-  if limit <= 0 then return end
+  if limit <= 0 then return 0 end
   local queues, order, passed_over = ready_hosts(limit)
   local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
   -- What is granted ahead of a delay is nobody else's, and no part of the share.
   local last = share.of(limit, queues)
   load_hosts(pace.hosts)
   for _, key in ipairs(pace.hosts) do
-    if pace.may_go_on(key, hosts[key], worker) and (not floor or hosts[key][TOP] >= floor) then ahead[#ahead + 1] = key end
+    if pace.may_go_on(key, hosts[key], worker, floor) then ahead[#ahead + 1] = key end
   end
   while count < limit do
     -- `limit` candidates are enough: each grant uses up at most one that was not served yet. So does a host whose
@@ -454,12 +455,13 @@ local function grant_hosts(worker, limit, held, floor)
       key, ahead.at = ahead[ahead.at], ahead.at + 1
       h = host_of(key)
       -- Its address may have been filled by another host meanwhile.
-      if pace.may_go_on(key, h, worker) then
-        local id, row = take_head(key, h)
+      if pace.may_go_on(key, h, worker, floor) then
+        local need = h[NEEDS] and needs.first_of(key, h) or ''
+        local id, row = take_head(key, h, need)
         grant_row(worker, key, id, row)
         count = count + 1
-        find_top(key, h)
-        if pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then ahead[#ahead + 1] = key end
+        find_top(key, h, need)
+        if pace.may_go_on(key, h, worker, floor) then ahead[#ahead + 1] = key end
       end
     elseif not key then
       break
@@ -475,23 +477,33 @@ local function grant_hosts(worker, limit, held, floor)
         break
       end
     else
-      local id, row = take_head(key, h)
+      local need = h[NEEDS] and needs.first_of(key, h) or ''
+      local id, row = take_head(key, h, need)
       grant_row(worker, key, id, row)
       count = count + 1
-      find_top(key, h)
-      if phase_of(h) == READY then
-        serve_again(queues, order, key, h[TOP])
-      elseif pace.may_go_on(key, h, worker) and (not floor or h[TOP] >= floor) then
+      find_top(key, h, need)
+      local top = needs.top(h)
+      if top and phase_of(h) == READY then
+        serve_again(queues, order, key, top)
+      elseif pace.may_go_on(key, h, worker, floor) then
         ahead[#ahead + 1] = key
       end
     end
   end
-  if share.slots > 0 and count < limit then share.note_missing(worker, limit - count) end
+  if last < limit and count < limit and needs.served[1] and J.needy and not goes_first and not in_haste then
+    -- Who is short may have nothing that could serve the others.
+    needs.only = true
+    count = count + grant_hosts(worker, limit - count, held, floor)
+    needs.only = false
+  end
+  if share.slots > 0 and count < limit and not needs.only then share.note_missing(worker, limit - count) end
+  return count
 end
 
 -- The first suspect that could start now.
 local function find_suspect()
   local ids = call('ZRANGE', RUN .. 'suspects', 0, SUSPECTS_TRIED - 1)
+  if J.needy and needs.served[1] then ids = needs.suspects() end
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
     if is_spent(h) then
@@ -510,7 +522,7 @@ local function grant_suspect(worker, id, row)
   if needs_gate(h) then
     return grant_gate(worker, key, h[GATE_LOSSES] >= LOSSES_BEFORE_ALONE)
   end
-  call('ZREM', RUN .. 'suspects', id)
+  call('ZREM', row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED]), id)
   call('HDEL', RUN .. 'requests', id)
   come_back(h, id, row)
   grant_row(worker, key, id, row, true)

@@ -102,9 +102,9 @@ local function backlog()
 end
 
 -- The highest priority of a host that is ready; false for none.
-local function ready_top()
-  for _, top in ipairs(call('ZRANGE', RUN .. 'tops', 0, 15)) do
-    if call('EXISTS', RUN .. 'ready:' .. top) == 1 then return top end
+local function ready_top(tops, ready)
+  for _, top in ipairs(call('ZRANGE', RUN .. tops, 0, 15)) do
+    if call('EXISTS', RUN .. ready .. top) == 1 then return top end
   end
   return false
 end
@@ -134,10 +134,12 @@ end
 -- The answer of a script with the status of its shard (ShardStatus in shards/shard.py has the fields). The first word
 -- tells it from an answer without one, which a job that is not split gives.
 local function with_status(answer)
+  local of_needs, alone = '', 0
+  if J.needy then of_needs, alone = needs.ready_tops() end
   return {'status', answer, {
     J.version, J.run, J.state, unfinished(), call('HLEN', RUN .. 'holds'), J.done, J.leased, J.allotted,
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
-    ready_top(), call('ZCARD', RUN .. 'suspects'), told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
-    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8),
+    ready_top('tops', 'ready:'), call('ZCARD', RUN .. 'suspects') + alone, told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
+    text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8), of_needs,
   }}
 end

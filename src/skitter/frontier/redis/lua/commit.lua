@@ -3,7 +3,7 @@
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, slots of the worker,
--- heads, and then for each outcome its lease key, its robots record if it brings one, its items (each after a byte for its
+-- its needs, heads, and then for each outcome its lease key, its robots record if it brings one, its items (each after a byte for its
 -- kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
@@ -15,6 +15,7 @@
 
 if not load_job() then return false end
 asked, share.slots = ARGV[2], tonumber(ARGV[7])
+if ARGV[8] ~= '' then needs.serve(ARGV[8]) end
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -26,7 +27,7 @@ if earlier then
   return {earlier.accepted, grant, 0, {}}
 end
 
-local heads, at = unpacked(ARGV[8]), 9
+local heads, at = unpacked(ARGV[9]), 10
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5

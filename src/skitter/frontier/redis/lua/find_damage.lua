@@ -18,11 +18,12 @@ local function check_time(value)
 end
 
 local function check_row(row)
-  check_numbers(row, {[HOST] = true, [ERROR_CLASS] = true, [ERROR] = true, [PAYLOAD] = true})
+  check_numbers(row, {[HOST] = true, [ERROR_CLASS] = true, [ERROR] = true, [PAYLOAD] = true, [NEED] = true})
   check_time(row[NOT_BEFORE])
   check_time(row[ENDED_AT])
   if not COUNTER[row[PLACE]] then error('no place of a request: ' .. row[PLACE]) end
   if type(row[ERROR_CLASS]) ~= 'string' or type(row[ERROR]) ~= 'string' then error('no text of an error') end
+  if type(row[NEED]) ~= 'string' then error('no need: ' .. tostring(row[NEED])) end
 end
 
 -- Of the job's record: what cannot be unpacked here, though a client can, and numbers that are none.
@@ -36,16 +37,26 @@ local function check_job(stored)
   check_numbers(job.delivered or {}, {})
 end
 
+local function check_levels(levels)
+  if levels and type(levels) ~= 'table' then error('no levels: ' .. tostring(levels)) end
+  if levels then check_numbers(levels, {}) end
+end
+
 local check = {
   hosts = function(_, stored)
     local h = unpack_host(stored)
     for place = 1, SIGNS do
       if h[place] == nil then error('nothing at place ' .. place) end
     end
-    check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true})
+    check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true, [PACER] = true, [NEEDS] = true})
     for _, place in ipairs({DUE, BLOCKED_UNTIL, LATENCY}) do check_time(h[place]) end
-    if h[LEVELS] and type(h[LEVELS]) ~= 'table' then error('no levels: ' .. tostring(h[LEVELS])) end
-    if h[LEVELS] then check_numbers(h[LEVELS], {}) end
+    check_levels(h[LEVELS])
+    for need, queue in pairs(h[NEEDS] or {}) do
+      if type(need) ~= 'string' then error('no need: ' .. tostring(need)) end
+      check_numbers({queue[QUEUED], queue[TOP]}, {})
+      if not queue[QUEUED] or not queue[TOP] then error('no queue of need ' .. need) end
+      check_levels(queue[LEVELS])
+    end
     if type(h[HOST_ERROR]) ~= 'string' then error('no text of an error') end
   end,
   requests = function(_, stored) check_row(unpack_row(stored, 1)) end,

@@ -96,7 +96,7 @@ class ShardedLeasing:
         while waiting and len(leases) < limit:
             shard = min(waiting, key=lambda shard: self._order_of(shard, again=shard in asked))
             asked.add(shard)
-            others = [other.status.top_priority for other in waiting if other is not shard]
+            others = [other.status.top_for(self._call.needs) for other in waiting if other is not shard]
             floor = max((top for top in others if top is not None), default=None)
             want = limit - len(leases)
             granted = await self._visit(shard, worker, want, floor)
@@ -111,7 +111,7 @@ class ShardedLeasing:
                 raised.add(shard)
                 if await self._page_limit.raise_for(shard, want - len(granted)):
                     continue
-            top = shard.status.top_priority
+            top = shard.status.top_for(self._call.needs)
             if floor is None or top is None or top >= floor:
                 waiting.discard(shard)
         return list(leases.values())
@@ -120,11 +120,11 @@ class ShardedLeasing:
         """The sort key of a shard: the least is asked next. What may go before all others is asked for once: it may not
         be due."""
         status = shard.status
-        top = -math.inf if status.top_priority is None else status.top_priority
+        top = status.top_for(self._call.needs)
         kind = 2
         if not again:
             kind = 0 if status.seeding == 1 else 1 if status.suspects or status.goes_first or shard.is_due else 2
-        return kind, -top, (shard.number - self._next) % len(self._shard_set.shards)
+        return kind, math.inf if top is None else -top, (shard.number - self._next) % len(self._shard_set.shards)
 
     async def _visit(self, shard: Shard, worker: str, limit: int, floor: float | None = None) -> list[Lease]:
         grant, _ = await self._visit_once(shard, worker, limit, floor)

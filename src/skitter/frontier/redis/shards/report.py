@@ -73,6 +73,7 @@ class MergedReport:
             # When the run is over, only the lead knows.
             pages_per_second=0.0 if job.ended_at else sum(report.pages_per_second for report in reports),
             overdue_seconds=max(report.overdue_seconds for report in reports),
+            needs=shard_report.most_needed(_sum(shard_report.needs_of(answer) for answer, _ in answers)),
             exact=exact,
         )
 

@@ -51,7 +51,7 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     max_outbox_items: int
     permits: int
     top_priority: float | None
-    """The highest priority of a host that is ready."""
+    """The highest priority of a host that is ready for requests without a need."""
     suspects: int
     worker_status: tuple[int, int, int] | None
     """Of the worker that asked: its leases here, whether it is alone with one, whether it seeds."""
@@ -65,6 +65,17 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     """The number of the seal that is on it, or 0."""
     job: str
     """The beginning of the job's secret, which tells jobs of the same name apart."""
+    need_tops: str = ""
+    """``NEED:PRIORITY``: the highest priority of a host that is ready for a need; with blanks between them."""
+
+    def top_for(self, needs: Sequence[str]) -> float | None:
+        """The highest priority of a host that is ready for a worker with these needs; None: there is none."""
+        tops = [] if self.top_priority is None else [self.top_priority]
+        for told in self.need_tops.split() if needs else ():
+            need, _, top = told.rpartition(":")
+            if need in needs:
+                tops.append(float(top))
+        return max(tops, default=None)
 
     @property
     def is_idle(self) -> bool:
@@ -181,7 +192,7 @@ class Shard(RedisFrontier):
         """
         others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}", *flags([call.again]))
         async with self._token_of(call) as token:
-            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, 0, *others)
+            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, 0, " ".join(call.needs), *others)
         self._note_worker(worker)
         grant = codec.read_grant(answer, "", call)
         self.visited_at = time.monotonic()
