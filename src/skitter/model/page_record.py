@@ -1,0 +1,51 @@
+"""Page record: what a job that recrawls keeps of a page from run to run."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Visit(msgspec.Struct, frozen=True, array_like=True):
+    """A fetch of a page that was fetched before."""
+
+    seconds: float
+    """Since the fetch before it."""
+    changed: bool
+
+
+class PageRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The last fetch of a page: its validators, the hash of its content, and how often it has changed.
+
+    Times are the store's clock. A store keeps a record as it is, and finds it by ``next_at``.
+    """
+
+    fetched_at: float
+    next_at: float
+    """It is not fetched again before this time."""
+    interval_seconds: float
+    """From ``fetched_at`` to ``next_at``."""
+    changed_at: float = 0.0
+    """The fetch that found its present content."""
+    visits: list[Visit] = []
+    """The newest ones, oldest first."""
+    content_hash: bytes = b""
+    """Of the decoded body, or of the target of a redirect; empty: there was none, as with a 404."""
+    etag: str = ""
+    last_modified: str = ""
+    vary: str = ""
+    """The names of the request headers that the answer depends on, as the server wrote them."""
+    vary_hash: bytes = b""
+    """Of the values that these headers had."""
+    parsed_by: bytes = b""
+    """Hash of the spider and of the rules for links that the page was parsed with."""
+
+
+class KnownPage(msgspec.Struct, frozen=True):
+    """A request that a job which recrawls has had, to be queued in another run."""
+
+    id: int
+    host_key: str
+    priority: int
+    payload: bytes
+    due_at: float
+    """``PageRecord.next_at``; until its first fetch has ended, the time when it was added."""
