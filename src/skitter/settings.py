@@ -146,6 +146,22 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """strict: the budget of a host whose pages look like those of a trap."""
 
 
+class Recrawl(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job comes back to pages that it knows (docs/how-to/recrawl.md)."""
+
+    recrawl: Literal["off", "due", "all"] = "off"
+    """due: keep a record of each page from run to run, fetch seeds and known pages that are due, and parse what has
+    changed. all: the same with all known pages, whenever they are due."""
+    recrawl_seconds: Positive = 604_800.0
+    """A page that changes once in so long is fetched once in so long; others at the geometric mean of this and of the
+    time between their changes, from an hour to ninety days. Four times as long means half as many fetches."""
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether the job keeps page records."""
+        return self.recrawl != "off"
+
+
 class Items(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to items between the spider and the outbox."""
 
@@ -201,6 +217,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
     traps: Traps = msgspec.field(default_factory=Traps)
+    recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -237,7 +254,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "recrawl", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -248,6 +265,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "limits": Limits,
     "traps": Traps,
+    "recrawl": Recrawl,
     "items": Items,
     "run": Run,
     "logging": Logging,

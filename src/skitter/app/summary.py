@@ -17,6 +17,8 @@ class Summary(msgspec.Struct, kw_only=True):
     state: str
     run: int
     pages: int
+    unchanged: int = 0
+    """Of these, pages that had not changed since they were parsed, in a job that recrawls."""
     items: int
     redirected: int
     failed: int
@@ -59,6 +61,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         state=report.job.state,
         run=report.job.run,
         pages=counts.done,
+        unchanged=tally.get("unchanged", 0),
         items=report.items,
         rejected=report.rejected,
         dropped=report.dropped,

@@ -42,6 +42,8 @@ def configure(parser: Parser) -> None:
             ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
             ("--max-pages", "max_pages", "N", "stop after this many pages"),
             ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
+            ("--recrawl", "recrawl=due", "", "of known pages fetch what is due, and parse what has changed"),
+            ("--recrawl-all", "recrawl=all", "", "the same with all known pages, due or not"),
             ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
             ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
             *LOG_OPTIONS,

@@ -82,6 +82,8 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
         lines.append("counts    not from one instant: the job is too busy")
     rows = [(name, number(getattr(status, name)), "") for name in PLACES]
     errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))
+    if status.unchanged:
+        rows[PLACES.index("done")] = ("done", number(status.done), f"{number(status.unchanged)} of them unchanged")
     rows[PLACES.index("dead")] = ("dead", number(status.dead), errors)
     lines += ["", *table(rows, right=[1]), ""]
     lines.append(

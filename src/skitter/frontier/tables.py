@@ -19,6 +19,7 @@ from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.worker import WorkerCard
 
 MAX_ERROR_CHARS = 8000
@@ -208,7 +209,8 @@ class Tables(Protocol):
     def load_job(self) -> JobRow | None: ...
     def save_job(self, job: JobRow) -> None: ...
     def forget_run(self) -> None:
-        """Drop requests, leases, items, sinks and permits; hosts stay, and none is ready, waiting or given up."""
+        """Drop requests, leases, items, sinks and permits; known pages stay, and hosts, of which none is ready, waiting or
+        given up."""
         ...
 
     # Requests
@@ -248,6 +250,24 @@ class Tables(Protocol):
 
     def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
         """By seq; the first ``after`` are skipped."""
+        ...
+
+    # Known pages: touched only where ``recrawl`` is set
+    def due_times(self, ids: Sequence[int]) -> dict[int, float]:
+        """When pages are due; those that are not known are left out."""
+        ...
+
+    def insert_pages(self, pages: Sequence[KnownPage]) -> None:
+        """Those that are known stay as they are."""
+        ...
+
+    def page_records(self, ids: Sequence[int]) -> dict[int, PageRecord]: ...
+    def save_page_records(self, records: dict[int, PageRecord]) -> None:
+        """Of known pages; the others, which were added before the job recrawled, get none."""
+        ...
+
+    def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        """See ``WorkSource.known_pages``."""
         ...
 
     # Hosts

@@ -336,6 +336,14 @@ LINKS_COMMITTED = _kind(
     new="links that were queued",
     known="links that the worker or the frontier knew",
 )
+PAGES_DUE = _kind(
+    "pages.due",
+    Level.INFO,
+    "{pages} known pages are to be fetched again",
+    "A job that recrawls has queued the pages of earlier runs that are due, behind its seeds; or all, as its setting says.",
+    worker="who queued them",
+    pages="how many",
+)
 LEASES_RECOVERED = _kind(
     "leases.recovered",
     Level.WARNING,

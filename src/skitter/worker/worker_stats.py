@@ -27,7 +27,7 @@ class PageAverages:
         """Count the accepted outcomes of one commit."""
         done, answers, latency_seconds = 0, 0, 0.0
         for outcome in outcomes:
-            if outcome.ending is Ending.DONE:
+            if outcome.ending in (Ending.DONE, Ending.UNCHANGED):
                 done += 1
             if (news := outcome.news) is not None and news.latency_seconds is not None:
                 answers += 1

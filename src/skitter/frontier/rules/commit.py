@@ -10,11 +10,13 @@ from skitter.frontier.tables import LeaseRow, RequestState, Row, storable
 from skitter.model.host import Host
 from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets, politeness
 
 _ENDED = {
     Ending.DONE: RequestState.DONE,
+    Ending.UNCHANGED: RequestState.DONE,
     Ending.REDIRECTED: RequestState.REDIRECTED,
     Ending.DEAD: RequestState.DEAD,
     Ending.EXCLUDED: RequestState.EXCLUDED,
@@ -48,6 +50,7 @@ class CommitRules:
         links: list[Entry] = []
         has_budgets = hosts.budgets is not None
         changed: list[Row] = []
+        pages: dict[int, PageRecord] = {}
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -75,9 +78,13 @@ class CommitRules:
             if lease.row is not None:
                 self._end(lease.row, host, outcome, struck=struck)
                 changed.append(lease.row)
+                if outcome.page is not None:
+                    pages[lease.id] = outcome.page
             if has_budgets and not was_spent and hosts.is_spent(host):
                 self._tell_spent(host)
         self._tables.save_rows(changed)
+        if pages:
+            self._tables.save_page_records(pages)
         self._outbox.flush()
         # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
         # follow in this transaction, whose reaper must not find it.
@@ -103,7 +110,7 @@ class CommitRules:
         if outcome.ending is not Ending.RETRY:
             row.attempts += outcome.touched
             row.ended_at = self._now
-            host.pages += outcome.ending is Ending.DONE
+            host.pages += _ENDED[outcome.ending] is RequestState.DONE
             if outcome.ending is Ending.DEAD:
                 self._requests.count_error(outcome.error_class, 1)
             self._requests.move(row, _ENDED[outcome.ending])

@@ -13,8 +13,10 @@ from skitter.frontier import contract
 from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.tables import JobRow, RequestState, Row, Tables
 from skitter.model.host import Host
+from skitter.model.page_record import KnownPage
 from skitter.model.request import Entry
 from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.settings import Recrawl
 
 _COUNTER = {
     RequestState.QUEUED: "queued",
@@ -31,16 +33,19 @@ _COUNTER = {
 class RequestRules:
     """Requests go from one state to another, in one transaction."""
 
-    def __init__(self, tables: Tables, record: JobRow, now: float, hosts: HostRules) -> None:
+    def __init__(self, tables: Tables, record: JobRow, now: float, hosts: HostRules, *, recrawl: Recrawl) -> None:
         self._tables = tables
         self._record = record
         self._now = now
         self._hosts = hosts
+        self._recrawl = recrawl
         # By its module, because tests of agreement lower it.
         self._may_bury = contract.BURY_BATCH
 
     def add(self, entries: Iterable[Entry]) -> int:
         """Dedup and enqueue (promise 3); how many were new."""
+        if self._recrawl.recrawl == "due":
+            entries = self._without_later(list(entries))
         fresh: dict[int, Entry] = {}
         permits: dict[str, bool] = {}
         for entry in entries:
@@ -59,8 +64,18 @@ class RequestRules:
             record.next_seq += 1
             self._hosts.join_queue(entry.host_key, entry.priority)
         self._tables.insert(rows)
+        if self._recrawl.is_on:
+            # Now, and not when it is fetched: also what dies, is excluded or never gets its turn is known to later runs.
+            self._tables.insert_pages(
+                [KnownPage(row.id, row.host_key, row.priority, row.payload, self._now) for row in rows]
+            )
         record.queued += len(rows)
         return len(rows)
+
+    def _without_later(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Leave out known pages that are not due. What the user typed is fetched nevertheless."""
+        due = self._tables.due_times([entry.id for entry in entries if not entry.permits])
+        return [entry for entry in entries if entry.permits or due.get(entry.id, 0.0) <= self._now]
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

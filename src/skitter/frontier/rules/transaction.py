@@ -22,7 +22,7 @@ class Transaction:
         limits = settings.limits
         self.job = JobRules(tables, record, now, limits.max_pages)
         self.hosts = HostRules(tables, record, now, settings)
-        self.requests = RequestRules(tables, record, now, self.hosts)
+        self.requests = RequestRules(tables, record, now, self.hosts, recrawl=settings.recrawl)
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items)
         self.leases = LeaseRules(
             *(tables, record, now),

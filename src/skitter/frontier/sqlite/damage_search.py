@@ -16,6 +16,7 @@ from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import PageRecord
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
@@ -115,6 +116,17 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     ),
     "addresses": ("address", {"address": _text, "leases": _integer(0)}),
     "parked": ("key", {"key": _text, "address": _text, "top": _integer(), "turn": _integer()}),
+    "pages": (
+        "id",
+        {
+            "id": _ID,
+            "host": _text,
+            "priority": _integer(),
+            "due": _time,
+            "payload": _payload,
+            "record": lambda value, row: value is None or _packed(PageRecord)(value, row),
+        },
+    ),
     "robots": ("host", {"host": _text, "record": _packed(RobotsRecord)}),
     "permits": ("number", {"number": _integer(), "host": _text}),
     "holds": (

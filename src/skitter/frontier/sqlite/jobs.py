@@ -9,7 +9,7 @@ from pathlib import Path
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.sqlite.store import SqliteStore, missing_file
 
-_TABLES = "requests hosts addresses parked robots permits holds workers cards staged outbox sinks jobs".split()
+_TABLES = "requests pages hosts addresses parked robots permits holds workers cards staged outbox sinks jobs".split()
 
 
 def list_jobs(path: Path, *, shared: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
+from skitter.model.page_record import PageRecord
+from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import by_host, ready_hosts
@@ -140,9 +143,14 @@ class FrontiersAgree(Agreeing):
     def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
         entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
-        ids = {entry.id for entry in entries}
+        ids = self.not_left_out(entries)
         assert new == len(ids - self.known)
         self.known |= ids
+
+    def not_left_out(self, entries: Sequence[Entry]) -> set[int]:
+        """Those that are due, or that the user typed."""
+        now = self.clock() if self.settings["recrawl"] == "due" else math.inf
+        return {entry.id for entry in entries if entry.permits or self.due_at.get(entry.id, 0.0) <= now}
 
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
     def leases(self, worker: str, limit: int) -> None:
@@ -263,7 +271,9 @@ class FrontiersAgree(Agreeing):
         assert self.ordered(answers[0].troubles) == self.ordered(answers[1].troubles)
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
-                self.known |= {link.id for link in outcome.links}
+                self.known |= self.not_left_out(outcome.links)
+            if accepted and outcome.page is not None and not outcome.more and self.settings["recrawl"] != "off":
+                self.due_at[outcome.lease.id] = outcome.page.next_at
             if not (accepted and outcome.more):
                 self.ends(key)
         grants = [answer.grant for answer in answers]
@@ -280,7 +290,9 @@ class FrontiersAgree(Agreeing):
         """Fit an outcome to its lease: a gate has a robots.txt and an address, the seeding has no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
-            return fields
+            seconds = (1.0, 7.0, 500.0)[lease.epoch % 3]
+            page = PageRecord(lease.leased_at, lease.leased_at + seconds, seconds, etag=f'"{lease.epoch}"')
+            return fields if fields["ending"] is Ending.RETRY else {**fields, "page": page}
         if lease.work is Work.SEED:
             return {**fields, "news": None, "ending": Ending.DONE}
         if news is None or news.answered:

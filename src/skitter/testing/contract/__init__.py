@@ -23,7 +23,7 @@ import pytest
 
 _MODULES = (
     "backoff bursts client dedup fencing gate given_up_hosts host_budgets job_states lost_leases order outbox per_ip"
-    " politeness reports resent_calls retries seeding store workers"
+    " politeness recrawl reports resent_calls retries seeding store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -42,6 +42,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     outbox,
     per_ip,
     politeness,
+    recrawl,
     reports,
     resent_calls,
     retries,
@@ -93,6 +94,7 @@ class FrontierContract(
     reports.Revival,
     reports.Reports,
     reports.NarrowReads,
+    recrawl.Recrawl,
     resent_calls.ResentCalls,
     resent_calls.ForwardedCalls,
     workers.Workers,

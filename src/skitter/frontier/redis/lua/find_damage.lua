@@ -1,6 +1,6 @@
 -- find_damage: looks for a record that cannot be unpacked: the job's own, or those of a hash, a piece of it at a time.
 --
---   job, hosts, RUN:requests, RUN:holds (read)
+--   job, hosts, pages, RUN:requests, RUN:holds (read)
 --
 -- ARGV: time, the key, which of them it is, where to go on.
 -- Answers where to go on, and of a record that cannot be unpacked its field and the reason.
@@ -46,6 +46,12 @@ local check = {
     if h[LEVELS] and type(h[LEVELS]) ~= 'table' then error('no levels: ' .. tostring(h[LEVELS])) end
     if h[LEVELS] then check_numbers(h[LEVELS], {}) end
     if type(h[HOST_ERROR]) ~= 'string' then error('no text of an error') end
+  end,
+  pages = function(_, stored)
+    local page = unpacked(stored)
+    for place, kind in ipairs({'string', 'number', 'string'}) do
+      if type(page[place]) ~= kind then error('no ' .. kind .. ' at place ' .. place) end
+    end
   end,
   requests = function(_, stored) check_row(unpack_row(stored, 1)) end,
   holds = function(key, stored)
