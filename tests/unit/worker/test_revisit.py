@@ -215,7 +215,7 @@ async def test_a_page_that_its_callback_failed_at_is_parsed_again(crawl: Any) ->
 
     crawl.fetcher.answers["/"] = tagged('"1"')
     assert await run(crawl) == ["/"]
-    crawl.fetcher.answers["/"] = tagged('"2"')
+    crawl.fetcher.answers["/"] = tagged('"2"', b"other")
     await run(crawl, Failing())
     assert await crawl.places() == {"dead": 1}
     assert await run(crawl) == ["/"]
@@ -271,7 +271,7 @@ async def test_a_page_that_never_changes_is_fetched_at_intervals_that_double_up_
         await run(crawl, recrawl="due")
         found.append((await record(crawl, "/")).interval_seconds)
         crawl.clock.advance(found[-1])
-    assert found[0] == 7 * DAY
+    assert found[0] == pytest.approx(7 * DAY)
     assert all(one <= other <= 2 * one for one, other in zip(found, found[1:], strict=False))
     assert found[-1] <= 90 * DAY
 

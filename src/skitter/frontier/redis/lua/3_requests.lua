@@ -71,7 +71,8 @@ end
 
 -- ---- adding
 
-local TRUSTS, PERMITS = string.byte('!?', 1, 2)
+-- The bytes of ! and ?
+local TRUSTS, PERMITS = 33, 63
 
 local function permit(key, trusts)
   local h = host_of(key)
