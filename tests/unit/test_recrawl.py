@@ -19,7 +19,14 @@ from skitter.policy.recrawl import (
     next_interval,
     with_visit,
 )
-from skitter.testing.recrawl_simulation import DAY, NutchRule, RecrawlRule, StormCrawlerRule, equal_budget, simulated_pages
+from skitter.testing.recrawl_simulation import (
+    DAY,
+    NutchRule,
+    RecrawlRule,
+    StormCrawlerRule,
+    equal_budget,
+    simulated_pages,
+)
 
 seconds = st.floats(1.0, 400 * DAY)
 rates = st.floats(1e-9, 1.0)

@@ -50,11 +50,11 @@ Rules that all backends share:
   (``model.lease.Call``), so calls of many workers may be passed on through one object, and those of one worker through
   several.
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
-- A job with the setting ``recrawl`` knows, beyond its runs, every request that was ever added to it (``KnownPage``), and
-  the record of each that was fetched (``PageRecord``); only dropping the job forgets them. A lease brings the record, and
-  the commit that ends it may replace it (promise 2). A page is due from its ``next_at`` on; one that was never fetched is
-  due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit: what the user typed
-  is fetched.
+- A job with the setting ``recrawl`` knows, beyond its runs, every request that was ever added to it (``KnownPage``),
+  and the record of each that was fetched (``PageRecord``); only dropping the job forgets them. A lease brings the
+  record, and the commit that ends it may replace it (promise 2). A page is due from its ``next_at`` on; one that was
+  never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
+  what the user typed is fetched.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.

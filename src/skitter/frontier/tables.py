@@ -209,8 +209,8 @@ class Tables(Protocol):
     def load_job(self) -> JobRow | None: ...
     def save_job(self, job: JobRow) -> None: ...
     def forget_run(self) -> None:
-        """Drop requests, leases, items, sinks and permits; known pages stay, and hosts, of which none is ready, waiting or
-        given up."""
+        """Drop requests, leases, items, sinks and permits; known pages stay, and hosts, of which none is ready, waiting
+        or given up."""
         ...
 
     # Requests

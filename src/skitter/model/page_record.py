@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
+"""A time or a duration. What was damaged and is none cannot be decoded."""
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
     """A fetch of a page that was fetched before."""
 
-    seconds: float
+    seconds: Seconds
     """Since the fetch before it."""
     changed: bool
 
@@ -19,12 +24,12 @@ class PageRecord(msgspec.Struct, frozen=True, array_like=True):
     Times are the store's clock. A store keeps a record as it is, and finds it by ``next_at``.
     """
 
-    fetched_at: float
-    next_at: float
+    fetched_at: Seconds
+    next_at: Seconds
     """It is not fetched again before this time."""
-    interval_seconds: float
+    interval_seconds: Seconds
     """From ``fetched_at`` to ``next_at``."""
-    changed_at: float = 0.0
+    changed_at: Seconds = 0.0
     """The fetch that found its present content."""
     visits: list[Visit] = []
     """The newest ones, oldest first."""

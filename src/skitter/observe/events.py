@@ -340,7 +340,7 @@ PAGES_DUE = _kind(
     "pages.due",
     Level.INFO,
     "{pages} known pages are to be fetched again",
-    "A job that recrawls has queued the pages of earlier runs that are due, behind its seeds; or all, as its setting says.",
+    "A job that recrawls has queued pages of earlier runs behind its seeds: those that are due, or all.",
     worker="who queued them",
     pages="how many",
 )

@@ -2,8 +2,8 @@
 
 The change rate is estimated as Cho and Garcia-Molina do ("Estimating frequency of change", 2003), for visits that are
 not equally far apart. Where visits are, it is their bias-reduced estimator: of n visits, X of which found a change,
-``-log((n - X + 0.5) / (n + 0.5))`` for each interval. Its constant stands for what is not known yet; here one visit that
-was never made takes its place, and what that visit would have found is what pages of the host lead one to expect.
+``-log((n - X + 0.5) / (n + 0.5))`` for each interval. Its constant stands for what is not known yet; here one visit
+that was never made takes its place, and what it would have found is what pages of the host lead one to expect.
 
 The interval is the geometric mean of ``recrawl_seconds`` and of the time between two changes. In this way a number of
 fetches buys nearly the most freshness (the optimum of Cho and Garcia-Molina, "Effective page refresh policies", 2003,
@@ -38,8 +38,8 @@ _NO_CHANGE = 1e-6
 def change_rate(visits: Sequence[Visit], prior_rate: float) -> float:
     """Return the estimated changes a second of a page; ``prior_rate``: of a page without visits.
 
-    It is the rate that makes what was found most likely: the root of the sum of t / (exp(rate * t) - 1) over intervals t
-    with a change, less the sum of the other intervals. Both sums have a share of the visit that was never made.
+    It is the rate that makes what was found most likely: the root of the sum of t / (exp(rate * t) - 1) over intervals
+    t with a change, less the sum of the other intervals. Both sums have a share of the visit that was never made.
     """
     if not visits:
         return prior_rate
@@ -54,8 +54,8 @@ def change_rate(visits: Sequence[Visit], prior_rate: float) -> float:
 def _root(changed: Sequence[tuple[float, float]], unchanged_seconds: float) -> float:
     """Return where the sum of weight * t / (exp(rate * t) - 1) falls to ``unchanged_seconds``.
 
-    The sum is convex and falls, so from the left of its root Newton's steps come nearer and never pass it. It starts where
-    a smaller function has its root: 1 / x - 1 / 2 in place of 1 / (exp(x) - 1).
+    The sum is convex and falls, so from the left of its root Newton's steps come nearer and never pass it. It starts
+    where a smaller function has its root: 1 / x - 1 / 2 in place of 1 / (exp(x) - 1).
     """
     weights = sum(weight for _, weight in changed)
     rate = weights / (unchanged_seconds + sum(weight * seconds for seconds, weight in changed) / 2)

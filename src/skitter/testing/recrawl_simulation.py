@@ -1,7 +1,7 @@
 """Simulated web whose pages change at known rates, and the freshness that rules for recrawling get out of it.
 
-Changes of a page are a Poisson process. The rules of Nutch and StormCrawler are simulated as their sources have them, with
-the settings that they ship with, so that a rule can be measured beside them: with as many fetches, who is fresher?
+Changes of a page are a Poisson process. The rules of Nutch and StormCrawler are simulated as their sources have them,
+with the settings that they ship with, so that a rule can be measured beside them: who is fresher with as many fetches?
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ def simulated_pages(
     """Make pages whose times between changes spread over hours and years: by host, and within each host."""
     random_numbers = random.Random(seed)
     of_hosts = [random_numbers.lognormvariate(0.0, 1.5) / median_seconds for _ in range(hosts)]
-    within = {
-        "lognormal": lambda: random_numbers.lognormvariate(0.0, 1.2),
-        "gamma": lambda: max(random_numbers.gammavariate(0.5, 2.0), 1e-4),
-    }[distribution]
-    return [SimulatedPage(f"host{n % hosts}", of_hosts[n % hosts] * within()) for n in range(number)]
+
+    def within_host() -> float:
+        if distribution == "gamma":
+            return max(random_numbers.gammavariate(0.5, 2.0), 1e-4)
+        return random_numbers.lognormvariate(0.0, 1.2)
+
+    return [SimulatedPage(f"host{n % hosts}", of_hosts[n % hosts] * within_host()) for n in range(number)]
 
 
 class RecrawlRule(Protocol):

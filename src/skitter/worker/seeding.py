@@ -1,7 +1,7 @@
 """The seeding: running the spider's ``start()`` under a lease, and committing what it yields in parts.
 
-In a job that recrawls, known pages that are due follow. A page that has not changed is not parsed, so nothing else would
-lead to the pages that it links to.
+In a job that recrawls, known pages that are due follow. A page that has not changed is not parsed, so nothing else
+would lead to the pages that it links to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.page_record import KnownPage
-from skitter.model.request import Entry, decode
+from skitter.model.request import Entry, RequestId, decode
 from skitter.observe import events
 from skitter.settings import Recrawl
 from skitter.spiders.sitemaps import sitemap_requests
@@ -109,7 +109,7 @@ class Seeder:
         # What was in scope stays so, where seeds decide on it: a seed may have been redirected to its host.
         permits = self._rules.scope.is_by_seeds or decode(page.payload).seed
         # Whom the network guard lets through, the seeds of this run say.
-        return Entry(page.id, page.host_key, page.priority, page.payload, permits)
+        return Entry(RequestId(page.id), page.host_key, page.priority, page.payload, permits)
 
 
 class _Parts:

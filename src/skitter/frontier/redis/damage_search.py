@@ -24,7 +24,9 @@ from skitter.model.worker import WorkerCard
 
 _TYPES = {
     "string": "job spec dropped begun",
-    "hash": "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets",
+    "hash": (
+        "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
+    ),
     "list": "q staged items permits",
     "set": "seen held alone permitted",
     "zset": "workers due returned delayed suspects away dead tops ready waiting parked given_up deadlines notable",

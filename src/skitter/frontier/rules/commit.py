@@ -38,6 +38,7 @@ class CommitRules:
         self._outbox = transaction.outbox
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
+        self._pages: dict[int, PageRecord] = {}
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -50,7 +51,6 @@ class CommitRules:
         links: list[Entry] = []
         has_budgets = hosts.budgets is not None
         changed: list[Row] = []
-        pages: dict[int, PageRecord] = {}
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -78,13 +78,9 @@ class CommitRules:
             if lease.row is not None:
                 self._end(lease.row, host, outcome, struck=struck)
                 changed.append(lease.row)
-                if outcome.page is not None:
-                    pages[lease.id] = outcome.page
             if has_budgets and not was_spent and hosts.is_spent(host):
                 self._tell_spent(host)
-        self._tables.save_rows(changed)
-        if pages:
-            self._tables.save_page_records(pages)
+        self._save(changed)
         self._outbox.flush()
         # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
         # follow in this transaction, whose reaper must not find it.
@@ -100,6 +96,11 @@ class CommitRules:
         self._job.sample_rate()
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
+    def _save(self, rows: Sequence[Row]) -> None:
+        self._tables.save_rows(rows)
+        if self._pages:
+            self._tables.save_page_records(self._pages)
+
     def _stage(self, outcome: Outcome, lease: LeaseRow) -> None:
         if self._outbox.stage(outcome, lease):
             self._leases.changed.append(lease)
@@ -108,6 +109,8 @@ class CommitRules:
         """Where the request goes from here."""
         row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
         if outcome.ending is not Ending.RETRY:
+            if outcome.page is not None:
+                self._pages[row.id] = outcome.page
             row.attempts += outcome.touched
             row.ended_at = self._now
             host.pages += _ENDED[outcome.ending] is RequestState.DONE

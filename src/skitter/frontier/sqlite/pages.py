@@ -45,4 +45,7 @@ class PageTable(JobTable):
             " ORDER BY due LIMIT 1 OFFSET ?4), ?3)) ORDER BY due, id",
             (self._job, after, until, limit - 1),
         )
-        return [KnownPage(*columns, checked_time(due)) for *columns, due in found]
+        return [
+            KnownPage(request_id, host_key, priority, payload, checked_time(due))
+            for request_id, host_key, priority, payload, due in found
+        ]

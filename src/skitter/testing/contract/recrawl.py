@@ -10,9 +10,11 @@ from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
 from skitter.model.page_record import PageRecord, Visit
 from skitter.testing.contract.client import Client, name_of
+from skitter.testing.contract.resent_calls import again
 from skitter.testing.contract.store import ContractStore
 
 HOUR = 3600.0
+LEASE, COMMIT = (Call(token=token) for token in ("lease", "commit"))
 
 
 def record_of(lease: Lease, interval_seconds: float = HOUR, etag: str = '"1"') -> PageRecord:
@@ -76,12 +78,13 @@ class Recrawl:
         record = await end_with_record(client, await client.one())
         await client.begin(fresh=True, recrawl="all")
         await client.end(await client.one("seeder"), links=["a/1"])
-        for again in (False, True):
-            grant = await client.frontier.lease("w", 1, Call(token="lease", again=again))
-            assert [lease.page for lease in grant.leases] == [record]
-        outcome = await client.outcome(grant.leases[0], Ending.UNCHANGED, page=record_of(grant.leases[0], 2 * HOUR))
-        for again in (False, True):
-            committed = await client.frontier.commit("w", [outcome], 0, Call(token="commit", again=again))
+        (lease,) = (await client.frontier.lease("w", 1, LEASE)).leases
+        assert lease.page == record
+        (same,) = (await client.frontier.lease("w", 1, again(LEASE))).leases
+        assert (same.epoch, same.page) == (lease.epoch, record)
+        outcome = await client.outcome(lease, Ending.UNCHANGED, page=record_of(lease, 2 * HOUR))
+        for call in (COMMIT, again(COMMIT)):
+            committed = await client.frontier.commit("w", [outcome], 0, call)
             assert committed.accepted == [True]
         assert await client.frontier.page_record(outcome.lease.id, outcome.lease.host_key) == outcome.page
         assert await known(client.frontier) == [outcome.lease.id]
