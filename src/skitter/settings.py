@@ -156,6 +156,10 @@ class Recrawl(msgspec.Struct, frozen=True, kw_only=True):
     """A page that changes once in so long is fetched once in so long; others at the geometric mean of this and of the
     time between their changes, from an hour to ninety days. Four times as long means half as many fetches."""
 
+    stay: bool = False
+    """With `recrawl`: go on when a run is over, and begin the next one when a page is due. Seeds are fetched when they
+    are due too."""
+
     @property
     def is_on(self) -> bool:
         """Return whether the job keeps page records."""

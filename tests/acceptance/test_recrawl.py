@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -135,3 +136,31 @@ def test_kill_9_in_the_middle_of_a_recrawl_loses_nothing_and_counts_no_visit_twi
     for path in ("/", "/1", "/7"):
         record = skitter.json("why", site.url(path), "--job", "parsed")
         assert [visit["changed"] for visit in record["visits"]] == [path == "/7"]
+
+
+def test_a_resident_crawl_fetches_pages_when_they_are_due_and_keeps_no_more_than_them(
+    skitter: Any, site: Any, until: Any
+) -> None:
+    pages = Pages(site, with_etags=True)
+    skitter.write("parsed.py", SPIDER)
+    command = ["crawl", "parsed.py", "-a", f"base={site.base}", "-O", "out.jsonl", "--recrawl", "--stay", "-q"]
+    with skitter.start(*command) as process:
+        until(lambda: len(pages.site.paths()) == PAGES, process)
+        until(lambda: skitter.json("status", "--job", "parsed")["state"] == "finished", process)
+        pages.change("/7")
+        # Half of the pages, and the one that has changed.
+        with sqlite3.connect(skitter.folder / ".skitter" / "parsed.db") as connection:
+            condition = "id % 2 = 0 OR instr(payload, CAST(? AS BLOB))"
+            due = connection.execute(
+                f"UPDATE pages SET due = ? WHERE {condition}", (time.time(), site.url("/7"))
+            ).rowcount
+        until(lambda: len(pages.site.paths()) == PAGES + due, process)
+        until(lambda: skitter.json("status", "--job", "parsed")["state"] == "finished", process)
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(30)
+    assert process.returncode == 130
+    records = skitter.lines("out.jsonl")
+    assert len(records) == PAGES + 1, "what was there before stays"
+    assert records[-1]["text"] == "version 2"
+    status = skitter.json("status", "--job", "parsed")
+    assert (status["run"], status["seen"]) == (2, due)

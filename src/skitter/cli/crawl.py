@@ -44,6 +44,7 @@ def configure(parser: Parser) -> None:
             ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
             ("--recrawl", "recrawl=due", "", "of known pages fetch what is due, and parse what has changed"),
             ("--recrawl-all", "recrawl=all", "", "the same with all known pages, due or not"),
+            ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
             ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
             ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
             *LOG_OPTIONS,

@@ -149,12 +149,16 @@ def _history(values: dict[str, Any]) -> str:
     due = f"due {instant(values['next_at'])}"
     if not values["visits"]:
         return f"fetched {instant(values['fetched_at'])} and never again so far; {due}"
-    found = ", ".join(f"after {duration(seconds)} {'yes' if yes else 'no'}" for seconds, yes in values["visits"])
-    every = f"about every {duration(1 / values['rate'])}"
+    found = ", ".join(f"after {_span(seconds)} {'yes' if yes else 'no'}" for seconds, yes in values["visits"])
+    every = f"about every {_span(1 / values['rate'])}"
     return (
         f"fetched {instant(values['fetched_at'])}, changed {instant(values['changed_at'])}; "
         f"changed at its last visits: {found}; {every}; {due}"
     )
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 86_400:.1f} days" if seconds >= 86_400 else duration(seconds)
 
 
 def _outside_scope(values: dict[str, Any]) -> str:

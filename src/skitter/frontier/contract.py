@@ -54,7 +54,7 @@ Rules that all backends share:
   and the record of each that was fetched (``PageRecord``); only dropping the job forgets them. A lease brings the
   record, and the commit that ends it may replace it (promise 2). A page is due from its ``next_at`` on; one that was
   never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
-  what the user typed is fetched.
+  what the user typed is fetched. With ``stay`` that is left out as well; its permit counts nevertheless.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.

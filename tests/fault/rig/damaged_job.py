@@ -106,7 +106,10 @@ async def fill(frontier: Frontier, port: int) -> None:
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
         "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
         "missing": {
-            **{"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
+            "ending": Ending.DEAD,
+            "status": 404,
+            "error_class": "http_4xx",
+            "error": "HTTP 404",
             "page": PAGE,
         },
         "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt line 2"},

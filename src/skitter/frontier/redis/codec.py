@@ -197,6 +197,7 @@ def settings_of(spec: JobSpec) -> bytes:
             "bury_batch": contract.BURY_BATCH,
             "recrawl": settings.recrawl.is_on,
             "recrawl_due": settings.recrawl.recrawl == "due",
+            "stay": settings.recrawl.stay,
         }
     )
 

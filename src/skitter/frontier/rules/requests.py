@@ -7,7 +7,7 @@ long. What waits for a host that is down dies; what waits for one whose budget i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from skitter.frontier import contract
 from skitter.frontier.rules.hosts import HostRules
@@ -44,14 +44,17 @@ class RequestRules:
 
     def add(self, entries: Iterable[Entry]) -> int:
         """Dedup and enqueue (promise 3); how many were new."""
+        later: Collection[int] = ()
         if self._recrawl.recrawl == "due":
-            entries = self._without_later(list(entries))
+            entries = list(entries)
+            later = self._not_due(entries)
         fresh: dict[int, Entry] = {}
         permits: dict[str, bool] = {}
         for entry in entries:
-            fresh.setdefault(entry.id, entry)
             if entry.permits:
                 permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
+            if entry.id not in later or (entry.permits and not self._recrawl.stay):
+                fresh.setdefault(entry.id, entry)
         for known in self._tables.known(list(fresh)):
             del fresh[known]
         self._hosts.load(entry.host_key for entry in fresh.values())
@@ -72,10 +75,10 @@ class RequestRules:
         record.queued += len(rows)
         return len(rows)
 
-    def _without_later(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Leave out known pages that are not due. What the user typed is fetched nevertheless."""
-        due = self._tables.due_times([entry.id for entry in entries if not entry.permits])
-        return [entry for entry in entries if entry.permits or due.get(entry.id, 0.0) <= self._now]
+    def _not_due(self, entries: Sequence[Entry]) -> set[int]:
+        """Ids of known pages that are left out for now. What the user typed is fetched nevertheless, once."""
+        due = self._tables.due_times([entry.id for entry in entries])
+        return {request_id for request_id, due_at in due.items() if due_at > self._now}
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

@@ -149,8 +149,8 @@ class FrontiersAgree(Agreeing):
 
     def not_left_out(self, entries: Sequence[Entry]) -> set[int]:
         """Those that are due, or that the user typed."""
-        now = self.clock() if self.settings["recrawl"] == "due" else math.inf
-        return {entry.id for entry in entries if entry.permits or self.due_at.get(entry.id, 0.0) <= now}
+        now, stays = self.clock() if self.settings["recrawl"] == "due" else math.inf, self.settings["stay"]
+        return {entry.id for entry in entries if self.due_at.get(entry.id, 0.0) <= now or (entry.permits and not stays)}
 
     @rule(worker=st.sampled_from(WORKERS), limit=st.sampled_from([1, 2, 5, 100]))
     def leases(self, worker: str, limit: int) -> None:

@@ -52,6 +52,7 @@ job_settings = st.fixed_dictionaries(
         "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
         "recrawl": st.sampled_from(["off", "due", "due", "all"]),
+        "stay": st.booleans(),
     }
 )
 

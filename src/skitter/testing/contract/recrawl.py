@@ -105,6 +105,23 @@ class Recrawl:
         assert await client.add_entries(typed) == 1
         assert sorted(await client.names()) == ["a/1", "a/2", "a/3"]
 
+    async def test_where_a_crawl_stays_what_the_user_typed_is_fetched_when_it_is_due_and_permits_its_host(
+        self, store: ContractStore
+    ) -> None:
+        client = store.client()
+        await client.seeded("a/1", recrawl="due", stay=True)
+        await end_with_record(client, await client.one(), 1.0)
+        await client.begin(fresh=True, recrawl="due", stay=True)
+        seeding = await client.one("seeder")
+        typed = await client.entries(["a/1"], seed=True)
+        assert await client.frontier.add(typed) == 0
+        assert (await client.frontier.lease("other", 1)).permitted == [typed[0].host_key]
+        await store.elapse(1.2)
+        assert await client.add_entries(typed) == 1
+        await client.end(seeding)
+        (lease,) = await client.lease()
+        assert (name_of(lease), lease.trusted) == ("a/1", True)
+
     async def test_links_to_what_is_not_due_are_left_out(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", recrawl="due")

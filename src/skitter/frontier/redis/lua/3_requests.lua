@@ -95,8 +95,9 @@ local function add(places)
     local mark = string.byte(ARGV[place + 2])
     local permits_host = mark == TRUSTS or mark == PERMITS
     if permits_host then permits[#permits + 1] = {key, mark == TRUSTS} end
-    -- A page that is not due is left out, unless the user typed it.
-    local is_later = S.recrawl_due and not permits_host and known_pages.is_later(ARGV[place + 3])
+    -- A page that is not due is left out, unless the user typed it; but a crawl that stays fetches that once.
+    local is_fetched = permits_host and not S.stay
+    local is_later = S.recrawl_due and not is_fetched and known_pages.is_later(ARGV[place + 3])
     if not is_later and call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
