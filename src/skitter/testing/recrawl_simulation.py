@@ -73,7 +73,11 @@ class SkitterRule:
 
 
 class NutchRule:
-    """AdaptiveFetchSchedule of Nutch 1.x: inc_rate 0.4, dec_rate 0.2, sync_delta 0.3, from 30 days on, at most 90."""
+    """AdaptiveFetchSchedule of Nutch 1.x: inc_rate 0.4, dec_rate 0.2, sync_delta_rate 0.3, from 30 days on.
+
+    Its interval is at most a year, but no fetch is later than 90 days (db.fetch.interval.max). Of a page that has not
+    changed for longer than a year it makes far too many fetches (NUTCH-1564): simulate a year at most.
+    """
 
     def __init__(self) -> None:
         self._intervals: dict[int, float] = {}
@@ -87,9 +91,9 @@ class NutchRule:
         elif elapsed is not None:
             interval *= 1 + 0.4
             unmodified = self._unmodified_seconds.get(page, 0.0) + elapsed
-        interval = min(max(interval, unmodified, 60.0), 90 * DAY)
+        interval = min(max(interval, unmodified, 60.0), 365 * DAY)
         self._intervals[page], self._unmodified_seconds[page] = interval, unmodified
-        return max(interval - 0.3 * unmodified, 60.0)
+        return min(interval - 0.3 * unmodified, 90 * DAY)
 
 
 class StormCrawlerRule:
