@@ -19,10 +19,10 @@ RULES = {"Nutch": NutchRule, "StormCrawler": StormCrawlerRule}
 TEXT = """\
 ## Recrawl
 
-{pages:,} simulated pages at 100 hosts over {days} days. Half of the hosts change more often than every {median} days; the
-rates of pages are spread over five orders of magnitude. Nutch's AdaptiveFetchSchedule and StormCrawler's AdaptiveScheduler
-have the settings they ship with, and skitter the `recrawl_seconds` with which it makes no more fetches. `freshness` is
-the share of pages that are up to date, on average over the time.
+{pages:,} simulated pages at 100 hosts over {days} days. Half of the hosts change more often than every {median} days;
+the rates of pages are spread over five orders of magnitude. Nutch's AdaptiveFetchSchedule and StormCrawler's
+AdaptiveScheduler have the settings they ship with, and skitter the `recrawl_seconds` with which it makes no more
+fetches. `freshness` is the share of pages that are up to date, on average over the time.
 """
 
 

@@ -89,6 +89,18 @@ def test_where_one_page_in_a_hundred_has_changed_the_second_run_parses_one_in_a_
     assert f"{PAGES - CHANGED} of them unchanged" in skitter.run("status", "--job", "parsed").stdout
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_it_is_the_same_on_redis_and_in_shards(skitter: Any, site: Any, own_redis: Any, shards: int) -> None:
+    pages = Pages(site, with_etags=True)
+    place = ["--frontier", f"{own_redis().url}?shards={shards}", "--workers", 2]
+    assert crawl(skitter, pages, "--recrawl", *place)["pages"] == PAGES
+    pages.change("/7", "/77")
+    assert crawl(skitter, pages, "--recrawl", *place)["pages"] == 1, "the seed; nothing else is due"
+    second = crawl(skitter, pages, "--recrawl-all", *place)
+    assert (second["pages"], second["unchanged"]) == (PAGES, PAGES - CHANGED)
+    assert parsed(skitter, pages) == ["/7", "/77"]
+
+
 def test_a_run_fetches_seeds_and_what_is_due_and_why_tells_when_that_is(skitter: Any, site: Any) -> None:
     pages = Pages(site, with_etags=True)
     crawl(skitter, pages, "--recrawl")
