@@ -50,7 +50,6 @@ class KnownPage(msgspec.Struct, frozen=True):
 
     id: int
     host_key: str
-    priority: int
     payload: bytes
     due_at: float
     """``PageRecord.next_at``; until its first fetch has ended, the time when it was added."""

@@ -12,6 +12,8 @@ import time
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any
 
+import msgspec
+
 from skitter.extract.items import is_item
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
@@ -106,10 +108,12 @@ class Seeder:
             events.emit(events.PAGES_DUE(worker=self._worker_id, pages=count))
 
     def _entry(self, page: KnownPage) -> Entry:
+        request = decode(page.payload)
         # What was in scope stays so, where seeds decide on it: a seed may have been redirected to its host.
-        permits = self._rules.scope.is_by_seeds or decode(page.payload).seed
+        permits = self._rules.scope.is_by_seeds or request.seed
         # Whom the network guard lets through, the seeds of this run say.
-        return Entry(RequestId(page.id), page.host_key, page.priority, page.payload, permits)
+        entry = self._rules.fingerprinter.entry(request)
+        return msgspec.structs.replace(entry, id=RequestId(page.id), permits=permits, trusts=False)
 
 
 class _Parts:

@@ -381,8 +381,8 @@ def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
 def read_known_pages(flat: Sequence[Any]) -> list[KnownPage]:
     """The answer of known_pages.lua."""
     return [
-        KnownPage(read_id(raw), host.decode(), int(priority), restore_prefix(payload, host), float(due))
-        for due, raw, host, priority, payload in zip(*[iter(flat)] * 5, strict=True)
+        KnownPage(read_id(raw), host.decode(), restore_prefix(payload, host), float(due))
+        for due, raw, host, payload in zip(*[iter(flat)] * 4, strict=True)
     ]
 
 

@@ -69,9 +69,7 @@ class RequestRules:
         self._tables.insert(rows)
         if self._recrawl.is_on:
             # Now, and not when it is fetched: later runs also know what dies, is excluded or never gets its turn.
-            self._tables.insert_pages(
-                [KnownPage(row.id, row.host_key, row.priority, row.payload, self._now) for row in rows]
-            )
+            self._tables.insert_pages([KnownPage(row.id, row.host_key, row.payload, self._now) for row in rows])
         record.queued += len(rows)
         return len(rows)
 

@@ -121,7 +121,6 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
         {
             "id": _ID,
             "host": _text,
-            "priority": _integer(),
             "due": _time,
             "payload": _payload,
             "record": lambda value, row: value is None or _packed(PageRecord)(value, row),

@@ -23,8 +23,8 @@ class PageTable(JobTable):
 
     def insert_pages(self, pages: Sequence[KnownPage]) -> None:
         self._executemany(
-            "INSERT OR IGNORE INTO pages (job, id, host, priority, due, payload) VALUES (?, ?, ?, ?, ?, ?)",
-            [(self._job, p.id, p.host_key, p.priority, p.due_at, bytearray(p.payload)) for p in pages],
+            "INSERT OR IGNORE INTO pages (job, id, host, due, payload) VALUES (?, ?, ?, ?, ?)",
+            [(self._job, page.id, page.host_key, page.due_at, bytearray(page.payload)) for page in pages],
         )
 
     def page_records(self, ids: Sequence[int]) -> dict[int, PageRecord]:
@@ -40,12 +40,9 @@ class PageTable(JobTable):
     def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         # Up to the last of the first so many, and all that are due with it.
         found = self._execute(
-            "SELECT id, host, priority, payload, due FROM pages INDEXED BY pages_due WHERE job = ?1 AND due > ?2"
+            "SELECT id, host, payload, due FROM pages INDEXED BY pages_due WHERE job = ?1 AND due > ?2"
             " AND due <= min(?3, ifnull((SELECT due FROM pages INDEXED BY pages_due WHERE job = ?1 AND due > ?2"
             " ORDER BY due LIMIT 1 OFFSET ?4), ?3)) ORDER BY due, id",
             (self._job, after, until, limit - 1),
         )
-        return [
-            KnownPage(request_id, host_key, priority, payload, checked_time(due))
-            for request_id, host_key, priority, payload, due in found
-        ]
+        return [KnownPage(request_id, host, payload, checked_time(due)) for request_id, host, payload, due in found]

@@ -91,7 +91,6 @@ CREATE TABLE pages (
     job INTEGER NOT NULL,
     id INTEGER NOT NULL,
     host TEXT NOT NULL,
-    priority INTEGER NOT NULL,
     due REAL NOT NULL,
     payload BLOB NOT NULL,
     record BLOB,

@@ -55,9 +55,9 @@ end
 
 -- When it is queued, and not when it is fetched: also what dies, is excluded or never gets its turn is known to later
 -- runs.
-function known_pages.add(raw, host, priority)
+function known_pages.add(raw, host)
   local id = string.sub(raw, 1, 8)
-  if call('HSETNX', BASE .. 'pages', id, pack({host, priority, string.sub(raw, 9)})) == 1 then
+  if call('HSETNX', BASE .. 'pages', id, pack({host, string.sub(raw, 9)})) == 1 then
     call('ZADD', BASE .. 'due', text(now), id)
   end
 end
@@ -116,7 +116,7 @@ local function add(places)
     local h = host_of(key)
     joined_queue(h, priority)
     count_level(h, priority, 1)
-    if S.recrawl then known_pages.add(ARGV[place + 3], key, priority) end
+    if S.recrawl then known_pages.add(ARGV[place + 3], key) end
     local queue = queue_of(key, priority)
     local element = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
     J.next_seq = J.next_seq + 1

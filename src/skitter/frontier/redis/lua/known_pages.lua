@@ -3,7 +3,7 @@
 --   job, due, pages (read)
 --
 -- ARGV: time, the times after and until which they are due, how many. Those that are due with the last come with it.
--- Answers for each: time, id, host key, priority, payload.
+-- Answers for each: time, id, host key, payload.
 
 if not load_job() then return false end
 local limit, key = tonumber(ARGV[4]), BASE .. 'due'
@@ -16,7 +16,6 @@ for place, stored in ipairs(fetch(BASE .. 'pages', ids)) do
   answer[#answer + 1] = found[2 * place]
   answer[#answer + 1] = ids[place]
   answer[#answer + 1] = page[1]
-  answer[#answer + 1] = level(page[2])
-  answer[#answer + 1] = page[3]
+  answer[#answer + 1] = page[2]
 end
 return answer
