@@ -16,7 +16,7 @@ from skitter.model.page import Page
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Request
 from skitter.policy import recrawl
-from skitter.policy.retry import time_of_http_date
+from skitter.policy.retry import RETRY_STATUSES, time_of_http_date
 from skitter.settings import Settings, Traps
 
 NOT_MODIFIED = 304
@@ -113,7 +113,7 @@ class Revisit:
             content_hash = self._hash_of(page)
         elif ending is Ending.REDIRECTED:
             content_hash = _hash((page.header("location") or "").encode())
-        elif ending is Ending.DEAD and outcome.error_class == "http_4xx":
+        elif ending is Ending.DEAD and outcome.error_class == "http_4xx" and page.status not in RETRY_STATUSES:
             # It is gone. As long as it is, it does not change, and is asked for less and less often.
             content_hash = b""
         else:

@@ -255,12 +255,13 @@ async def test_a_page_that_is_gone_is_asked_for_less_and_less_often_and_parsed_w
     assert await run(crawl) == ["/"]
 
 
-async def test_failures_that_may_pass_leave_the_record_as_it_was(crawl: Any) -> None:
+@pytest.mark.parametrize("status", [408, 500])
+async def test_failures_that_may_pass_leave_the_record_as_it_was(crawl: Any, status: int) -> None:
     crawl.fetcher.answers["/"] = tagged('"1"')
     await run(crawl)
     before = await record(crawl, "/")
     crawl.clock.advance(60 * DAY)
-    crawl.fetcher.answers["/"] = 500
+    crawl.fetcher.answers["/"] = status
     await run(crawl)
     assert await record(crawl, "/") == before
 
