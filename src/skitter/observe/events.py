@@ -185,6 +185,7 @@ JOB_PROGRESS = _kind(
     state="of the job",
     seconds="since the run began",
     pages="done",
+    unchanged="of these, in a job that recrawls",
     pages_per_second="over the last ten seconds",
     queued="waiting, those with a delay included",
     in_flight="being fetched",
