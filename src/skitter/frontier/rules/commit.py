@@ -113,10 +113,11 @@ class CommitRules:
                 self._pages[row.id] = outcome.page
             row.attempts += outcome.touched
             row.ended_at = self._now
-            host.pages += _ENDED[outcome.ending] is RequestState.DONE
+            state = _ENDED[outcome.ending]
+            host.pages += state is RequestState.DONE
             if outcome.ending is Ending.DEAD:
                 self._requests.count_error(outcome.error_class, 1)
-            self._requests.move(row, _ENDED[outcome.ending])
+            self._requests.move(row, state)
             return
         news = outcome.news
         of_the_host = news is not None and (news.blocked or news.unreachable)
