@@ -176,3 +176,17 @@ def test_a_resident_crawl_fetches_pages_when_they_are_due_and_keeps_no_more_than
     assert records[-1]["text"] == "version 2"
     status = skitter.json("status", "--job", "parsed")
     assert (status["run"], status["seen"]) == (2, due)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--stay"], "--recrawl --stay"),
+        (["--recrawl-all", "--stay"], "--recrawl --stay"),
+        (["--recrawl", "--stay", "--frontier", "memory:"], "leave --frontier away"),
+        (["--recrawl", "--set", "dedup_scope=job"], "dedup_scope"),
+    ],
+)
+def test_what_cannot_come_back_to_its_pages_is_refused(skitter: Any, options: list[str], words: str) -> None:
+    ended = skitter.run("crawl", "https://a.example/", *options, code=2)
+    assert words in ended.stderr
