@@ -153,6 +153,26 @@ class Dedup(msgspec.Struct, frozen=True, kw_only=True):
     """run: each run fetches every page. job: pages whose items an earlier run has delivered are not fetched again."""
 
 
+class Recrawl(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job comes back to pages that it knows (docs/how-to/recrawl.md)."""
+
+    recrawl: Literal["off", "due", "all"] = "off"
+    """due: keep a record of each page from run to run, fetch seeds and known pages that are due, and parse what has
+    changed. all: the same with all known pages, whenever they are due."""
+    recrawl_seconds: Positive = 604_800.0
+    """A page that changes once in so long is fetched once in so long; others at the geometric mean of this and of the
+    time between their changes, from an hour to ninety days. Four times as long means half as many fetches."""
+
+    stay: bool = False
+    """With `recrawl`: go on when a run is over, and begin the next one when a page is due. Seeds are fetched when they
+    are due too."""
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether the job keeps page records."""
+        return self.recrawl != "off"
+
+
 class Items(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to items between the spider and the outbox."""
 
@@ -209,6 +229,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = msgspec.field(default_factory=Limits)
     traps: Traps = msgspec.field(default_factory=Traps)
     dedup: Dedup = msgspec.field(default_factory=Dedup)
+    recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -245,7 +266,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -257,6 +278,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "limits": Limits,
     "traps": Traps,
     "dedup": Dedup,
+    "recrawl": Recrawl,
     "items": Items,
     "run": Run,
     "logging": Logging,

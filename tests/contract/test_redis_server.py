@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import socket
 import subprocess
 import sys
@@ -172,9 +173,10 @@ class TestJobs:
         for _ in range(2):
             frontier = redis_frontier(url, "job")
             client = Client(frontier, "job", set())
-            await client.begin()
-            await client.seeded("a/1", "b/1", "c/1")
+            await client.begin(recrawl="due")
+            await client.seeded("a/1", "b/1", "c/1", recrawl="due")
             assert (await client.counts()).queued == 3, "nothing of them was seen before"
+            assert len(await frontier.known_pages(0.0, math.inf, 10)) == 3, "nor known"
             await frontier.close()
             with monkeypatch.context() as patched:
                 patched.setattr("skitter.frontier.redis.jobs._unlink", killed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import resource
 import sqlite3
 import subprocess
@@ -262,6 +263,20 @@ class TestSpecification:
         assert (await reader.job()).spec.spider == "two.py:Two"
         for frontier in (reader, writer):
             await frontier.close()
+
+
+class TestKnownPages:
+    async def test_known_pages_go_with_their_job(self, tmp_path: Path) -> None:
+        path = tmp_path / "jobs.db"
+        for name in ("j", "another"):
+            async with opened(path, name) as client:
+                await client.seeded("a/1", "a/2", recrawl="due")
+        assert drop_job(path, "j")
+        async with opened(path, "j") as client:
+            await client.begin(recrawl="due")
+            assert await client.frontier.known_pages(0.0, math.inf, 10) == []
+        async with opened(path, "another") as client:
+            assert len(await client.frontier.known_pages(0.0, math.inf, 10)) == 2
 
 
 class TestClock:

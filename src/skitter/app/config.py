@@ -59,6 +59,7 @@ def crawl_config(
     name = source.name if job is None else check_job_name(job)
     url = default_frontier(name) if frontier is None else frontier
     check_one_process(url, settings.run.workers, has_file=source.spider is not None)
+    check_recrawl(url, settings)
     check_fetcher(settings)
     if settings.run.proxy:
         from skitter.fetch.proxy import read_proxy
@@ -104,6 +105,24 @@ def check_one_process(frontier: str, workers: int, *, has_file: bool) -> None:
         raise UsageError(
             f"one process only: --frontier {frontier} with {workers} workers",
             hint="leave --frontier away: SQLite takes any number of workers",
+        )
+
+
+def check_recrawl(frontier: str, settings: Settings) -> None:
+    """UsageError for a crawl that is to come back to its pages, and cannot."""
+    if settings.recrawl.is_on and settings.job_wide().get("dedup_scope") == "job":
+        raise UsageError(
+            "what was delivered is not fetched again, so it cannot be recrawled: dedup_scope=job with --recrawl",
+            hint="leave one of them away",
+        )
+    if not settings.recrawl.stay:
+        return
+    if settings.recrawl.recrawl != "due":
+        raise UsageError("a crawl that stays recrawls what is due: --stay", hint="--recrawl --stay")
+    if not is_shared(frontier):
+        raise UsageError(
+            f"known pages would be forgotten after each run: --frontier {frontier} with --stay",
+            hint="leave --frontier away: SQLite keeps them",
         )
 
 

@@ -14,6 +14,7 @@ from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
+from skitter.app.resident_crawl import wait_for_due_page
 from skitter.app.summary import Summary, summary_of
 from skitter.app.vanished_store import explain_vanished_store
 from skitter.app.worker_processes import work_supervised
@@ -63,9 +64,21 @@ class _CrawlRun:
         self._inline = spider is not None or not is_shared(config.frontier)
 
     async def run(self) -> Summary:
-        config = self._config
         self._check()
-        await check_proxy(config.settings.run)
+        await check_proxy(self._config.settings.run)
+        summary = await self._run_once()
+        while self._config.settings.recrawl.stay and summary.state == State.FINISHED and not self._stop.requested:
+            # What was written before stays, and what was added since is not forgotten.
+            outputs = [msgspec.structs.replace(target, overwrite=False) for target in self._config.outputs]
+            self._config = msgspec.structs.replace(self._config, fresh=False, outputs=outputs)
+            async with opened(self._config.frontier, self._config.spec.name, create=False) as frontier:
+                if not await wait_for_due_page(frontier, self._stop):
+                    break
+            summary = await self._run_once()
+        return summary
+
+    async def _run_once(self) -> Summary:
+        config = self._config
         began = time.monotonic()
         async with (
             opened(config.frontier, config.spec.name, create=True) as frontier,

@@ -18,6 +18,8 @@ class Summary(msgspec.Struct, kw_only=True):
     state: str
     run: int
     pages: int
+    unchanged: int = 0
+    """Of these, pages that had not changed since they were parsed, in a job that recrawls."""
     items: int
     redirected: int
     failed: int
@@ -62,6 +64,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         state=report.job.state,
         run=report.job.run,
         pages=counts.done,
+        unchanged=tally.get("unchanged", 0),
         items=report.items,
         rejected=report.rejected,
         dropped=report.dropped,
@@ -73,7 +76,8 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         bytes=tally.get("bytes", 0),
         seconds=round(seconds, 3),
         pages_per_second=round(rate, 1),
-        seeds_done=counts.done > 0,
+        # A crawl that stays may have had nothing to do in its last run.
+        seeds_done=counts.done > 0 or report.job.spec.settings.get("stay") is True,
         no_seed_because=await _why_no_seed(frontier, report),
         outputs=[sink.target for sink in report.sinks],
         signal=0,

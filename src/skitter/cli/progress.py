@@ -120,6 +120,8 @@ def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) 
         f"{number(tally.get('items', 0))} items",
         size(tally.get("bytes", 0)),
     ]
+    if unchanged := tally.get("unchanged"):
+        parts.insert(1, f"{number(unchanged)} unchanged")
     if blocking := [sink.target for sink in report.sinks if sink.blocking]:
         parts.append(f"blocked by sink: {clean(', '.join(blocking))}")
     return ", ".join(parts)

@@ -122,6 +122,7 @@ class JsonProgress(TimedReports):
                 state=report.job.state,
                 seconds=round(time.time() - report.job.started_at, 1),
                 pages=counts.done,
+                unchanged=report.tally.get("unchanged", 0),
                 pages_per_second=round(pages_per_second, 1),
                 queued=counts.queued + counts.delayed,
                 in_flight=counts.leased,

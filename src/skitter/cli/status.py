@@ -81,10 +81,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     lines += _needs(status)
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
-    rows = [(name, number(getattr(status, name)), "") for name in PLACES]
-    errors = ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))
-    rows[PLACES.index("dead")] = ("dead", number(status.dead), errors)
-    lines += ["", *table(rows, right=[1]), ""]
+    lines += ["", *table(_places(status), right=[1]), ""]
     lines.append(
         f"{count(status.items, 'item')}, {number(status.undelivered)} undelivered,"
         f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
@@ -108,6 +105,15 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if not {host.key for host in status.crowded} <= {host.key for host in status.hosts}:
         lines += _hosts("long queues", status.crowded, width)
     return lines if width is None else [line[:width] for line in lines]
+
+
+def _places(status: StatusView) -> list[tuple[str, str, str]]:
+    from skitter.cli.terminal_text import by_class, clean, number
+
+    remarks = {"dead": ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))}
+    if status.unchanged:
+        remarks["done"] = f"{number(status.unchanged)} of them unchanged"
+    return [(name, number(getattr(status, name)), remarks.get(name, "")) for name in PLACES]
 
 
 def _state(status: StatusView, now: float) -> str:

@@ -65,7 +65,9 @@ def as_text(summary: Summary) -> list[str]:
     joint = " in all; this time" if summary.begun in ("resumed", "joined") else " in"
     pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
     lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
+    unchanged = [f"{number(summary.unchanged)} unchanged"] if summary.unchanged else []
     parts = [
+        *unchanged,
         count(summary.items, "item") + _kept(summary),
         f"{number(summary.failed)} failed",
         f"{number(summary.redirected)} redirected",

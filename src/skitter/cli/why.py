@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skitter.cli.job_ref import JobRef
 
 HOW_TO_IGNORE = "to fetch it nevertheless: --ignore-robots"
+_STATES = {"unseen": "never seen", "known": "known from an earlier run"}
 RULES = {
     "guard": "it leads to a private address that no seed has named (--allow-private)",
 }
@@ -27,7 +28,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.app.views.why import UNSEEN, why_refused, why_url
+    from skitter.app.views.why import why_refused, why_url
     from skitter.cli.job_ref import ask, locate
     from skitter.cli.output import print_json
 
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(_as_json(view, reasons))
     else:
-        print(f"{clean(view.url)}: {'never seen' if view.state == UNSEEN else view.state}")
+        print(f"{clean(view.url)}: {_STATES.get(view.state, view.state)}")
         print("\n".join(f"  {clean(reason)}" for reason in reasons))
     return 0
 
@@ -51,6 +52,11 @@ def _as_json(view: WhyView, reasons: list[str]) -> dict[str, Any]:
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(view.trace) if view.trace else {}
+    if view.page is not None:
+        page = view.page
+        visits = [msgspec.structs.asdict(visit) for visit in page.visits]
+        fields |= {"fetched_at": page.fetched_at, "changed_at": page.changed_at, "next_at": page.next_at}
+        fields |= {"visits": visits, "etag": page.etag, "last_modified": page.last_modified}
     return fields | {"url": view.url, "state": view.state, "reasons": reasons}
 
 
@@ -146,6 +152,22 @@ def _status(values: dict[str, Any]) -> str:
     return f"status {values['status']}, " if values["status"] else ""
 
 
+def _history(values: dict[str, Any]) -> str:
+    due = f"due {instant(values['next_at'])}"
+    if not values["visits"]:
+        return f"fetched {instant(values['fetched_at'])} and never again so far; {due}"
+    found = ", ".join(f"after {_span(seconds)} {'yes' if yes else 'no'}" for seconds, yes in values["visits"])
+    every = f"about every {_span(1 / values['rate'])}"
+    return (
+        f"fetched {instant(values['fetched_at'])}, changed {instant(values['changed_at'])}; "
+        f"changed at its last visits: {found}; {every}; {due}"
+    )
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 86_400:.1f} days" if seconds >= 86_400 else duration(seconds)
+
+
 def _outside_scope(values: dict[str, Any]) -> str:
     return (
         f"outside the scope: {values['host']} is not among the seeds' hosts ({', '.join(values['hosts'])})"
@@ -183,6 +205,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "delivered": lambda _: "an earlier run has delivered its items, so this one does not fetch it (dedup_scope=job)",
     "redirected": _redirected,
     "fetched": _fetched,
+    "history": _history,
     "outside_scope": _outside_scope,
     "robots_rule": lambda values: f"excluded by {values['rule']}",
     "trap": _trap,

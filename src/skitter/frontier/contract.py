@@ -57,6 +57,11 @@ Rules that all backends share:
   other; everything else holds for what the asking worker can serve, so a need that nobody serves holds up neither its
   host nor others. A request keeps its need wherever it goes, and dedup does not look at it.
 - What was recovered, struck or new is told in the answer to whoever caused it: once in the whole cluster.
+- A job with the setting ``recrawl`` knows, beyond its runs, every request that was ever added to it (``KnownPage``),
+  and the record of each that was fetched (``PageRecord``); only dropping the job forgets them. A lease brings the
+  record, and the commit that ends it may replace it (promise 2). A page is due from its ``next_at`` on; one that was
+  never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
+  what the user typed is fetched. With ``stay`` that is left out as well; its permit counts nevertheless.
 
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
@@ -85,6 +90,7 @@ from skitter.model.job import (
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -144,6 +150,13 @@ class WorkSource(Protocol):
 
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         """The robots records that govern these hosts; a host without one is left out."""
+        ...
+
+    async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        """Known pages by ``due_at``: the first ``limit`` of those that are due later than ``after``, until ``until``.
+
+        Those that are due at the same time come together, so there may be some more; page on with the last time.
+        """
         ...
 
 
@@ -286,6 +299,10 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
 
         ``host_key`` is the request's: a store without an index by id finds a queued request only by it.
         """
+        ...
+
+    async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:
+        """The record of a page in a job that recrawls; None: it was never fetched there."""
         ...
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:

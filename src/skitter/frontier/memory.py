@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice, takewhile
 from operator import itemgetter
 from typing import Any, TypeVar
+
+import msgspec
 
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
@@ -16,6 +19,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
@@ -79,10 +83,16 @@ class _Index:
 
     def onwards(self, start: _Key, limit: int) -> list[_Key]:
         """From ``start`` on, which need not be a key."""
+        return list(islice(self._from(start), limit))
+
+    def between(self, start: _Key, end: _Key) -> list[_Key]:
+        """From ``start`` on, and before ``end``."""
+        return list(takewhile(lambda key: key < end, self._from(start)))
+
+    def _from(self, start: _Key) -> Iterator[_Key]:
         number = self._number_of(start)
         block = self._blocks[number]
-        rest = chain.from_iterable(self._blocks[number + 1 :])
-        return list(islice(chain(block[bisect_left(block, start) :], rest), limit))
+        return chain(block[bisect_left(block, start) :], chain.from_iterable(self._blocks[number + 1 :]))
 
     def _insert(self, key: _Key) -> None:
         number = self._number_of(key)
@@ -117,6 +127,9 @@ class MemoryTables:
         self._heard: dict[str, float] = {}
         self._cards: dict[str, WorkerCard] = {}
         self._delivered: set[int] = set()
+        self._pages: dict[int, KnownPage] = {}
+        self._due = _Index()
+        self._page_records: dict[int, PageRecord] = {}
         self._empty_run()
 
     def _empty_run(self) -> None:
@@ -228,6 +241,35 @@ class MemoryTables:
 
     def needs(self, limit: int) -> list[tuple[str, int]]:
         return sorted(self._needs.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    # ---- known pages
+
+    def due_times(self, ids: Sequence[int]) -> dict[int, float]:
+        return {request_id: self._pages[request_id].due_at for request_id in ids if request_id in self._pages}
+
+    def insert_pages(self, pages: Sequence[KnownPage]) -> None:
+        for page in pages:
+            if page.id not in self._pages:
+                self._save_page(page)
+
+    def _save_page(self, page: KnownPage) -> None:
+        self._pages[page.id] = page
+        self._due.put(page.id, (page.due_at, page.id))
+
+    def page_records(self, ids: Sequence[int]) -> dict[int, PageRecord]:
+        return {request_id: self._page_records[request_id] for request_id in ids if request_id in self._page_records}
+
+    def save_page_records(self, records: dict[int, PageRecord]) -> None:
+        for request_id, record in records.items():
+            if (page := self._pages.get(request_id)) is not None:
+                self._page_records[request_id] = record
+                self._save_page(msgspec.structs.replace(page, due_at=record.next_at))
+
+    def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        first = (math.nextafter(after, math.inf),)
+        found = self._due.onwards(first, limit)
+        last = min(until, found[-1][0]) if len(found) == limit else until
+        return [self._pages[key[-1]] for key in self._due.between(first, (last, math.inf))]
 
     # ---- hosts
 

@@ -19,6 +19,7 @@ from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.worker import WorkerCard
 from skitter.policy.shares import ShortWorker
 
@@ -245,7 +246,7 @@ class Tables(Protocol):
     def forget_run(self) -> None:
         """Drop requests, leases, items, sinks and permits.
 
-        Ids that were delivered stay, and so do hosts: none of them is ready, waiting or given up.
+        Known pages and ids that were delivered stay, and so do hosts: none of them is ready, waiting or given up.
         """
         ...
 
@@ -296,6 +297,24 @@ class Tables(Protocol):
 
     def needs(self, limit: int) -> list[tuple[str, int]]:
         """(need, how many are queued), the most first, then by name."""
+        ...
+
+    # Known pages: touched only where ``recrawl`` is set
+    def due_times(self, ids: Sequence[int]) -> dict[int, float]:
+        """When pages are due; those that are not known are left out."""
+        ...
+
+    def insert_pages(self, pages: Sequence[KnownPage]) -> None:
+        """Those that are known stay as they are."""
+        ...
+
+    def page_records(self, ids: Sequence[int]) -> dict[int, PageRecord]: ...
+    def save_page_records(self, records: dict[int, PageRecord]) -> None:
+        """Of known pages; the others, which were added before the job recrawled, get none."""
+        ...
+
+    def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        """See ``WorkSource.known_pages``."""
         ...
 
     # Hosts

@@ -29,6 +29,7 @@ from skitter.model.job import (
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
@@ -170,6 +171,9 @@ class TransactionalFrontier:
 
         return await self._store.run(read, write=False)
 
+    async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        return await self._run(lambda transaction: transaction.tables.known_pages(after, until, limit), write=False)
+
     # ---- the outbox
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
@@ -203,6 +207,11 @@ class TransactionalFrontier:
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:  # noqa: ARG002 - rows are found by id
         return await self._run(lambda transaction: report.trace(transaction, request_id), write=False)
+
+    async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:  # noqa: ARG002 - found by id
+        return await self._run(
+            lambda transaction: transaction.tables.page_records([request_id]).get(request_id), write=False
+        )
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._run(

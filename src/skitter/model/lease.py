@@ -7,6 +7,7 @@ import hashlib
 
 import msgspec
 
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Request, decode
 
 SEED_ID = 0
@@ -47,6 +48,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Which robots.txt governs the host; 0: nothing forbids anything."""
     trusted: bool = False
     """The host key was typed as a seed: the network guard lets it through."""
+    page: PageRecord | None = None
+    """The record of the page, in a job that recrawls; None: it was not fetched before."""
 
     @property
     def request(self) -> Request:

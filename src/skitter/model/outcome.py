@@ -8,6 +8,7 @@ import msgspec
 
 from skitter.model.item import NewItem
 from skitter.model.lease import Grant, Lease
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
 
 
@@ -15,6 +16,8 @@ class Ending(enum.StrEnum):
     """Ending of a request."""
 
     DONE = "done"
+    UNCHANGED = "unchanged"
+    """Done, without parsing: the page is as it was when it was parsed last. It has no links and no items."""
     REDIRECTED = "redirected"
     RETRY = "retry"
     DEAD = "dead"
@@ -79,6 +82,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     news: HostNews | None = None
     tally: dict[str, int] = {}
     """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
+    page: PageRecord | None = None
+    """The new record of the page, in a job that recrawls; None: it stays as it is, and the page stays due."""
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,6 +185,7 @@ JOB_PROGRESS = _kind(
     state="of the job",
     seconds="since the run began",
     pages="done",
+    unchanged="of these, in a job that recrawls",
     pages_per_second="over the last ten seconds",
     queued="waiting, those with a delay included",
     in_flight="being fetched",
@@ -335,6 +336,14 @@ LINKS_COMMITTED = _kind(
     refused="outcomes whose lease was lost meanwhile",
     new="links that were queued",
     known="links that the worker or the frontier knew",
+)
+PAGES_DUE = _kind(
+    "pages.due",
+    Level.INFO,
+    "{pages} known pages are to be fetched again",
+    "A job that recrawls has queued pages of earlier runs behind its seeds: those that are due, or all.",
+    worker="who queued them",
+    pages="how many",
 )
 LEASES_RECOVERED = _kind(
     "leases.recovered",

@@ -40,14 +40,14 @@ def retry_after_seconds(value: str | None, now: float, date: str | None = None) 
         # Ten digits are already 300 years; int() refuses thousands of them.
         seconds = 0.0 if text[0] == "-" else float(text.lstrip("+0")[:10] or 0)
     else:
-        until, since = _time_of(text), _time_of((date or "").strip())
+        until, since = time_of_http_date(text), time_of_http_date((date or "").strip())
         if until is None:
             return None
         seconds = until - (now if since is None else since)
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
-def _time_of(date: str) -> float | None:
+def time_of_http_date(date: str) -> float | None:
     """Return the time of an HTTP date in any of its three forms."""
     from email.utils import parsedate_to_datetime  # imported on demand: slow to import, and the header is rare
 

@@ -34,6 +34,11 @@ class Scope:
         self._traps = traps
         self._verdicts: dict[str, bool] = {}
 
+    @property
+    def is_by_seeds(self) -> bool:
+        """Whether links stay within permitted host keys."""
+        return self._by_seeds
+
     def permit(self, host_keys: Iterable[str]) -> None:
         """Add host keys that seeds have permitted."""
         self._permitted.update(host_keys)

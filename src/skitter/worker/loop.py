@@ -45,6 +45,7 @@ from skitter.worker.known_urls import KnownUrls
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_visit import Visitor
 from skitter.worker.page_yield import LinkContext
+from skitter.worker.revisit import RevisitRules
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
 from skitter.worker.url_table import UrlTable
@@ -135,8 +136,9 @@ class Worker:
             callbacks=callbacks,
             archive=archive,
             loop_status=self._loop_status,
+            revisits=RevisitRules(settings, job.spec) if settings.recrawl.is_on else None,
         )
-        self._seeder = Seeder(rules=rules, callbacks=callbacks)
+        self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
         self._tasks: dict[asyncio.Task[Ended | None], Lease] = {}
         self._slow = 0

@@ -30,6 +30,7 @@ from skitter.worker.callbacks import Callbacks
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
 from skitter.worker.page_yield import LinkContext, PageYield
+from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.trap_detector import TrapDetector
 
 
@@ -65,8 +66,10 @@ class Visitor:
         callbacks: Callbacks,
         archive: Archive | None = None,
         loop_status: LoopStatus | None = None,
+        revisits: RevisitRules | None = None,
     ) -> None:
         self._archive = archive
+        self._revisits = revisits
         self._loop_status = loop_status or LoopStatus()
         self._rules = rules
         self._fetcher = fetcher
@@ -93,12 +96,13 @@ class Visitor:
             # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
             error = "the request asks for a proxy of its own, and is not sent without it"
             return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
+        revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
                     url=request.url,
                     method=request.method,
-                    headers=request.headers,
+                    headers=request.headers if revisit is None else revisit.headers,
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
@@ -110,12 +114,21 @@ class Visitor:
         except FetchError as error:
             work = self._unanswered(lease, request, error)
         else:
-            work = self._answered(lease, request, page)
+            work = self._answered(lease, request, page, revisit)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         return await self._loop_status.noted(work, lease)
 
-    async def _answered(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+    async def _answered(
+        self, lease: Lease, request: Request, page: Page, revisit: Revisit | None
+    ) -> tuple[Outcome, list[str]]:
+        if revisit is not None and revisit.is_unchanged(page):
+            unchanged = self._outcome(lease, page, Ending.UNCHANGED)
+            unchanged.tally["unchanged"] = 1
+            unchanged.page = revisit.record(page, unchanged)
+            return unchanged, []
         outcome, urls = await self._judged(lease, request, page)
+        if revisit is not None:
+            outcome.page = revisit.record(page, outcome)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
             reference = await self._archive.add(lease.epoch, request, page)
             outcome.items = [*outcome.items, NewItem(reference, ItemKind.PAGE)]

@@ -1,18 +1,30 @@
-"""The seeding: running the spider's ``start()`` under a lease, and committing what it yields in parts."""
+"""The seeding: running the spider's ``start()`` under a lease, and committing what it yields in parts.
+
+In a job that recrawls, known pages that are due follow. A page that has not changed is not parsed, so nothing else
+would lead to the pages that it links to.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any
 
+import msgspec
+
 from skitter.extract.items import is_item
+from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
+from skitter.model.page_record import KnownPage
+from skitter.model.request import Entry, RequestId, decode
+from skitter.observe import events
+from skitter.settings import Recrawl
 from skitter.spiders.sitemaps import sitemap_requests
 from skitter.worker.callbacks import Callbacks, is_of_the_callback
-from skitter.worker.page_yield import LinkContext, PageYield
+from skitter.worker.page_yield import PART_LINKS, LinkContext, PageYield
 
 FIRST_PART = 64
 """A long list of seeds starts the crawl before it is read to its end."""
@@ -23,9 +35,14 @@ PART_SECONDS = 0.5
 class Seeder:
     """Adds the first requests. Only the last part closes the seeding, so a seeding that dies is run again."""
 
-    def __init__(self, *, rules: LinkContext, callbacks: Callbacks) -> None:
+    def __init__(
+        self, worker_id: str, *, rules: LinkContext, callbacks: Callbacks, source: WorkSource, recrawl: Recrawl
+    ) -> None:
+        self._worker_id = worker_id
         self._rules = rules
         self._callbacks = callbacks
+        self._source = source
+        self._recrawl = recrawl
 
     async def seed(self, lease: Lease) -> tuple[Outcome, list[str]]:
         """The last part, and its URLs to remember. If start() fails, what it yielded before that stays."""
@@ -38,6 +55,10 @@ class Seeder:
         sending.add_done_callback(lambda sent: sent.cancelled() or seeding.cancel())
         try:
             problem = await self._consume(parts)
+            if self._recrawl.is_on:
+                # After the seeds, by which it is known on which hosts links of these pages are followed. What is added
+                # from now on is due as well, and queued already.
+                await self._add_known_pages(parts, lease.leased_at if self._recrawl.recrawl == "due" else math.inf)
             outcome, urls = await parts.last()
             if sending.done():
                 sending.result()
@@ -74,6 +95,26 @@ class Seeder:
             return "start() failed:\n" + self._callbacks.described(error, outputs)
         return ""
 
+    async def _add_known_pages(self, parts: _Parts, until: float) -> None:
+        after, count, is_last = 0.0, 0, False
+        while not is_last:
+            pages = await self._source.known_pages(after, until, PART_LINKS)
+            await parts.take_entries([self._entry(page) for page in pages])
+            count += len(pages)
+            # Not until there are none: a crawl that finds new pages meanwhile would never come to that.
+            is_last = len(pages) < PART_LINKS
+            after = pages[-1].due_at if pages else after
+        if count:
+            events.emit(events.PAGES_DUE(worker=self._worker_id, pages=count))
+
+    def _entry(self, page: KnownPage) -> Entry:
+        request = decode(page.payload)
+        # What was in scope stays so, where seeds decide on it: a seed may have been redirected to its host.
+        permits = self._rules.scope.is_by_seeds or request.seed
+        # Whom the network guard lets through, the seeds of this run say.
+        entry = self._rules.fingerprinter.entry(request)
+        return msgspec.structs.replace(entry, id=RequestId(page.id), permits=permits, trusts=False)
+
 
 class _Parts:
     """What start() has yielded, on its way into the frontier."""
@@ -98,6 +139,11 @@ class _Parts:
             await self._send()
             # The pages that are already there get their turn.
             await asyncio.sleep(0)
+
+    async def take_entries(self, entries: list[Entry]) -> None:
+        """Requests that the job has had before."""
+        self._page_yield.links += entries
+        await self._send()
 
     async def send_now_and_then(self) -> None:
         """For a start() that waits for its next seed while others are at hand."""

@@ -14,6 +14,7 @@ from skitter.model.worker import CALL_MICROSECONDS, CALLS
 
 AVERAGE_SECONDS: Final = 15.0
 """Age at which a page counts for a third in the averages."""
+_DONE: Final = (Ending.DONE, Ending.UNCHANGED)
 
 
 class PageAverages:
@@ -27,7 +28,7 @@ class PageAverages:
         """Count the accepted outcomes of one commit."""
         done, answers, latency_seconds = 0, 0, 0.0
         for outcome in outcomes:
-            if outcome.ending is Ending.DONE:
+            if outcome.ending in _DONE:
                 done += 1
             if (news := outcome.news) is not None and news.latency_seconds is not None:
                 answers += 1

@@ -26,6 +26,7 @@ from skitter.model.item import NewItem
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.page_record import PageRecord, Visit
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
 from skitter.node.supervisor import FAILURES
@@ -41,7 +42,9 @@ SETTINGS = {
     "max_attempts": 2,
     "max_pages_per_host": 50,
     "callback_seconds": 5.0,
+    "recrawl": "due",
 }
+PAGE = PageRecord(1e9, 2e9, 3600.0, 1e9, [Visit(60.0, True)], b"hash", '"1"', "date", "Accept", b"hash", b"hash")
 ROBOTS = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
 _WORKERS = ("elsewhere:1:1", "elsewhere:2:1")
 NEED = "browser"
@@ -107,7 +110,13 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
     endings: dict[str, dict[str, Any]] = {
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
         "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
-        "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
+        "missing": {
+            "ending": Ending.DEAD,
+            "status": 404,
+            "error_class": "http_4xx",
+            "error": "HTTP 404",
+            "page": PAGE,
+        },
         "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": "robots.txt line 2"},
         "later": {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "retry_seconds": 2.0},
     }

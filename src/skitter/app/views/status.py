@@ -64,6 +64,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     delayed: int
     leased: int
     done: int
+    unchanged: int
+    """Of those that are done, pages that had not changed since they were parsed, in a job that recrawls."""
     redirected: int
     dead: int
     excluded: int
@@ -133,6 +135,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         delayed=counts.delayed,
         leased=counts.leased,
         done=counts.done,
+        unchanged=report.tally.get("unchanged", 0),
         redirected=counts.redirected,
         dead=counts.dead,
         excluded=counts.excluded,

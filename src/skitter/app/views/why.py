@@ -14,8 +14,10 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.tables import DELIVERED
 from skitter.model.job import Report, State, Trace
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Fingerprinter
 from skitter.model.url import absolute, host_key
+from skitter.policy.recrawl import DEFAULT_RATE, change_rate
 from skitter.policy.robots import Robots
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
@@ -23,6 +25,7 @@ from skitter.settings import Settings
 from skitter.spiders.sitemaps import ROBOTS
 
 UNSEEN = "unseen"
+KNOWN = "known"
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -37,10 +40,12 @@ class WhyView(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     state: str
-    """As ``Trace.state``; ``unseen``: the job does not know it."""
+    """As ``Trace.state``; ``unseen``: the job does not know it; ``known``: it does, from an earlier run."""
     reasons: list[Reason]
     trace: Trace | None = None
     """What the frontier knows of it."""
+    page: PageRecord | None = None
+    """Its record, in a job that recrawls."""
 
 
 def _reason(kind: str, **values: Any) -> Reason:
@@ -67,11 +72,28 @@ async def why_url(frontier: Frontier, text: str) -> WhyView:
         return refused
     url = absolute(text)
     report, key = await frontier.report(0), host_key(url)
-    trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", url), key)
+    request_id = Fingerprinter.of_job(report.job).fingerprint("GET", url)
+    trace, page = await frontier.trace(request_id, key), await frontier.page_record(request_id, key)
+    of_page = [] if page is None else [_history(page)]
     if trace is not None:
-        return WhyView(url=url, state=trace.state, reasons=seen_reasons(trace, report), trace=trace)
+        reasons = seen_reasons(trace, report) + of_page
+        return WhyView(url=url, state=trace.state, reasons=reasons, trace=trace, page=page)
+    if page is not None:
+        return WhyView(url=url, state=KNOWN, reasons=of_page, page=page)
     robots = (await frontier.robots([key])).get(key)
     return WhyView(url=url, state=UNSEEN, reasons=unseen_reasons(url, report, robots))
+
+
+def _history(page: PageRecord) -> Reason:
+    """The visits of a page from run to run."""
+    return _reason(
+        "history",
+        fetched_at=page.fetched_at,
+        changed_at=page.changed_at,
+        next_at=page.next_at,
+        visits=[(visit.seconds, visit.changed) for visit in page.visits],
+        rate=change_rate(page.visits, DEFAULT_RATE),
+    )
 
 
 def seen_reasons(trace: Trace, report: Report) -> list[Reason]:

@@ -17,13 +17,14 @@ from skitter.model.item import Item, ItemKind
 from skitter.model.job import JobSpec, State
 from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets
 from skitter.settings import Settings
 
 FORMAT = 3
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 10
+LEASE_FIELDS = 11
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
@@ -103,6 +104,7 @@ class SinkRecord(msgspec.Struct, array_like=True):
 _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
+decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 
 def _unreadable(what: str) -> DamageError:
@@ -199,6 +201,9 @@ def settings_of(spec: JobSpec) -> bytes:
             "max_outbox_items": limits.max_outbox_items,
             "bury_batch": contract.BURY_BATCH,
             "skips_delivered": settings.dedup.dedup_scope == "job",
+            "recrawl": settings.recrawl.is_on,
+            "recrawl_due": settings.recrawl.recrawl == "due",
+            "stay": settings.recrawl.stay,
         }
     )
 
@@ -282,7 +287,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
         fields = flat[place : place + LEASE_FIELDS]
-        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance = fields
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page = fields
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -302,6 +307,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 pace_seconds=float(distance) if distance else 0.0,
                 robots_version=robots,
                 trusted=trusted == 1,
+                page=decode_page_record(page) if page else None,
             )
         )
     return Grant(
@@ -339,14 +345,19 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
             [part for pair in tally.items() for part in pair] if tally else None,
             None if outcome.news is None else _news(outcome.news),
         )
-        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds:
+        page = outcome.page
+        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds or page:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
+            if page is not None:
+                head += (page.next_at,)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:
             record = outcome.news.robots
             arguments.append(_encode(RobotsRecord(record.text, record.crawl_delay_seconds, outcome.lease.epoch)))
+        if page is not None:
+            arguments.append(_encode(page))
         arguments += [_KINDS[item.kind] + item.record for item in outcome.items]
         if outcome.links:
             pack_entries(arguments, outcome.links)
@@ -377,6 +388,14 @@ def read_troubles(answer: Iterable[Sequence[Any]]) -> list[HostTrouble]:
             pages=pages,
         )
         for key, error_class, strikes, pause, given_up, rule, pages in answer
+    ]
+
+
+def read_known_pages(flat: Sequence[Any]) -> list[KnownPage]:
+    """The answer of known_pages.lua."""
+    return [
+        KnownPage(read_id(raw), host.decode(), restore_prefix(payload, host), float(due))
+        for due, raw, host, payload in zip(*[iter(flat)] * 4, strict=True)
     ]
 
 

@@ -24,22 +24,27 @@ from skitter.model.worker import WorkerCard
 
 _TYPES = {
     "string": "job spec dropped begun",
-    "hash": "hosts robots cards requests addresses reasons holds answers sinks marks tally errors targets needs",
+    "hash": (
+        "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
+        " needs"
+    ),
     "list": "q q_for staged items permits",
     "set": "seen delivered held alone permitted",
     "zset": (
-        "workers returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for waiting"
-        " parked given_up deadlines notable"
+        "workers due returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for"
+        " waiting parked given_up deadlines notable"
     ),
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}
-_PACKED_BY_SCRIPTS = ("hosts", "requests", "holds")
+_PACKED_BY_SCRIPTS = ("hosts", "pages", "requests", "holds")
 _NAMED = {
     # Whose members are fields of another hash.
     **dict.fromkeys(("dead", "delayed", "suspects", "suspects_for", "away"), "requests"),
     **dict.fromkeys(("ready", "ready_for", "waiting", "given_up", "notable"), "hosts"),
     "held": "holds",
+    "due": "pages",
 }
+_OF_ALL_RUNS = ("hosts", "pages")
 _MAX_ELEMENTS = 1000
 """The most elements of one key that are checked, except for those that scripts pack."""
 _NO_SPEC = msgspec.msgpack.encode(JobSpec(name="", spider=""))
@@ -105,7 +110,7 @@ async def _wrong_value(server: RedisServer, prefix: str, key: bytes) -> str:
         if problem := problem_of(lambda: check(field, value)):  # noqa: B023  called at once
             return f" at {_shown(field)}: {problem}"
     if named and found:
-        hash_key = prefix + (named if named == "hosts" else run + named)
+        hash_key = prefix + (named if named in _OF_ALL_RUNS else run + named)
         members = [field or value for field, value in found]
         for member, record in zip(members, await server.command("HMGET", hash_key, *members), strict=True):
             if record is None:
@@ -150,6 +155,8 @@ def _request(_: bytes, element: bytes) -> object:
 
 
 _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
+    "records": lambda _, value: codec.decode_page_record(value),
+    "due": lambda _, due_at: checked_time(float(due_at)),
     "begun": lambda _, value: msgspec.msgpack.decode(value, type=tuple[str, str, int]),
     "robots": lambda host, value: (host.decode(), _decode_robots(value)),
     "cards": lambda worker, value: (worker.decode(), _decode_card(value)),

@@ -35,6 +35,7 @@ from skitter.model.job import (
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -200,6 +201,9 @@ class RedisFrontier:
         found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
 
+    async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        return codec.read_known_pages(await self._run("known_pages", repr(after), repr(until), limit))
+
     # ---- the outbox
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
@@ -276,6 +280,10 @@ class RedisFrontier:
             if answer[0] != b"more":
                 return report.trace(answer, host_key)
             level, searched = answer[1:]
+
+    async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:  # noqa: ARG002 - found by id
+        found = await self._server.command("HGET", self._prefix + "records", codec.raw_id(request_id))
+        return None if found is None else codec.decode_page_record(found)
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]

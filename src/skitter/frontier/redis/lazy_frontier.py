@@ -131,6 +131,7 @@ class LazyFrontier:
     reap = _of_opened(Frontier.reap)
     revive = _of_opened(Frontier.revive)
     robots = _of_opened(Frontier.robots)
+    known_pages = _of_opened(Frontier.known_pages)
     open_sink = _of_opened(Frontier.open_sink)
     items = _of_opened(Frontier.items)
     items_done = _of_opened(Frontier.items_done)
@@ -141,6 +142,7 @@ class LazyFrontier:
     sinks = _of_opened(Frontier.sinks)
     workers = _of_opened(Frontier.workers)
     trace = _of_opened(Frontier.trace)
+    page_record = _of_opened(Frontier.page_record)
     dead = _of_opened(Frontier.dead)
 
     async def close(self) -> None:

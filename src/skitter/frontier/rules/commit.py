@@ -10,11 +10,13 @@ from skitter.frontier.tables import LeaseRow, RequestState, Row, storable
 from skitter.model.host import Host
 from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets, politeness
 
 _ENDED = {
     Ending.DONE: RequestState.DONE,
+    Ending.UNCHANGED: RequestState.DONE,
     Ending.REDIRECTED: RequestState.REDIRECTED,
     Ending.DEAD: RequestState.DEAD,
     Ending.EXCLUDED: RequestState.EXCLUDED,
@@ -36,6 +38,7 @@ class CommitRules:
         self._outbox = transaction.outbox
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
+        self._pages: dict[int, PageRecord] = {}
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -77,7 +80,7 @@ class CommitRules:
                 changed.append(lease.row)
             if has_budgets and not was_spent and hosts.is_spent(host):
                 self._tell_spent(host)
-        self._tables.save_rows(changed)
+        self._save(changed)
         self._outbox.flush()
         # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
         # follow in this transaction, whose reaper must not find it.
@@ -93,6 +96,11 @@ class CommitRules:
         self._job.sample_rate()
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
+    def _save(self, rows: Sequence[Row]) -> None:
+        self._tables.save_rows(rows)
+        if self._pages:
+            self._tables.save_page_records(self._pages)
+
     def _stage(self, outcome: Outcome, lease: LeaseRow) -> None:
         if self._outbox.stage(outcome, lease):
             self._leases.changed.append(lease)
@@ -101,12 +109,15 @@ class CommitRules:
         """Where the request goes from here."""
         row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
         if outcome.ending is not Ending.RETRY:
+            if outcome.page is not None:
+                self._pages[row.id] = outcome.page
             row.attempts += outcome.touched
             row.ended_at = self._now
-            host.pages += outcome.ending is Ending.DONE
+            state = _ENDED[outcome.ending]
+            host.pages += state is RequestState.DONE
             if outcome.ending is Ending.DEAD:
                 self._requests.count_error(outcome.error_class, 1)
-            self._requests.move(row, _ENDED[outcome.ending])
+            self._requests.move(row, state)
             return
         news = outcome.news
         of_the_host = news is not None and (news.blocked or news.unreachable)

@@ -14,6 +14,7 @@ from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row
 from skitter.model.host import FIRST_START_SECONDS, Host
 from skitter.model.job import State
 from skitter.model.lease import ONCE, SEED_ID, Call, Grant, Lease, Work, gate_id
+from skitter.model.page_record import PageRecord
 from skitter.policy import lost_leases, politeness
 
 
@@ -96,6 +97,7 @@ class _Chooser:
         self._now = transaction.now
         self._politeness = transaction.settings.politeness
         self._lease_seconds = transaction.settings.limits.lease_seconds
+        self._recrawl = transaction.settings.recrawl.is_on
         self._hosts = transaction.hosts
         self._requests = transaction.requests
         self._leases = transaction.leases
@@ -233,11 +235,15 @@ class _Chooser:
 
     def _read_leases(self) -> list[Lease]:
         rows = self._tables.rows_at([choice.seq for choice in self._chosen if choice.work is Work.PAGE])
-        leases = [self._lease(choice, rows.get(choice.seq)) for choice in self._chosen]
+        pages = self._page_records(rows)
+        leases = [self._lease(choice, rows.get(choice.seq), pages) for choice in self._chosen]
         self._chosen = []
         return leases
 
-    def _lease(self, choice: _Choice, row: Row | None) -> Lease:
+    def _page_records(self, rows: dict[int, Row]) -> dict[int, PageRecord]:
+        return self._tables.page_records([row.id for row in rows.values()]) if self._recrawl else {}
+
+    def _lease(self, choice: _Choice, row: Row | None, pages: dict[int, PageRecord]) -> Lease:
         record, host, work, now = self._record, choice.host, choice.work, self._now
         if row is not None:
             self._requests.move(row, RequestState.LEASED)
@@ -268,6 +274,7 @@ class _Chooser:
             # An earlier run may have read a file that this one was told to ignore.
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
+            page=pages.get(request_id),
         )
 
     def held_since(self, first_epoch: int, granted: int) -> list[Lease]:
@@ -278,9 +285,10 @@ class _Chooser:
         # A lease may come without the payload of its request.
         rows = self._tables.rows_at([lease.row.seq for lease in held if lease.row is not None])
         deadline = min((lease.deadline for lease in held), default=0.0)
-        return [self._held(lease, deadline, rows) for lease in held]
+        pages = self._page_records(rows)
+        return [self._held(lease, deadline, rows, pages) for lease in held]
 
-    def _held(self, lease: LeaseRow, deadline: float, rows: dict[int, Row]) -> Lease:
+    def _held(self, lease: LeaseRow, deadline: float, rows: dict[int, Row], pages: dict[int, PageRecord]) -> Lease:
         host = self._hosts.loaded[lease.host_key] if lease.host_key else None
         row = lease.row
         delay = politeness.delay_of(host, self._politeness) if host else 0.0
@@ -298,6 +306,7 @@ class _Chooser:
             pace_seconds=delay if host and host.pacer == self._worker else 0.0,
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
+            page=pages.get(lease.id),
         )
 
     def ask_again_seconds(self) -> float:

@@ -7,14 +7,16 @@ long. What waits for a host that is down dies; what waits for one whose budget i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from skitter.frontier import contract
 from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.tables import DELIVERED_EARLIER, JobRow, RequestState, Row, Tables
 from skitter.model.host import Host
+from skitter.model.page_record import KnownPage
 from skitter.model.request import Entry
 from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.settings import Recrawl
 
 _COUNTER = {
     RequestState.QUEUED: "queued",
@@ -32,7 +34,14 @@ class RequestRules:
     """Requests go from one state to another, in one transaction."""
 
     def __init__(
-        self, tables: Tables, record: JobRow, now: float, hosts: HostRules, *, skips_delivered: bool = False
+        self,
+        tables: Tables,
+        record: JobRow,
+        now: float,
+        hosts: HostRules,
+        *,
+        recrawl: Recrawl,
+        skips_delivered: bool = False,
     ) -> None:
         """``skips_delivered``: what an earlier run has delivered is not queued again."""
         self._skips_delivered = skips_delivered
@@ -40,6 +49,7 @@ class RequestRules:
         self._record = record
         self._now = now
         self._hosts = hosts
+        self._recrawl = recrawl
         self._need_steps: dict[str, int] = {}
         """By how many more or fewer the requests of each need are queued than before."""
         # By its module, because tests of agreement lower it.
@@ -47,12 +57,17 @@ class RequestRules:
 
     def add(self, entries: Iterable[Entry]) -> int:
         """Dedup and enqueue (promise 3); how many were new."""
+        later: Collection[int] = ()
+        if self._recrawl.recrawl == "due":
+            entries = list(entries)
+            later = self._not_due(entries)
         fresh: dict[int, Entry] = {}
         permits: dict[str, bool] = {}
         for entry in self._without_delivered(list(entries)) if self._skips_delivered else entries:
-            fresh.setdefault(entry.id, entry)
             if entry.permits:
                 permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
+            if entry.id not in later or (entry.permits and not self._recrawl.stay):
+                fresh.setdefault(entry.id, entry)
         for known in self._tables.known(list(fresh)):
             del fresh[known]
         self._hosts.load(entry.host_key for entry in fresh.values())
@@ -67,6 +82,9 @@ class RequestRules:
                 self._count_need(entry.need, 1)
             self._hosts.join_queue(entry.host_key, entry.priority, entry.need)
         self._tables.insert(rows)
+        if self._recrawl.is_on:
+            # Now, and not when it is fetched: later runs also know what dies, is excluded or never gets its turn.
+            self._tables.insert_pages([KnownPage(row.id, row.host_key, row.payload, self._now) for row in rows])
         record.queued += len(rows)
         return len(rows)
 
@@ -84,6 +102,11 @@ class RequestRules:
         tally = self._record.tally
         tally[DELIVERED_EARLIER] = tally.get(DELIVERED_EARLIER, 0) + len(entries) - len(left)
         return left
+
+    def _not_due(self, entries: Sequence[Entry]) -> set[int]:
+        """Ids of known pages that are left out for now. What the user typed is fetched nevertheless, once."""
+        due = self._tables.due_times([entry.id for entry in entries])
+        return {request_id for request_id, due_at in due.items() if due_at > self._now}
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

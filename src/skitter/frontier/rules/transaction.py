@@ -23,7 +23,9 @@ class Transaction:
         self.job = JobRules(tables, record, now, limits.max_pages)
         self.hosts = HostRules(tables, record, now, settings)
         whole_job = settings.dedup.dedup_scope == "job"
-        self.requests = RequestRules(tables, record, now, self.hosts, skips_delivered=whole_job)
+        self.requests = RequestRules(
+            tables, record, now, self.hosts, recrawl=settings.recrawl, skips_delivered=whole_job
+        )
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
         self.leases = LeaseRules(
             *(tables, record, now),

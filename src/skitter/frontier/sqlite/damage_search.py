@@ -16,6 +16,7 @@ from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.page_record import PageRecord
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
@@ -117,6 +118,16 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     "addresses": ("address", {"address": _text, "leases": _integer(0)}),
     "ready_for": ("key", {"key": _text, "need": _text, "top": _integer(), "turn": _integer()}),
     "needs": ("need", {"need": _text, "queued": _integer(1)}),
+    "pages": (
+        "id",
+        {
+            "id": _ID,
+            "host": _text,
+            "due": _time,
+            "payload": _payload,
+            "record": lambda value, row: value is None or _packed(PageRecord)(value, row),
+        },
+    ),
     "parked": (
         "key",
         {"key": _text, "need": _text, "address": _text, "top": _integer(), "turn": _integer()},

@@ -10,8 +10,8 @@ from skitter.frontier.clock import StoreClock
 from skitter.frontier.sqlite.store import SqliteStore, missing_file
 
 _TABLES = (
-    "requests hosts ready_for needs addresses parked robots permits holds workers cards staged outbox sinks delivered"
-    " jobs"
+    "requests pages hosts ready_for needs addresses parked robots permits holds workers cards staged outbox sinks"
+    " delivered jobs"
 ).split()
 
 

@@ -18,6 +18,8 @@
 -- addresses how many leases are counted under each IP address (the setting per_ip); as young as cards
 -- parked    hosts that wait for their address, in the order of promise 5, for each need and for requests without one (empty);
 --           as young as cards
+-- pages     of jobs that recrawl: every request that they ever had, whichever run. due is when it may be fetched again, record
+--           is msgpack of model.page_record.PageRecord; NULL until its first fetch has ended
 -- robots    the robots.txt of a host, apart from hosts because it may be large
 -- permits   host keys that seeds typed by the user permit, in the order they came
 -- holds     the current leases: a commit is accepted only if its epoch stands here. record is msgpack of the rest of
@@ -111,6 +113,17 @@ CREATE TABLE IF NOT EXISTS parked (
     PRIMARY KEY (job, key, need)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS parked_order ON parked (job, address, need, top DESC, turn, key);
+
+CREATE TABLE pages (
+    job INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    due REAL NOT NULL,
+    payload BLOB NOT NULL,
+    record BLOB,
+    PRIMARY KEY (job, id)
+) WITHOUT ROWID;
+CREATE INDEX pages_due ON pages (job, due);
 
 CREATE TABLE robots (
     job INTEGER NOT NULL,

@@ -20,6 +20,7 @@ from skitter.frontier.damage_errors import UNREADABLE, damaged
 from skitter.frontier.sqlite.damage_search import find_damage
 from skitter.frontier.sqlite.leases import LeaseTable
 from skitter.frontier.sqlite.outbox import OutboxTable
+from skitter.frontier.sqlite.pages import PageTable
 from skitter.frontier.sqlite.requests import RequestTable
 from skitter.frontier.tables import Tables
 from skitter.frontier.transactional import TransactionalFrontier
@@ -102,7 +103,7 @@ def _schema() -> list[str]:
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
 
 
-class SqliteTables(RequestTable, LeaseTable, OutboxTable):
+class SqliteTables(RequestTable, PageTable, LeaseTable, OutboxTable):
     """``Tables`` as SQL: all tables of one job."""
 
 

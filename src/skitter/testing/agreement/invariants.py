@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.host import Phase
 from skitter.model.job import State, Trace
 from skitter.model.lease import Work
+from skitter.model.page_record import KnownPage
 from skitter.testing.agreement.pair import Pair
 from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
@@ -84,6 +86,24 @@ class Agreeing(Pair):
             assert trace is not None
             traces[request_id] = self.comparable_trace(trace)
         return traces
+
+    @invariant()
+    def known_pages_agree(self) -> None:
+        if not hasattr(self, "settings"):
+            return
+        pages = self.agreed(self.known_pages_of)
+        if self.settings["recrawl"] == "off":
+            assert not pages
+        else:
+            assert self.known <= {page.id for page in pages}, "nothing that was added is forgotten"
+            assert {page.id: page.due_at for page in pages if page.id in self.due_at} == self.due_at
+
+    @staticmethod
+    async def known_pages_of(frontier: Frontier, _: int) -> list[KnownPage]:
+        found: list[KnownPage] = []
+        while pages := await frontier.known_pages(found[-1].due_at if found else 0.0, math.inf, 4):
+            found += sorted(pages, key=lambda page: (page.due_at, page.id))
+        return found
 
     @invariant()
     def no_host_has_more_than_its_budget(self) -> None:

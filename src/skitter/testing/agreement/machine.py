@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from skitter.frontier.contract import FORGET_SECONDS, Frontier
 from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import host_budgets
@@ -150,12 +152,17 @@ class FrontiersAgree(Agreeing):
         assert new == len(self.known) - before
 
     def note_added(self, entries: Sequence[Entry]) -> None:
-        """All are in the run now, but those that an earlier run has delivered."""
-        ids = {entry.id for entry in entries}
+        """All are in the run now, but those that an earlier run has delivered and those that are not due."""
+        ids = self.not_left_out(entries)
         if self.settings["dedup_scope"] == "job":
             repeats = {entry.id for entry in entries if entry.repeats}
             ids -= self.store.tables.delivered(list(ids - repeats - self.known))
         self.known |= ids
+
+    def not_left_out(self, entries: Sequence[Entry]) -> set[int]:
+        """Those that are due, or that the user typed."""
+        now, stays = self.clock() if self.settings["recrawl"] == "due" else math.inf, self.settings["stay"]
+        return {entry.id for entry in entries if self.due_at.get(entry.id, 0.0) <= now or (entry.permits and not stays)}
 
     @rule(
         worker=st.sampled_from(WORKERS),
@@ -342,6 +349,8 @@ class FrontiersAgree(Agreeing):
         for key, outcome, accepted in zip(keys, outcomes(0), answers[0].accepted, strict=True):
             if accepted:
                 self.note_added(outcome.links)
+            if accepted and outcome.page is not None and not outcome.more and self.settings["recrawl"] != "off":
+                self.due_at[outcome.lease.id] = outcome.page.next_at
             if not (accepted and outcome.more):
                 self.ends(key)
         grants = [answer.grant for answer in answers]
@@ -358,7 +367,9 @@ class FrontiersAgree(Agreeing):
         """Fit an outcome to its lease: a gate has a robots.txt and an address, the seeding has no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
-            return fields
+            seconds = (1.0, 7.0, 500.0)[lease.epoch % 3]
+            page = PageRecord(lease.leased_at, lease.leased_at + seconds, seconds, etag=f'"{lease.epoch}"')
+            return fields if fields["ending"] is Ending.RETRY else {**fields, "page": page}
         if lease.work is Work.SEED:
             return {**fields, "news": None, "ending": Ending.DONE}
         if news is None or news.answered:

@@ -73,6 +73,8 @@ class Pair(RuleBasedStateMachine):
         self.deadline: dict[Key, float] = {}
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
+        self.due_at: dict[int, float] = {}
+        """Of pages that have a record."""
         self.last_epoch = 0
         self.calls = 0
         self.has_other_budget = False

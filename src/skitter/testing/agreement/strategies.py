@@ -58,6 +58,8 @@ job_settings = st.fixed_dictionaries(
         "trap_pages": st.sampled_from([1, 3]),
         "max_outbox_items": st.sampled_from([4, 1000]),
         "dedup_scope": st.sampled_from(["run", "run", "job"]),
+        "recrawl": st.sampled_from(["off", "due", "due", "all"]),
+        "stay": st.booleans(),
     }
 )
 
@@ -85,6 +87,7 @@ def _all_endings() -> Iterator[dict[str, Any]]:
             judged = HostNews(answered=True, latency_seconds=0.4, sign=sign)
             yield {"ending": Ending.DONE, "links": [entry(name) for name in links], "news": judged, "status": 200}
         yield {"ending": Ending.REDIRECTED, "links": [entry(name) for name in links[:1]], "status": 301}
+    yield {"ending": Ending.UNCHANGED, "news": HostNews(answered=True, latency_seconds=0.1), "status": 304}
     for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
         news = HostNews(answered=True, latency_seconds=latency, address=address)
         yield {"ending": Ending.DEAD, "error_class": "http_4xx", "news": news, "status": status}

@@ -23,7 +23,7 @@ import pytest
 
 _MODULES = (
     "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases needs order"
-    " outbox per_ip politeness reports resent_calls retries seeding sharing store workers"
+    " outbox per_ip politeness recrawl reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -44,6 +44,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     outbox,
     per_ip,
     politeness,
+    recrawl,
     reports,
     resent_calls,
     retries,
@@ -101,6 +102,7 @@ class FrontierContract(
     reports.Revival,
     reports.Reports,
     reports.NarrowReads,
+    recrawl.Recrawl,
     resent_calls.ResentCalls,
     resent_calls.ForwardedCalls,
     workers.Workers,

@@ -8,6 +8,10 @@
 --   dropped       string  last run and number of shards of a job that is being removed (jobs.py)
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
 --   begun         string  msgpack array: token and answer of the newest begin
+--   pages         hash    in a job that recrawls: id -> msgpack array of host key and payload: every request that it ever
+--                         had, whichever run
+--   records       hash    id -> msgpack: the PageRecord of a page that was fetched, as the client wrote it
+--   due           zset    id by the time when the page may be fetched again: all of pages
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
 --   delivered:N   set     ids of pages whose items every target holds, of all runs (the setting dedup_scope); as seen:N

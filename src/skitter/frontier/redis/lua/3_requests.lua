@@ -85,6 +85,32 @@ local function count_seen()
   return J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
 end
 
+-- ---- known pages of a job that recrawls
+
+local known_pages = {}
+
+-- Whether a page is known and not due; `raw`: its id, and what may follow it.
+function known_pages.is_later(raw)
+  local due = call('ZSCORE', BASE .. 'due', string.sub(raw, 1, 8))
+  return due and tonumber(due) > now
+end
+
+-- When it is queued, and not when it is fetched: also what dies, is excluded or never gets its turn is known to later
+-- runs.
+function known_pages.add(raw, host)
+  local id = string.sub(raw, 1, 8)
+  if call('HSETNX', BASE .. 'pages', id, pack({host, string.sub(raw, 9)})) == 1 then
+    call('ZADD', BASE .. 'due', text(now), id)
+  end
+end
+
+-- What was added before the job recrawled is not known, and gets no record.
+function known_pages.save_record(id, next_at, record)
+  if call('HEXISTS', BASE .. 'pages', id) == 0 then return end
+  call('HSET', BASE .. 'records', id, record)
+  call('ZADD', BASE .. 'due', text(next_at), id)
+end
+
 -- ---- adding
 
 -- The bytes of "!", "?" and "*", before a priority.
@@ -121,10 +147,14 @@ local function add(places)
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
     local mark = string.byte(ARGV[place + 2])
-    if mark == TRUSTS or mark == PERMITS then permits[#permits + 1] = {key, mark == TRUSTS} end
+    local permits_host = mark == TRUSTS or mark == PERMITS
+    if permits_host then permits[#permits + 1] = {key, mark == TRUSTS} end
+    -- A page that is not due is left out, unless the user typed it; but a crawl that stays fetches that once.
+    local is_fetched = permits_host and not S.stay
+    local is_later = S.recrawl_due and not is_fetched and known_pages.is_later(ARGV[place + 3])
     if S.skips_delivered and delivered.skips(place) then
       bump(DELIVERED_EARLIER, 1)
-    elseif call('SADD', seen_key(bucket_of(id)), id) == 1 then
+    elseif not is_later and call('SADD', seen_key(bucket_of(id)), id) == 1 then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
       seen = seen + 1
@@ -151,6 +181,7 @@ local function add(places)
     if need ~= '' then waiting = needs.queue(waiting, need) end
     joined_queue(waiting, number)
     count_level(waiting, number, 1)
+    if S.recrawl then known_pages.add(ARGV[place + 3], key) end
     local queue = queue_of(key, number, need)
     local element = struct.pack('>I5', J.next_seq) .. ARGV[place + 3]
     J.next_seq = J.next_seq + 1

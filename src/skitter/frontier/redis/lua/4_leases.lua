@@ -178,7 +178,7 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
--- the distance that the worker keeps.
+-- the distance that the worker keeps, the record of the page.
 local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
@@ -196,6 +196,7 @@ local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   leases[place + 8] = robots
   leases[place + 9] = trusted
   leases[place + 10] = distance > 0 and text(distance) or ''
+  leases[place + 11] = row and S.recrawl and call('HGET', BASE .. 'records', lease_key) or ''
 end
 
 local function hold_for(worker, lease_key, host_key, row, alone)

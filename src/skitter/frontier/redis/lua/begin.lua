@@ -1,6 +1,6 @@
 -- begin: create, resume or rerun the job, in one step.
 --
---   job, begun (read, written), dropped (read), spec (written), RUN:sinks, RUN:targets (read, written)
+--   job, begun (read, written), dropped (read), spec (written), pages, records, due (removed with an old job), RUN:sinks, RUN:targets (read, written)
 --
 -- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
 --       the token of the call: sent again, it is answered as before),
@@ -48,6 +48,7 @@ if not found then
     job.run = over + 1
   end
   use_job(job)
+  call('UNLINK', BASE .. 'pages', BASE .. 'records', BASE .. 'due')
   begun = 'new'
 elseif fresh or is_over() then
   begun, over = 'rerun', J.run

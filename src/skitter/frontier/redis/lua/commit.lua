@@ -3,10 +3,10 @@
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, slots of the worker,
--- its needs, heads, and then for each outcome its lease key, its robots record if it brings one, its items (each after a byte for its
--- kind), its links as in add.lua.
+-- its needs, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
+-- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
--- touched, more, error class, error, retry seconds, after or nil}; for an outcome that is nothing special they end with the news.
+-- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
@@ -29,7 +29,7 @@ end
 
 local heads, at = unpacked(ARGV[9]), 10
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
-local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER = 8, 9, 10, 11, 12, 13
+local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT = 8, 9, 10, 11, 12, 13, 14
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
@@ -93,6 +93,7 @@ end
 -- Where the request goes from here.
 local function end_page(id, hold, h, head, struck)
   local ending = head[H_ENDING]
+  if ending == 'unchanged' then ending = 'done' end
   if ending == 'done' or ending == 'redirected' then
     -- Nothing is kept of it but that it was seen.
     J.leased = J.leased - 1
@@ -153,7 +154,7 @@ local places = {}
 for place, head in ipairs(heads) do
   places[place] = at
   local news = head[H_NEWS]
-  at = at + 1 + (did(news, WITH_ROBOTS) and 1 or 0) + head[H_ITEMS] + head[H_LINKS] * ENTRY
+  at = at + 1 + (did(news, WITH_ROBOTS) and 1 or 0) + (head[H_NEXT_AT] and 1 or 0) + head[H_ITEMS] + head[H_LINKS] * ENTRY
 end
 local keys, of_hosts = {}, {}
 for place, first in ipairs(places) do keys[place] = ARGV[first] end
@@ -179,6 +180,8 @@ for place, head in ipairs(heads) do
     record = ARGV[first]
     first = first + 1
   end
+  local page_record = head[H_NEXT_AT] and ARGV[first]
+  if page_record then first = first + 1 end
   if not hold or hold[EPOCH] ~= head[H_EPOCH] or over[key] then
     accepted[place] = '0'
   else
@@ -217,7 +220,10 @@ for place, head in ipairs(heads) do
             is_given_up(h, gate) and 1 or 0, '', 0,
           }
         end
-        if work_of(key) == PAGE then end_page(key, hold, h, head, struck) end
+        if work_of(key) == PAGE then
+          end_page(key, hold, h, head, struck)
+          if page_record then known_pages.save_record(key, head[H_NEXT_AT], page_record) end
+        end
         if is_spent(h) and not was_spent then
           troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, rule_of(h), h[PAGES]}
         end

@@ -1,6 +1,6 @@
 -- find_damage: looks for a record that cannot be unpacked: the job's own, or those of a hash, a piece of it at a time.
 --
---   job, hosts, RUN:requests, RUN:holds (read)
+--   job, hosts, pages, RUN:requests, RUN:holds (read)
 --
 -- ARGV: time, the key, which of them it is, where to go on.
 -- Answers where to go on, and of a record that cannot be unpacked its field and the reason.
@@ -58,6 +58,10 @@ local check = {
       check_levels(queue[LEVELS])
     end
     if type(h[HOST_ERROR]) ~= 'string' then error('no text of an error') end
+  end,
+  pages = function(_, stored)
+    local page = unpacked(stored)
+    if type(page[1]) ~= 'string' or type(page[2]) ~= 'string' then error('no host key and payload') end
   end,
   requests = function(_, stored) check_row(unpack_row(stored, 1)) end,
   holds = function(key, stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -32,6 +33,7 @@ from skitter.model.job import (
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
+from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -188,6 +190,13 @@ class ShardedFrontier:
             found |= some
         return found
 
+    async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
+        answers = await self._shard_set.call_each(lambda shard: shard.known_pages(after, until, limit))
+        pages = sorted((page for answer in answers for page in answer), key=lambda page: (page.due_at, page.id))
+        # A shard that has more to tell has told of as many: of what is not later than these, none is missing.
+        last = pages[limit - 1].due_at if len(pages) > limit else math.inf
+        return [page for page in pages if page.due_at <= last]
+
     def _by_home(self, leases: Iterable[Lease]) -> dict[Shard, list[int]]:
         """The indexes of the leases, by the shard that has granted them."""
         homes: dict[Shard, list[int]] = defaultdict(list)
@@ -233,6 +242,9 @@ class ShardedFrontier:
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:
         return await self._report.trace(request_id, host_key)
+
+    async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:
+        return await self._shard_set.shard_of(host_key).page_record(request_id, host_key)
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._report.dead(error_class, limit, after)
