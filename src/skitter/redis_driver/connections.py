@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis import Redis
+from redis import Redis, RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -56,7 +57,7 @@ def connection_to_sentinel(address: Address, host: HostPort) -> AbstractConnecti
 
 
 def blocking_client(address: Address) -> Redis:
-    """A client for threads, not connected yet. It does not retry: its caller does, and reports it."""
+    """A client for threads, not connected yet unless it is for a cluster. It does not retry: its caller does."""
     network: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_SECONDS,
         "socket_timeout": ANSWER_SECONDS,
@@ -66,6 +67,12 @@ def blocking_client(address: Address) -> Redis:
     if address.tls:
         network |= {"ssl": True, **_tls_options(address)}
     credentials: dict[str, Any] = {"username": address.username, "password": address.password}
+    if address.cluster:
+        nodes = [ClusterNode(*host) for host in address.hosts]
+        # It has all commands of a client for one server that take keys, and its own type.
+        client: Any = RedisCluster(startup_nodes=nodes, **network, **credentials)
+        whole: Redis = client
+        return whole
     if address.master:
         asked = network | {"username": address.sentinel_username, "password": address.sentinel_password}
         sentinels: Any = _SENTINEL(address.hosts, sentinel_kwargs=asked, **network, **credentials)

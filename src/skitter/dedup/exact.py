@@ -1,0 +1,127 @@
+"""Sets of fingerprints in memory: all of them, the newest that fit into some memory, or those of the last while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from skitter.dedup.seen_set import SeenSet
+from skitter.errors import UsageError
+
+GENERATIONS = 8
+"""An expiring set keeps a key an eighth of its time too long at most."""
+BYTES_PER_KEY = 160
+"""Of a dictionary of numbers, while it grows: 139 bytes were measured at worst."""
+
+
+class ExactSet(SeenSet):
+    """All keys, exactly: 64 bits of each, in about 70 bytes of memory."""
+
+    def __init__(self, *, secret: bytes | None = None) -> None:
+        super().__init__(secret)
+        self._ids: set[int] = set()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add_ids(self, ids: Sequence[int]) -> list[bool]:
+        known, answers = self._ids, []
+        with self._lock:
+            for each in ids:
+                before = len(known)
+                known.add(each)
+                answers.append(len(known) > before)
+        return answers
+
+    def contains_ids(self, ids: Sequence[int]) -> list[bool]:
+        return [each in self._ids for each in ids]
+
+
+class BoundedSet(SeenSet):
+    """The keys that were added last, as many as fit into ``max_bytes``: an older one is new again."""
+
+    forgets = True
+
+    def __init__(self, *, max_bytes: int, secret: bytes | None = None) -> None:
+        super().__init__(secret)
+        if max_bytes < BYTES_PER_KEY:
+            raise UsageError(f"too little memory for a set: {max_bytes} bytes", hint=f"a key takes {BYTES_PER_KEY}")
+        self._size = max_bytes // BYTES_PER_KEY
+        self._ids: dict[int, None] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add_ids(self, ids: Sequence[int]) -> list[bool]:
+        known, answers = self._ids, []
+        with self._lock:
+            for each in ids:
+                answers.append(each not in known)
+                known[each] = None
+            while len(known) > self._size:
+                del known[next(iter(known))]
+        return answers
+
+    def contains_ids(self, ids: Sequence[int]) -> list[bool]:
+        return [each in self._ids for each in ids]
+
+
+class ExpiringSet(SeenSet):
+    """The keys of the last ``seconds``. The clock starts when a key is added; adding it again does not start it anew.
+
+    Keys are in generations of an eighth of the time each, and go with their generation: a key has no time of its own,
+    nothing is searched, and a key is kept an eighth too long at most and never too short.
+    """
+
+    forgets = True
+
+    def __init__(
+        self, *, seconds: float, secret: bytes | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(secret)
+        self._span = generation_seconds(seconds)
+        self._clock = clock
+        # The one that is filled, and eight that are complete: a key of the oldest may be just as old as it must get.
+        self._generations: deque[set[int]] = deque([set()], maxlen=GENERATIONS + 1)
+        self._number = int(clock() / self._span)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._turn()
+            return sum(map(len, self._generations))
+
+    def add_ids(self, ids: Sequence[int]) -> list[bool]:
+        answers = []
+        with self._lock:
+            self._turn()
+            newest = self._generations[0]
+            for each in ids:
+                is_new = not any(each in generation for generation in self._generations)
+                answers.append(is_new)
+                if is_new:
+                    newest.add(each)
+        return answers
+
+    def contains_ids(self, ids: Sequence[int]) -> list[bool]:
+        with self._lock:
+            self._turn()
+            return [any(each in generation for generation in self._generations) for each in ids]
+
+    def _turn(self) -> None:
+        """Begin the generation of now; the ones that are too old fall out."""
+        number = int(self._clock() / self._span)
+        for _ in range(min(number - self._number, GENERATIONS + 1)):
+            self._generations.appendleft(set())
+        self._number = max(number, self._number)
+
+
+def generation_seconds(seconds: float) -> float:
+    """Return how long a generation is filled."""
+    if seconds <= 0:
+        raise UsageError(f"not a duration: {seconds} seconds", hint="give a number above 0")
+    return seconds / GENERATIONS
