@@ -146,6 +146,21 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """strict: the budget of a host whose pages look like those of a trap."""
 
 
+class Dedup(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of pages, so that none is fetched twice (docs/how-to/dedup.md). It is fixed for a run."""
+
+    dedup: Literal["exact", "bloom"] = "exact"
+    """How pages that are done are remembered: exactly, or in a Bloom filter, which takes a third of the memory and some
+    new pages for known. Not with SQLite."""
+    dedup_capacity: Count = 10_000_000
+    """bloom: pages that the filter is made for; beyond, it grows, and takes more memory for each."""
+    dedup_error_rate: Annotated[float, Meta(gt=0, lt=1)] = 0.0001
+    """bloom: of new pages, those that may be taken for known and are never fetched."""
+    dedup_seconds: Positive | None = None
+    """So long after it was done a page is remembered, and up to an eighth longer; then a link to it makes it new. Not
+    with SQLite, nor with bloom."""
+
+
 class Items(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to items between the spider and the outbox."""
 
@@ -201,6 +216,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
     traps: Traps = msgspec.field(default_factory=Traps)
+    dedup: Dedup = msgspec.field(default_factory=Dedup)
     items: Items = msgspec.field(default_factory=Items)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -237,7 +253,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "items"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -248,6 +264,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "retry": Retry,
     "limits": Limits,
     "traps": Traps,
+    "dedup": Dedup,
     "items": Items,
     "run": Run,
     "logging": Logging,

@@ -172,6 +172,10 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "spent": _spent,
     "excluded": _excluded,
     "ended": lambda _: "done, or redirected to a request of its own; this frontier keeps no more of what has ended",
+    "maybe_seen": lambda values: (
+        "maybe seen: the Bloom filter of pages that are done takes it for known, as it does"
+        f" {100 * values['error_rate']:.2g} % of pages that it has never met (dedup=bloom)"
+    ),
     "redirected": _redirected,
     "fetched": _fetched,
     "outside_scope": _outside_scope,

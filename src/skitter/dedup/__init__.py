@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skitter.dedup.bloom import BloomFilter as BloomFilter
-from skitter.dedup.bloom_layout import BloomStats as BloomStats
 from skitter.dedup.exact import BoundedSet as BoundedSet
 from skitter.dedup.exact import ExactSet as ExactSet
 from skitter.dedup.exact import ExpiringSet as ExpiringSet
@@ -22,6 +21,7 @@ from skitter.dedup.layered import LayeredSet as LayeredSet
 from skitter.dedup.layered import LayerStats as LayerStats
 from skitter.dedup.seen_set import SeenSet as SeenSet
 from skitter.errors import ExtraMissingError
+from skitter.model.bloom_stats import BloomStats as BloomStats
 
 if TYPE_CHECKING:
     from skitter.dedup.redis_sets import RedisBloomFilter as RedisBloomFilter

@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from skitter.dedup.bloom_layout import BloomStats, SubFilter, layout, stats_of
+from skitter.dedup.bloom_layout import SubFilter, layout, stats_of
 from skitter.dedup.seen_set import SeenSet
+from skitter.model.bloom_stats import BloomStats
 
 _log = logging.getLogger("skitter.dedup")
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from skitter.errors import UsageError
+from skitter.model.bloom_stats import BloomStats
 
 SUB_FILTERS = 12
 """Together they have room for 4,095 times the capacity. Beyond that the last one goes on filling."""
@@ -19,13 +20,12 @@ TIGHTENING = 0.25
 """The rate of a sub-filter over that of the one before. At 0.5 the first, which is the only one in most filters, would
 have to be so strict that it takes 15 % more memory than theory; at 0.25 it is 11 %."""
 MAX_BLOCK_BYTES = 1 << 20
-MIN_BLOCK_BYTES = 1 << 16
+MIN_BLOCK_BYTES = 1 << 14
 BLOCKS = 64
-"""A sub-filter has at least so many blocks, if they are not the smallest: the last one is not full."""
+"""A sub-filter has at least so many blocks, if they are not the smallest. All are of one size, and a Redis rounds it up
+to a power of two."""
 HEADER_BYTES = 16
 """A block is as much smaller than a power of two, so that it fits there with the header of a string in Redis."""
-NEARLY_FULL = 0.9
-"""The part of the capacity from which on a filter says so."""
 
 
 class SubFilter(msgspec.Struct, frozen=True):
@@ -39,29 +39,6 @@ class SubFilter(msgspec.Struct, frozen=True):
     @property
     def bits(self) -> int:
         return self.blocks * self.block_bits
-
-
-class BloomStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a Bloom filter."""
-
-    items: int
-    """Keys that were new."""
-    capacity: int
-    """Keys that it was made for. It grows beyond, at the stated rate."""
-    bits: int
-    """Bits of all bitmaps."""
-    fill: float
-    """The part of the bits that are set."""
-    error_rate: float
-    """The stated rate: of new keys, those that are taken for known."""
-    implied_error_rate: float
-    """The present rate, by the bits that are set."""
-    sub_filters: int
-
-    @property
-    def is_nearly_full(self) -> bool:
-        """Whether it has 90 % of its capacity. Beyond the capacity it doubles."""
-        return self.items >= NEARLY_FULL * self.capacity
 
 
 def layout(capacity: int, error_rate: float) -> list[SubFilter]:
@@ -81,7 +58,7 @@ def _sub_filter(capacity: int, rate: float) -> SubFilter:
     block = min(MAX_BLOCK_BYTES, max(MIN_BLOCK_BYTES, 1 << max(0, (needed // BLOCKS).bit_length() - 1)))
     block -= HEADER_BYTES
     blocks = -(-needed // block)
-    return SubFilter(capacity, hashes, blocks, 8 * (block if blocks > 1 else max(8, needed)))
+    return SubFilter(capacity, hashes, blocks, 8 * max(8, -(-needed // blocks)))
 
 
 def stats_of(
@@ -98,5 +75,18 @@ def stats_of(
         fill=sum(ones) / bits,
         error_rate=error_rate,
         implied_error_rate=1 - unmistaken,
-        sub_filters=len(used),
+    )
+
+
+def stats_together(parts: Sequence[BloomStats]) -> BloomStats:
+    """Return the state of filters that share the keys, as the shards of a job do."""
+    bits, items = sum(part.bits for part in parts), sum(part.items for part in parts)
+    mistaken = sum(part.implied_error_rate * (part.items or 1) for part in parts)
+    return BloomStats(
+        items=items,
+        capacity=sum(part.capacity for part in parts),
+        bits=bits,
+        fill=sum(part.fill * part.bits for part in parts) / bits,
+        error_rate=parts[0].error_rate,
+        implied_error_rate=mistaken / max(items, 1),
     )

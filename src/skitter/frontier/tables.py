@@ -14,13 +14,18 @@ from typing import Protocol
 import msgspec
 
 from skitter.errors import JobError
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.host import Host
 from skitter.model.item import Item, ItemKind, NewItem
-from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State
+from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.worker import WorkerCard
 
+ENDED = "ended"
+"""The state of a request that is done or redirected, and of which nothing else is kept."""
+MAYBE_SEEN = "maybe-seen"
+"""The state of a request that a Bloom filter takes for known."""
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 
@@ -191,6 +196,27 @@ def pages_per_second(row: JobRow, now: float) -> float:
     return max(0, row.done - done) / (now - at) if now > at else 0.0
 
 
+def forgotten(state: str) -> Trace:
+    """The trace of a request of which nothing is kept but that it was seen."""
+    return Trace(
+        state=state,
+        url="",
+        depth=0,
+        priority=0,
+        attempts=0,
+        losses=0,
+        referrer=None,
+        added_at=0.0,
+        ended_at=0.0,
+        status=0,
+        error_class="",
+        error="",
+        ready_in_seconds=0.0,
+        worker="",
+        host=None,
+    )
+
+
 def storable(text: str) -> str:
     """An error's text as every store can keep it: of bounded length, and without halves of surrogate pairs."""
     if len(text) > MAX_ERROR_CHARS:
@@ -200,6 +226,9 @@ def storable(text: str) -> str:
 
 class Tables(Protocol):
     """The rows of one job. Every method runs inside the store's transaction."""
+
+    can_forget: bool
+    """Whether it can keep less than a row of a request that is done or redirected, as the job's dedup says."""
 
     def clock(self) -> float:
         """The store's time; never goes back."""
@@ -213,6 +242,15 @@ class Tables(Protocol):
 
     # Requests
     def known(self, ids: Sequence[int]) -> set[int]: ...
+    def maybe_known(self, ids: Sequence[int]) -> set[int]:
+        """Those that a Bloom filter takes for known. Only with ``can_forget``."""
+        ...
+
+    def keep(self, ids: Sequence[int]) -> None:
+        """Know these exactly, also when their requests are done. Only with ``can_forget``."""
+        ...
+
+    def filter_stats(self) -> BloomStats | None: ...
     def insert(self, rows: Sequence[Row]) -> None: ...
     def row(self, request_id: int) -> Row | None: ...
     def queue_length(self, host_key: str, limit: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.worker import WorkerSeen
 
 
@@ -205,6 +206,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Rate over the five to ten seconds before the newest commit; 0 if the run is over."""
     overdue_seconds: float = 0.0
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
+    dedup: BloomStats | None = None
+    """The Bloom filter of pages that are done, with ``dedup=bloom``."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 
@@ -231,7 +234,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """queued, delayed, leased, done, redirected, dead, excluded.
 
     A store that keeps no history says ``ended`` for done and redirected, and knows nothing else of the request; and
-    ``queued-or-ended`` where it was not told the host key.
+    ``queued-or-ended`` where it was not told the host key. With ``dedup=bloom`` it is ``maybe-seen``: the filter
+    takes it for known, which may be a mistake.
     """
     url: str
     depth: int

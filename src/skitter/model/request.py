@@ -126,6 +126,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A seed, or where one was redirected to: its host key joins the scope."""
     trusts: bool = False
     """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
+    exact: bool = False
+    """Never taken for known by a Bloom filter: a ``dont_filter`` request. A seed that trusts is not either."""
 
 
 class Fingerprinter:
@@ -181,6 +183,7 @@ class Fingerprinter:
             encode(request),
             request.seed,
             request.seed and (trusts or not request.chain),
+            request.dont_filter or not filtered,
         )
 
     def _hash(self, parts: bytes) -> RequestId:

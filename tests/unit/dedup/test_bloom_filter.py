@@ -33,7 +33,7 @@ def test_of_new_keys_no_more_than_the_stated_rate_are_taken_for_known(capacity: 
     seen = BloomFilter(capacity=capacity, error_rate=RATE)
     seen.add_ids(random_ids(1, capacity))
     assert false_positives(seen, probes) <= 1.1 * RATE * probes
-    assert seen.stats().sub_filters == 1
+    assert len(seen._bitmaps) == 1
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_at_three_times_the_capacity_the_rate_still_holds(capacity: int, probes:
     seen = BloomFilter(capacity=capacity, error_rate=RATE)
     seen.add_ids(random_ids(1, 3 * capacity))
     assert false_positives(seen, probes) <= 1.1 * RATE * probes
-    assert seen.stats().sub_filters == 2
+    assert len(seen._bitmaps) == 2
 
 
 def test_what_was_added_is_never_new_again() -> None:
@@ -61,13 +61,13 @@ def test_a_key_is_new_once() -> None:
     assert len(seen) == 3
 
 
-@pytest.mark.parametrize("capacity", [10_000, 1_000_000, 30_000_000, 10_000_000_000])
+@pytest.mark.parametrize("capacity", [10_000, 30_000, 1_000_000, 30_000_000, 10_000_000_000])
 @pytest.mark.parametrize("rate", [0.01, 0.0001, 0.000001])
 def test_bytes_per_key_are_those_of_theory_and_half_the_rate_and_no_block_is_larger_than_a_megabyte(
     capacity: int, rate: float
 ) -> None:
     first = layout(capacity, rate)[0]
-    assert first.bits / capacity <= 1.02 * -math.log(0.375 * rate) / math.log(2) ** 2
+    assert first.bits / capacity <= 1.01 * -math.log(0.375 * rate) / math.log(2) ** 2
     assert first.block_bits <= 8 << 20
 
 

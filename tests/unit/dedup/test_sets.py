@@ -43,11 +43,12 @@ def test_a_bounded_set_keeps_the_newest_keys_and_its_memory() -> None:
         seen = BoundedSet(max_bytes=1 << 20)
         for start in range(0, 50_000, 100):
             seen.add_ids(range(start, start + 100))
-        assert tracemalloc.get_traced_memory()[1] < 1.1 * (1 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
-    assert len(seen) == (1 << 20) // 160
-    assert seen.contains_ids([0, 49_999, 49_999 - 6000]) == [False, True, True]
+    half = (1 << 20) // 160 // 2
+    assert half <= len(seen) <= 2 * half
+    assert seen.contains_ids([0, 49_999, 50_000 - half]) == [False, True, True]
 
 
 class Clock:

@@ -76,6 +76,8 @@ def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
     """The life of a request that the frontier knows."""
     if trace.state == "ended":
         return [_reason("ended")]
+    if trace.state == "maybe-seen":
+        return [_reason("maybe_seen", error_rate=report.dedup.implied_error_rate if report.dedup else 0.0)]
     origin = _reason(
         "origin", referrer=trace.referrer, added_at=trace.added_at, depth=trace.depth, priority=trace.priority
     )

@@ -47,3 +47,29 @@ function exact.add(record, prefix, id)
   if record.count > record.buckets * record.mean then exact.split(record, prefix) end
   return true
 end
+
+function exact.remove(record, prefix, id)
+  record.count = record.count - redis.call('SREM', prefix .. exact.bucket_of(record, id), id)
+end
+
+-- The decimal form of a signed id of 8 bytes, which Lua's numbers cannot hold: by long division, with digits of 16 bits.
+function exact.decimal(raw)
+  local digits, sign, text = {struct.unpack('>I2I2I2I2', raw)}, '', ''
+  if digits[1] >= 32768 then
+    sign = '-'
+    local carry = 1
+    for place = 4, 1, -1 do
+      local digit = 65535 - digits[place] + carry
+      digits[place], carry = digit % 65536, math.floor(digit / 65536)
+    end
+  end
+  for limb = 1, 3 do
+    local rest = 0
+    for place = 1, 4 do
+      local value = rest * 65536 + digits[place]
+      digits[place], rest = math.floor(value / 1000000000), value % 1000000000
+    end
+    text = string.format(limb < 3 and '%09d' or '%d', rest) .. text
+  end
+  return sign .. string.match(text, '^0*(%d+)$')
+end

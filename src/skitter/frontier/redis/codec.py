@@ -10,6 +10,7 @@ import msgspec
 from skitter.errors import DamageError
 from skitter.frontier import contract
 from skitter.frontier.damage_errors import checked_time
+from skitter.frontier.dedup_settings import bloom_layout
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
@@ -27,7 +28,7 @@ LEASE_FIELDS = 10
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
-_TRUSTS, _PERMITS = b"!%d", b"?%d"
+_TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT = b"!%d", b"?%d", b"=%d", b"&%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -58,6 +59,15 @@ class JobRecord(msgspec.Struct):
     """Of a shard: how often a request has changed its state."""
 
 
+class ExactRecord(msgspec.Struct):
+    """The record of an exact set (dedup/lua/exact.lua)."""
+
+    buckets: Annotated[int, msgspec.Meta(ge=1)]
+    round: Annotated[int, msgspec.Meta(ge=1)]
+    mean: Annotated[int, msgspec.Meta(ge=1)]
+    count: int
+
+
 class ScriptsRecord(msgspec.Struct):
     """The fields of the key ``job`` that only scripts read: for the search of damaged values."""
 
@@ -66,12 +76,10 @@ class ScriptsRecord(msgspec.Struct):
     first_item: Annotated[int, msgspec.Meta(ge=1)]
     position: Annotated[int, msgspec.Meta(ge=0)]
     seed_losses: int
-    buckets: Annotated[int, msgspec.Meta(ge=1)]
-    bucket_round: Annotated[int, msgspec.Meta(ge=1)]
-    bucket_mean: Annotated[int, msgspec.Meta(ge=1)]
+    seen: ExactRecord
     clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-    settings: dict[str, float | bool | None]
+    settings: dict[str, float | bool | list[dict[str, int]] | None]
     crowded: dict[str, int] | list[Any] = {}
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
 
@@ -168,12 +176,18 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
     )
 
 
-def settings_of(spec: JobSpec) -> bytes:
-    """The settings that the scripts apply."""
+def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
+    """The settings that the scripts apply, in each of so many shards."""
     settings = Settings.from_layers([("the job", spec.settings)])
     politeness, retry, limits = settings.politeness, settings.retry, settings.limits
+    forgetful: dict[str, Any] = {}
+    if settings.dedup.dedup == "bloom":
+        forgetful["layout"] = bloom_layout(settings.dedup, shards)
+    elif settings.dedup.dedup_seconds is not None:
+        forgetful["dedup_seconds"] = settings.dedup.dedup_seconds
     return _encode(
         {
+            **forgetful,
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
             "per_ip": politeness.per_ip,
@@ -217,9 +231,18 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         arguments += (
             b"%d" % entry.id,
             host_key,
-            (_TRUSTS if entry.trusts else _PERMITS) % priority if entry.permits else b"%d" % priority,
+            b"%d" % priority if not (entry.permits or entry.exact) else _mark(entry) % priority,
             entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
         )
+
+
+def _mark(entry: Entry) -> bytes:
+    """The form of a priority with a mark (3_requests.lua)."""
+    if entry.trusts:
+        return _TRUSTS
+    if entry.permits:
+        return _PERMITS_EXACT if entry.exact else _PERMITS
+    return _EXACT
 
 
 def read_row(fields: Sequence[Any]) -> Row:

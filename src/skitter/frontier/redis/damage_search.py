@@ -23,10 +23,10 @@ from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
 _TYPES = {
-    "string": "job spec dropped begun",
+    "string": "job spec dropped begun ended filter",
     "hash": "hosts robots cards requests addresses reasons holds answers sinks marks tally errors targets",
     "list": "q staged items permits",
-    "set": "seen held alone permitted",
+    "set": "seen kept generation held alone permitted",
     "zset": "workers returned delayed suspects away dead tops ready waiting parked given_up deadlines notable",
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}

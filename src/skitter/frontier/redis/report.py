@@ -8,17 +8,26 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.damage_errors import checked_time
+from skitter.frontier.dedup_settings import bloom_stats, dedup_of
 from skitter.frontier.redis import codec
-from skitter.frontier.tables import STATE_NAMES, JobRow, RequestState, pages_per_second, public_job
+from skitter.frontier.tables import (
+    ENDED,
+    MAYBE_SEEN,
+    STATE_NAMES,
+    JobRow,
+    RequestState,
+    forgotten,
+    pages_per_second,
+    public_job,
+)
 from skitter.model.job import Counts, Dead, HostSeen, JobSpec, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 TRACE_BATCH = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
-ENDED = "ended"
-"""Done or redirected: nothing is kept of such a request but that it was seen."""
 QUEUED_OR_ENDED = "queued-or-ended"
+_decode_filled = msgspec.msgpack.Decoder(tuple[list[int], list[int]]).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
@@ -35,7 +44,7 @@ def counts(job: JobRow | codec.JobRecord) -> Counts:
 
 
 def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> Report:
-    record, _, time, tally, errors, _, workers, _, _, deadline = answer
+    record, _, time, tally, errors, _, workers, _, _, deadline, filled = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
     seen = sinks_seen(outbox_of_report(answer))
     return Report(
@@ -50,6 +59,7 @@ def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> R
         crowded=top(crowded_hosts(answer), queues),
         pages_per_second=pages_per_second(job, now),
         overdue_seconds=max(0.0, now - float(deadline)),
+        dedup=bloom_stats(dedup_of(spec), codec.shards_of(record), *_decode_filled(filled)) if filled else None,
     )
 
 
@@ -138,6 +148,8 @@ def sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, 
 def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     if answer[0] == b"none":
         return None
+    if answer[0] == b"maybe":
+        return forgotten(MAYBE_SEEN)
     if answer[0] == b"seen":
         return forgotten(ENDED if host_key else QUEUED_OR_ENDED)
     _, time, worker, host_fields, *fields = answer
@@ -161,27 +173,6 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         ready_in_seconds=max(checked_time(row.not_before) - now, host.due_seconds) if waits else 0.0,
         worker=worker.decode(),
         host=host,
-    )
-
-
-def forgotten(state: str) -> Trace:
-    """The trace of a request of which nothing is kept but that it was seen."""
-    return Trace(
-        state=state,
-        url="",
-        depth=0,
-        priority=0,
-        attempts=0,
-        losses=0,
-        referrer=None,
-        added_at=0.0,
-        ended_at=0.0,
-        status=0,
-        error_class="",
-        error="",
-        ready_in_seconds=0.0,
-        worker="",
-        host=None,
     )
 
 

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
+    ENDED,
+    MAYBE_SEEN,
     STATE_NAMES,
     RequestState,
     Row,
     counts_of,
+    forgotten,
     pages_per_second,
     public_job,
 )
@@ -43,6 +46,7 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
         crowded=_hosts_seen(transaction, transaction.tables.longest_queues(queues) if queues else []),
         pages_per_second=pages_per_second(job, transaction.now),
         overdue_seconds=max(0.0, transaction.now - (transaction.tables.first_deadline() or transaction.now)),
+        dedup=transaction.tables.filter_stats(),
     )
 
 
@@ -76,9 +80,12 @@ def workers(transaction: Transaction) -> list[WorkerSeen]:
 
 
 def trace(transaction: Transaction, request_id: int) -> Trace | None:
-    row = transaction.tables.row(request_id)
+    tables = transaction.tables
+    row = tables.row(request_id)
     if row is None:
-        return None
+        if tables.can_forget and tables.known([request_id]):
+            return forgotten(ENDED)
+        return forgotten(MAYBE_SEEN) if tables.can_forget and tables.maybe_known([request_id]) else None
     request = decode(row.payload)
     host = transaction.tables.hosts([row.host_key]).get(row.host_key)
     lease = transaction.tables.leases([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))

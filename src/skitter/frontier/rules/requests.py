@@ -49,6 +49,8 @@ class RequestRules:
                 permits[entry.host_key] = entry.trusts or permits.get(entry.host_key, False)
         for known in self._tables.known(list(fresh)):
             del fresh[known]
+        if self._tables.can_forget:
+            self._ask_filter(fresh)
         self._hosts.load(entry.host_key for entry in fresh.values())
         self._permit(permits)
         record, rows = self._record, []
@@ -61,6 +63,13 @@ class RequestRules:
         self._tables.insert(rows)
         record.queued += len(rows)
         return len(rows)
+
+    def _ask_filter(self, fresh: dict[int, Entry]) -> None:
+        """A Bloom filter may take what is left for known; but neither a seed nor an unfiltered request."""
+        exact = [entry.id for entry in fresh.values() if entry.exact or entry.trusts]
+        self._tables.keep(exact)
+        for known in self._tables.maybe_known([each for each in fresh if each not in set(exact)]):
+            del fresh[known]
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

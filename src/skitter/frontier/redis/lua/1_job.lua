@@ -15,7 +15,13 @@
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
 -- and what an old one left can be removed at leisure:
 --
---   seen:N        set     request ids, packed integers: bucket N of a table that grows by linear hashing
+--   seen:N        set     request ids: bucket N of an exact set (dedup/lua/exact.lua). All of them; or, where there is
+--                         a filter or generations, those that are not done or redirected
+--   ended         string  msgpack map: the record of the filter or of the generations
+--   filter:S:N    string  with dedup=bloom: ids that are done or redirected, block N of sub-filter S (dedup/lua/bloom.lua)
+--   generation:G:N set    with dedup_seconds: ids that are done or redirected, bucket N of generation G
+--                         (dedup/lua/expiring.lua)
+--   kept:N        set     with a Bloom filter: ids of seeds and of dont_filter requests, bucket N of an exact set
 --   q:P:HOST      list    queued requests of a host with priority P: 5 bytes sequence, 8 bytes id, payload
 --   returned:HOST zset    queued requests that were leased before: sequence + id, by -priority
 --   requests      hash    id -> its row, packed (3_requests.lua): every request that is returned, delayed, suspect,
@@ -53,8 +59,8 @@
 --   permitted     set     at the lead of a job with shards: what stands in permits
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
--- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them. A request is in seen:N, and unless it is done
--- or redirected in exactly one of q:P:HOST, requests, holds.
+-- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them. A request that is not done or redirected is
+-- in seen:N, and in exactly one of q:P:HOST, requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,
 -- read-only or refusing writes says so at the first one.
@@ -139,8 +145,8 @@ local function new_job(old, secret, bucket_mean, settings)
     first_item = (old and old.position or 0) + 1,
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
     crowded = {}, samples = {0, 0, 0, 0},
-    -- The buckets of seen: their number, and their number when the present round of splits began.
-    buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
+    -- The record of the exact set in seen:N.
+    seen = exact.new(bucket_mean),
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
     spec_version = 1, settings = settings, format = FORMAT,
   }

@@ -13,39 +13,83 @@ local COUNTER = {
 -- Arguments that one entry takes: id in decimal, host key, priority, id and payload.
 local ENTRY = 4
 
--- ---- dedup: buckets of packed integers, one more of them each time their mean passes job.bucket_mean
+-- ---- dedup
+--
+-- Where S.layout (a Bloom filter) or S.dedup_seconds (generations) is set, an id leaves the exact set of J.seen when its
+-- request ends done or redirected, and joins what has ended. So what is not over is never forgotten, or taken for known.
 
-local function bucket_of(id)
-  -- The last nine digits: Lua's numbers cannot hold the whole id.
-  local address = math.abs(tonumber(string.sub(id, -9)))
-  local bucket = address % (J.bucket_round * 2)
-  if bucket >= J.buckets then bucket = address % J.bucket_round end
-  return bucket
-end
+local seen = {ended = false, changed = false}
 
-local function seen_key(bucket)
-  return RUN .. 'seen:' .. bucket
-end
-
-local function split_bucket()
-  local old, new = seen_key(J.buckets - J.bucket_round), J.buckets
-  J.buckets = J.buckets + 1
-  local moved = {}
-  for _, id in ipairs(call('SMEMBERS', old)) do
-    if bucket_of(id) == new then moved[#moved + 1] = id end
+-- The record of what has ended; false: the exact set has that too.
+function seen.load()
+  if seen.ended or not (S.layout or S.dedup_seconds) then return seen.ended end
+  local stored = call('GET', RUN .. 'ended')
+  local record = stored and unpacked(stored)
+  if S.layout then
+    record = record or {items = {0}, ones = {0}, kept = exact.new(J.seen.mean)}
+    record.layout = S.layout
+  else
+    record = record or {number = 0, generations = {}}
+    record.span, record.kept, record.mean = S.dedup_seconds / GENERATIONS, GENERATIONS, J.seen.mean
+    expiring.read_clock(record, now)
   end
-  bulk('SREM', old, moved)
-  bulk('SADD', seen_key(new), moved)
-  if J.buckets == J.bucket_round * 2 then J.bucket_round = J.buckets end
+  seen.ended = record
+  return record
 end
 
-local function count_seen()
-  return J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
+function seen.save()
+  if not seen.changed then return end
+  -- The settings have the layout.
+  seen.ended.layout = nil
+  call('SET', RUN .. 'ended', pack(seen.ended))
+end
+
+-- "known", or "maybe" for what a Bloom filter takes for known; nil: neither. ``raw`` begins with the id in 8 bytes. ``exactly``: a
+-- Bloom filter is not asked.
+function seen.find(id, raw, exactly)
+  if exact.has(J.seen, RUN .. 'seen:', id) then return 'known' end
+  local record = seen.load()
+  if not record then return end
+  if not S.layout then return expiring.has(record, RUN .. 'generation:', id) and 'known' or nil end
+  if exact.has(record.kept, RUN .. 'kept:', id) then return 'known' end
+  return not exactly and bloom.has(record, RUN .. 'filter:', raw) and 'maybe' or nil
+end
+
+-- Whether the id is new.
+function seen.add(id, raw, exactly)
+  local record = seen.load()
+  if record then
+    if seen.find(id, raw, exactly) then return false end
+    if exactly and S.layout then
+      exact.add(record.kept, RUN .. 'kept:', id)
+      seen.changed = true
+    end
+  end
+  return exact.add(J.seen, RUN .. 'seen:', id)
+end
+
+-- A request is done or redirected.
+function seen.close(raw)
+  local record = seen.load()
+  if not record then return end
+  local id = exact.decimal(raw)
+  exact.remove(J.seen, RUN .. 'seen:', id)
+  if S.layout then
+    bloom.add(record, RUN .. 'filter:', raw)
+  else
+    expiring.turn(record, RUN .. 'generation:')
+    expiring.add(record, RUN .. 'generation:', id)
+  end
+  seen.changed = true
 end
 
 -- ---- adding
 
-local TRUSTS, PERMITS = string.byte('!?', 1, 2)
+-- What may stand before a priority: the entry permits its host, it is trusted, and its id is kept exactly.
+seen.marks = {
+  [string.byte('!')] = {permits = true, trusts = true, exactly = true}, [string.byte('?')] = {permits = true},
+  [string.byte('=')] = {exactly = true}, [string.byte('&')] = {permits = true, exactly = true},
+}
 
 local function permit(key, trusts)
   local h = host_of(key)
@@ -59,20 +103,16 @@ local function permit(key, trusts)
 end
 
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
--- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
-  local seen = count_seen()
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
-    local mark = string.byte(ARGV[place + 2])
-    if mark == TRUSTS or mark == PERMITS then permits[#permits + 1] = {key, mark == TRUSTS} end
-    if call('SADD', seen_key(bucket_of(id)), id) == 1 then
+    local mark = seen.marks[string.byte(ARGV[place + 2])]
+    if mark and mark.permits then permits[#permits + 1] = {key, mark.trusts} end
+    -- The payload begins with the id in 8 bytes.
+    if seen.add(id, ARGV[place + 3], mark and mark.exactly) then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
-      seen = seen + 1
-      -- At once, not after the batch: a set that has outgrown the packed form never returns to it.
-      if seen > J.buckets * J.bucket_mean then split_bucket() end
     end
   end
   load_hosts(keys)
@@ -80,8 +120,7 @@ local function add(places)
   local lists = {}
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
-    local mark = string.byte(priority)
-    priority = tonumber((mark == TRUSTS or mark == PERMITS) and string.sub(priority, 2) or priority)
+    priority = tonumber(seen.marks[string.byte(priority)] and string.sub(priority, 2) or priority)
     local h = host_of(key)
     joined_queue(h, priority)
     count_level(h, priority, 1)

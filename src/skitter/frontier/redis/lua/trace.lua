@@ -1,12 +1,12 @@
 -- trace: what the store knows of one request.
 --
---   job, hosts, RUN:holds, RUN:requests, RUN:seen:N, RUN:q:P:HOST (read)
+--   job, hosts, RUN:holds, RUN:requests, RUN:seen:N, RUN:kept:N, RUN:ended, RUN:q:P:HOST (read)
 --
 -- A request that was never leased is found by looking through the queue of its host, a piece at each call and from the
 -- end: what is added or leased meanwhile cannot push it out of sight.
 --
 -- ARGV: time, id, id in decimal, host key or nothing, level and number of requests already looked through, piece.
--- Answers {"none"}, {"more", level, looked through}, {"seen"} (ended, or queued when no host key was given), or
+-- Answers {"none"}, {"maybe"} (a Bloom filter takes it for known), {"more", level, looked through}, {"seen"} (ended, or queued when no host key was given), or
 -- {"row", now, worker, what is told of its host, sequence, host, priority, place, ...}.
 
 if not load_job() then return false end
@@ -17,7 +17,8 @@ local function answer(row, worker)
   return {'row', text(now), worker, tell_host(row[HOST]), unpack(row)}
 end
 
-if call('SISMEMBER', seen_key(bucket_of(ARGV[3])), ARGV[3]) == 0 then return {'none'} end
+local known = seen.find(ARGV[3], id, false)
+if known ~= 'known' then return {known or 'none'} end
 local stored = call('HGET', RUN .. 'holds', id)
 if stored then
   local hold = unpack_hold(stored)
