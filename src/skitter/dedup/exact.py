@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 from skitter.dedup.seen_set import SeenSet
 from skitter.errors import UsageError
+from skitter.policy.generations import GENERATIONS, generation_seconds
 
-GENERATIONS = 8
-"""An expiring set keeps a key an eighth of its time too long at most."""
 BYTES_PER_KEY = 160
 """Of a set of numbers, while it grows: 154 bytes were measured at worst."""
 
@@ -124,10 +123,3 @@ class ExpiringSet(SeenSet):
         for _ in range(min(number - self._number, GENERATIONS + 1)):
             self._generations.appendleft(set())
         self._number = max(number, self._number)
-
-
-def generation_seconds(seconds: float) -> float:
-    """Return how long a generation is filled."""
-    if seconds <= 0:
-        raise UsageError(f"not a duration: {seconds} seconds", hint="give a number above 0")
-    return seconds / GENERATIONS

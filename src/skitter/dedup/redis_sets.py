@@ -17,12 +17,12 @@ from redis import exceptions
 
 from skitter.dedup.bloom import warn_nearly_full
 from skitter.dedup.bloom_layout import layout, stats_of
-from skitter.dedup.exact import GENERATIONS, generation_seconds
 from skitter.dedup.hyperloglog import DistinctCount
 from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean, lua
 from skitter.dedup.seen_set import Key, SeenSet, new_secret
 from skitter.errors import DedupError, UsageError
 from skitter.model.bloom_stats import NEARLY_FULL, BloomStats
+from skitter.policy.generations import GENERATIONS, generation_seconds
 from skitter.redis_driver.address import parse_address
 from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, connection_trouble, is_reply, reply_code

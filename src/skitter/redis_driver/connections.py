@@ -5,7 +5,7 @@ The frontier is asyncio and makes single connections; the stream sink runs in a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from redis import Redis, RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
@@ -22,7 +22,8 @@ ANSWER_SECONDS = 15.0
 SENTINEL_SECONDS = 2.0
 """Time-out of one sentinel: another one may answer sooner."""
 _SENTINEL: Any = Sentinel
-"""The driver gives it no types."""
+_CLUSTER_NODE: Any = ClusterNode
+"""The driver gives them no types."""
 
 
 def connection_to(address: Address, host: HostPort) -> AbstractConnection:
@@ -68,11 +69,10 @@ def blocking_client(address: Address) -> Redis:
         network |= {"ssl": True, **_tls_options(address)}
     credentials: dict[str, Any] = {"username": address.username, "password": address.password}
     if address.cluster:
-        nodes = [ClusterNode(*host) for host in address.hosts]
-        # It has all commands of a client for one server that take keys, and its own type.
-        client: Any = RedisCluster(startup_nodes=nodes, **network, **credentials)
-        whole: Redis = client
-        return whole
+        nodes = [_CLUSTER_NODE(*host) for host in address.hosts]
+        # It has all commands of a client for one server that take keys, and a type of its own.
+        whole: Any = RedisCluster(startup_nodes=nodes, **network, **credentials)
+        return cast("Redis", whole)
     if address.master:
         asked = network | {"username": address.sentinel_username, "password": address.sentinel_password}
         sentinels: Any = _SENTINEL(address.hosts, sentinel_kwargs=asked, **network, **credentials)

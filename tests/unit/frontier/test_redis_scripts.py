@@ -8,14 +8,13 @@ from types import ModuleType
 
 import pytest
 
-from skitter.dedup import exact
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
 from skitter.model import host, item, lease
-from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.policy import generations, host_budgets, lost_leases, politeness
 
-MODULES = (contract, damage_errors, tables, exact, codec, host, lease, host_budgets, lost_leases, politeness)
+MODULES = (contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness)
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]
 NAMES = set(scripts.constants())

@@ -324,6 +324,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
         recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],
         permits=(call.permits if call.run == run else 0) + len(permitted),
+        now=leased_at,
         store=store,
     )
 

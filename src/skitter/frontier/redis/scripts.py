@@ -12,7 +12,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-from skitter.dedup import exact
 from skitter.dedup.lua_files import lua
 from skitter.frontier import contract, damage_errors
 from skitter.frontier.redis import codec
@@ -20,7 +19,7 @@ from skitter.frontier.tables import RequestState
 from skitter.model import host
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
-from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.policy import generations, host_budgets, lost_leases, politeness
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
@@ -71,7 +70,7 @@ def constants() -> dict[str, int | float | str]:
         "HOST_BUDGET": host_budgets.HOST_BUDGET,
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
         "LATEST": damage_errors.LATEST,
-        "GENERATIONS": exact.GENERATIONS,
+        "GENERATIONS": generations.GENERATIONS,
         "FORMAT": codec.FORMAT,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": codec.MAX_PRIORITY,
