@@ -1,4 +1,4 @@
-"""``dedup=bloom`` and ``dedup_seconds`` on every frontier that has them: the price of a filter, and what is forgotten."""
+"""``dedup=bloom`` and ``dedup_seconds``, on every frontier that has them: what a filter costs, what is forgotten."""
 
 from __future__ import annotations
 
