@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import redis
 
 from skitter.model.url import canonical
 from skitter.testing.web import WebSpec, served
@@ -75,3 +80,18 @@ def test_what_does_not_go_is_refused_with_a_hint(skitter, settings, text) -> Non
     ended = skitter.run("crawl", "http://127.0.0.1:9/", *words, code=2)
     assert text in ended.stderr
     assert "hint: " in ended.stderr
+
+
+def test_the_samples_of_the_page_run_as_they_stand_there(services, tmp_path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "dedup.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    url = services.need("redis")["url"]
+    for block in blocks:
+        code = block.replace("redis://localhost", url)
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        promised = re.findall(r"# ((?:True|False|\[).*)$", block, re.MULTILINE)
+        assert promised
+        assert [line for line in promised if line not in ended.stdout] == []
+    with redis.Redis.from_url(url) as client:
+        client.delete(*client.keys("skitter:dedup:{news}:*"), *client.keys("skitter:dedup:{images}:*"))
