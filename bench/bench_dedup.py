@@ -107,8 +107,8 @@ def exact_taken(exact: ExactSet) -> int:
     return sys.getsizeof(exact._ids) + 32 * len(exact)  # noqa: SLF001  nobody else needs to know
 
 
-def redis_taken(client: redis.Redis, before: int) -> int:
-    return int(client.info("memory")["used_memory"]) - before
+def redis_taken(client: redis.Redis) -> int:
+    return sum(client.memory_usage(key, samples=0) for key in client.scan_iter(match="skitter:dedup:*", count=1000))
 
 
 def main() -> None:
@@ -124,7 +124,6 @@ def main() -> None:
     with redis_at(options.redis) as url, redis.Redis.from_url(url) as client:
         client.ping()
         for name in options.only:
-            before = int(client.info("memory")["used_memory"])
             if name == "exact, memory":
                 exact = ExactSet()
                 rows.append(measure(name, exact, options, lambda exact=exact: exact_taken(exact)))
@@ -142,7 +141,7 @@ def main() -> None:
                     if name == "exact, Redis"
                     else RedisBloomFilter(url, "bench-bloom", capacity=options.keys, error_rate=RATE)
                 )
-                rows.append(measure(name, seen, options, lambda before=before: redis_taken(client, before)))
+                rows.append(measure(name, seen, options, lambda: redis_taken(client)))
                 seen.drop()
     text = (
         f"## Dedup\n\n{options.keys * options.times:,} URLs into sets made for {options.keys:,}"

@@ -77,6 +77,10 @@ def test_every_set_says_once_that_a_key_is_new_whoever_asks(
         assert not any(other.add_many(keys))
         assert all(other.contains_many(keys))
         assert seen.add_many([]) == []
+        if isinstance(seen, RedisExactSet | RedisBloomFilter | RedisExpiringSet):
+            seen.drop()
+            with make(any_url, name) as anew:
+                assert not any(anew.contains_many(keys))
 
 
 def test_a_count_in_redis_can_be_merged_also_from_another_slot(any_url: str, name: str) -> None:

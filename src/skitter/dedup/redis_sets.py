@@ -7,6 +7,7 @@ itself: if its answer was lost, the keys may have been added, and adding them ag
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -111,9 +112,8 @@ class _RedisSet(SeenSet):
         with self._server.errors():
             # First what says that there is a set: a call that comes meanwhile finds none.
             self._server.client.delete(self._server.key)
-            prefix = self._server.key.removesuffix("state")
-            pattern = prefix.replace("[", "\\[").replace("*", "\\*").replace("?", "\\?") + "*"
-            for key in self._server.client.scan_iter(match=pattern, count=1000):
+            literal = re.sub(r"([*?\[\]^\\])", r"\\\1", self._server.key.removesuffix("state"))
+            for key in self._server.client.scan_iter(match=f"{literal}*", count=1000):
                 self._server.client.unlink(key)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import UrlError
 from skitter.frontier.contract import Frontier
+from skitter.frontier.tables import MAYBE_SEEN
 from skitter.model.job import Report, State, Trace
 from skitter.model.outcome import RobotsRecord
 from skitter.model.request import Fingerprinter
@@ -76,7 +77,7 @@ def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
     """The life of a request that the frontier knows."""
     if trace.state == "ended":
         return [_reason("ended")]
-    if trace.state == "maybe-seen":
+    if trace.state == MAYBE_SEEN:
         return [_reason("maybe_seen", error_rate=report.dedup.implied_error_rate if report.dedup else 0.0)]
     origin = _reason(
         "origin", referrer=trace.referrer, added_at=trace.added_at, depth=trace.depth, priority=trace.priority

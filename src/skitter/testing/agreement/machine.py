@@ -59,7 +59,9 @@ class FrontiersAgree(Agreeing):
         self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
-        self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
+        self.settings = {**job_settings, **self.more_settings}
+        if not self.has_limit:
+            self.settings["max_pages"] = None
         if not self.order_across_hosts:
             # Each place counts by itself.
             self.settings = {**self.settings, "per_ip": None}
@@ -138,6 +140,7 @@ class FrontiersAgree(Agreeing):
         redirected=st.booleans(),
     )
     def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False) -> None:
+        seed = seed and self.adds_seeds
         entries = [entry(name, priority, seed=seed, redirected=redirected) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
         ids = {entry.id for entry in entries}
