@@ -10,6 +10,7 @@ import msgspec
 from skitter.dedup import BloomFilter, ExpiringSet, SeenSet
 from skitter.dedup.bloom_layout import SubFilter, layout, stats_of
 from skitter.errors import JobError, UsageError
+from skitter.frontier.damage_errors import settings_of
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.job import JobSpec
 from skitter.settings import Dedup
@@ -17,9 +18,7 @@ from skitter.settings import Dedup
 
 def dedup_of(spec: JobSpec) -> Dedup:
     """Return the settings of dedup of a job. Those that a job of an older version lacks have their defaults."""
-    return msgspec.convert(
-        {name: spec.settings[name] for name in Dedup.__struct_fields__ if name in spec.settings}, Dedup
-    )
+    return settings_of(spec).dedup
 
 
 def check_dedup(spec: JobSpec, *, can_forget: bool) -> None:
