@@ -23,8 +23,10 @@ from typing import Any
 import msgspec
 
 import skitter
+import skitter.dedup
 import skitter.testing
 from skitter import errors, settings
+from skitter.dedup import SeenSet
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "python.md"
@@ -34,8 +36,8 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter` and `skitter.testing` offer, the values that callbacks meet, and the contracts for parts of
-your own. Everything else may change without notice. What is `async` in a signature is a coroutine.
+The names that `skitter`, `skitter.dedup` and `skitter.testing` offer, the values that callbacks meet, and the contracts
+for parts of your own. Everything else may change without notice. What is `async` in a signature is a coroutine.
 """
 
 ERRORS_HEAD = """
@@ -77,6 +79,11 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Items",
         "Any dict, dataclass, msgspec struct, attrs class or pydantic model is an item. Item functions raise these.",
         ("DropItem", "RejectItem"),
+    ),
+    (
+        "Dedup",
+        "Sets that say whether a key is new. See the [how-to](../how-to/dedup.md).",
+        tuple(f"skitter.dedup:{name}" for name in skitter.dedup.__all__),
     ),
     ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
 )
@@ -155,6 +162,8 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
         return "".join(parts)
     home = path.rpartition(".")[0]
     parts.append(f"`from {home} import {shown}`\n\n{text}\n")
+    if issubclass(value, SeenSet) and value is not SeenSet:
+        parts.append("\nIt has everything of `SeenSet`, and:\n")
     if _is_protocol(value) and (shared := [base.__name__ for base in value.__bases__ if base is not typing.Protocol]):
         names = " and ".join([", ".join(f"`{name}`" for name in shared[:-1]), f"`{shared[-1]}`"][len(shared) == 1 :])
         parts.append(f"\nIt has everything of {names}, and:\n")
@@ -235,6 +244,8 @@ def _methods(value: type) -> str:
     for base in (value,) if _is_protocol(value) or _is_suite(value) else reversed(value.__mro__):
         if base.__module__.startswith("skitter"):
             found |= {name: member for name, member in vars(base).items() if _is_method(name, member)}
+    if issubclass(value, SeenSet) and value is not SeenSet:
+        found = {name: member for name, member in found.items() if name not in vars(SeenSet)}
     parts = []
     for name, member in found.items():
         function: Any = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member

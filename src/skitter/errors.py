@@ -11,6 +11,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
  │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
  │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
  │    └── SinkError          a target cannot be written
  │         ├── SinkAwayError     its server is away for now: the same call may be made again
  │         └── BadItemsError     some items can never be written there; ``reasons`` names them
@@ -82,6 +83,10 @@ class ContradictionError(DamageError):
 
 
 class VanishedError(FrontierError):
+    pass
+
+
+class DedupError(BackendError):
     pass
 
 

@@ -147,8 +147,18 @@ class Traps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dedup(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests are taken for known (docs/how-to/crawl-only-what-is-new.md)."""
+    """What is remembered of pages, so that none is fetched twice (docs/how-to/dedup.md). It is fixed for a run."""
 
+    dedup: Literal["exact", "bloom"] = "exact"
+    """How pages that are done are remembered: exactly, or in a Bloom filter, which takes a third of the memory and some
+    new pages for known. Not with SQLite."""
+    dedup_capacity: Count = 10_000_000
+    """bloom: pages that the filter is made for; beyond, it grows, and takes more memory for each."""
+    dedup_error_rate: Annotated[float, Meta(gt=0, lt=1)] = 0.0001
+    """bloom: of new pages, those that may be taken for known and are never fetched."""
+    dedup_seconds: Positive | None = None
+    """So long after it was done a page is remembered, and up to an eighth longer; then a link to it makes it new. Not
+    with SQLite, nor with bloom."""
     dedup_scope: Literal["run", "job"] = "run"
     """run: each run fetches every page. job: pages whose items an earlier run has delivered are not fetched again."""
 

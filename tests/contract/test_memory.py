@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 import pytest_asyncio
 
@@ -13,6 +14,8 @@ from skitter.testing.contract import ContractStore, FrontierContract
 
 
 class MemoryContractStore(ContractStore):
+    """One store in this process."""
+
     def __init__(self) -> None:
         super().__init__()
         self._clock = FakeClock()
@@ -34,3 +37,38 @@ async def store() -> AsyncIterator[ContractStore]:
 
 class TestMemoryFrontier(FrontierContract):
     """All of it."""
+
+
+class BloomMemoryStore(MemoryContractStore):
+    """Jobs whose pages that are done are in a Bloom filter."""
+
+    settings: ClassVar = {"dedup": "bloom", "dedup_capacity": 1000}
+    keeps_history = False
+    ended_state = "maybe-seen"
+
+
+class TestMemoryWithBloomFilter(FrontierContract):
+    """All of it."""
+
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[ContractStore]:
+        store = BloomMemoryStore()
+        yield store
+        await store.close()
+
+
+class ExpiringMemoryStore(MemoryContractStore):
+    """Jobs whose pages are forgotten some time after they are done."""
+
+    settings: ClassVar = {"dedup_seconds": 1_000_000}
+    keeps_history = False
+
+
+class TestMemoryThatForgets(FrontierContract):
+    """All of it."""
+
+    @pytest_asyncio.fixture
+    async def store(self) -> AsyncIterator[ContractStore]:
+        store = ExpiringMemoryStore()
+        yield store
+        await store.close()

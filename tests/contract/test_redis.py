@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest_asyncio
 
@@ -118,6 +118,68 @@ class TestRedisShards(FrontierContract):
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         async for store in stored_in(services.need("redis")["url"] + "?shards=3", ShardsContractStore):
+            yield store
+
+
+class BloomRedisStore(RedisContractStore):
+    """Jobs whose pages that are done are in a Bloom filter."""
+
+    settings: ClassVar = {"dedup": "bloom", "dedup_capacity": 1000}
+    ended_state = "maybe-seen"
+
+
+class BloomShardsStore(ShardsContractStore):
+    """The same, in shards."""
+
+    settings: ClassVar = BloomRedisStore.settings
+    ended_state = "maybe-seen"
+
+
+class ExpiringRedisStore(RedisContractStore):
+    """Jobs whose pages are forgotten some time after they are done."""
+
+    settings: ClassVar = {"dedup_seconds": 1_000_000}
+
+
+class ExpiringShardsStore(ShardsContractStore):
+    """The same, in shards."""
+
+    settings: ClassVar = ExpiringRedisStore.settings
+
+
+class TestRedisWithBloomFilter(FrontierContract):
+    """All of it."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis")["url"], BloomRedisStore):
+            yield store
+
+
+class TestRedisShardsWithBloomFilters(FrontierContract):
+    """All of it, with a filter in each of three shards."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis")["url"] + "?shards=3", BloomShardsStore):
+            yield store
+
+
+class TestRedisThatForgets(FrontierContract):
+    """All of it."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis")["url"], ExpiringRedisStore):
+            yield store
+
+
+class TestRedisShardsThatForget(FrontierContract):
+    """All of it, with generations in each of three shards."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in(services.need("redis")["url"] + "?shards=3", ExpiringShardsStore):
             yield store
 
 

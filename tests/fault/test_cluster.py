@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,10 @@ from skitter.testing.web import WebSpec, served
 LEASE_SECONDS = 3.0
 PER_HOST = 2
 HOUR = 3600.0
+# A filter that makes no mistake in a lifetime, so that nothing may be missing; and generations that change meanwhile.
+BLOOM = {"dedup": "bloom", "dedup_capacity": 1000, "dedup_error_rate": 1e-9}
+FOR_A_WHILE = {"dedup_seconds": 3600}
+by_dedup = pytest.mark.parametrize("dedup", [BLOOM, FOR_A_WHILE], ids=["bloom", "seconds"])
 
 
 class Size(NamedTuple):
@@ -54,13 +58,14 @@ def suffer(
     folder: Path,
     frontiers: Sequence[str],
     fault: Callable[[Cluster, random.Random], None],
+    dedup: Mapping[str, object] | None = None,
     **options: Any,
 ) -> None:
     """Crawl the web while faults come, each to a random node; then judge what came out."""
     chance = random.Random(size.faults)
     spec = WebSpec(hosts=5, pages_per_host=size.pages_per_host, latency_seconds=size.latency_seconds, seed=size.faults)
     with served(spec, folder / "web.log") as web:
-        settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST}
+        settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST, **(dedup or {})}
         cluster = Cluster(folder, web, frontiers, settings=settings, **options)
         with cluster.running():
             cluster.at_work()
@@ -93,6 +98,14 @@ def test_killed_machines_cost_what_they_held_and_no_more(tmp_path, own_services,
 
 
 @sizes(5, 100, soak_pages=1600, pause=2.0)
+@by_dedup
+@pytest.mark.parametrize("kind", ["redis", "redis-cluster", pytest.param("redis-sentinel", marks=pytest.mark.soak)])
+def test_killed_machines_cost_no_more_with_another_dedup(tmp_path, own_services, kind, dedup, size) -> None:
+    name = f"kills-{kind}-{next(iter(dedup))}"
+    suffer(name, size, tmp_path, place(kind, own_services, tmp_path), Cluster.kill_some, dedup)
+
+
+@sizes(5, 100, soak_pages=1600, pause=2.0)
 def test_workers_killed_under_a_supervisor_cost_what_they_held_and_no_more(tmp_path, services, size) -> None:
     frontiers = place("sqlite", services, tmp_path)
     suffer("kills-supervised", size, tmp_path, frontiers, Cluster.kill_some, nodes=1, workers=4)
@@ -119,7 +132,8 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
 
 
 @sizes(2, 20)
-def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, size) -> None:
+@pytest.mark.parametrize("dedup", [{}, BLOOM, FOR_A_WHILE], ids=["exact", "bloom", "seconds"])
+def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, dedup, size) -> None:
     """kill -9 of a Redis with ``appendfsync always``."""
     services.need("redis")  # installs it where it is missing
     redis = Durable(tmp_path / "redis")
@@ -132,7 +146,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, 
         cluster.note("kill Redis", at, [process for node in cluster.nodes for process in node.processes()])
 
     try:
-        suffer("redis-kills", size, tmp_path, [redis.url], restart)
+        suffer("-".join(["redis-kills", *list(dedup)[:1]]), size, tmp_path, [redis.url], restart, dedup)
     finally:
         redis.kill()
 

@@ -102,11 +102,17 @@ async def test_a_script_that_the_server_forgot_is_loaded_again(pair: Pair) -> No
 
 
 @pytest.mark.timeout(110)
-def test_a_failover_under_load_loses_and_doubles_nothing(skitter, own_services, tmp_path) -> None:
+@pytest.mark.parametrize(
+    "dedup",
+    [["dedup=exact"], ["dedup=bloom", "dedup_error_rate=1e-9"], ["dedup_seconds=3600"]],
+    ids=lambda words: words[0],
+)
+def test_a_failover_under_load_loses_and_doubles_nothing(skitter, own_services, tmp_path, dedup) -> None:
     """The master is killed in the middle of a crawl, and comes back later as a replica of its successor."""
     told = own_services.need("redis-sentinel")
     place = ("--frontier", f"{told['url']}?wait_replicas=1", "--job", "failed-over")
     quick = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2", "--set", "lease_seconds=3")
+    quick += tuple(word for setting in dedup for word in ("--set", setting))
     with served(WebSpec(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
         crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *quick)
         results = skitter.folder / "out.jsonl"

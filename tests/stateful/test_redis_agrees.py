@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -13,9 +13,8 @@ from hypothesis import settings
 from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.report import ENDED
 from skitter.frontier.redis.shards import shard_set
-from skitter.frontier.tables import trace_without_record
+from skitter.frontier.tables import ENDED, trace_without_record
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
 
@@ -63,10 +62,27 @@ class ShardsAgree(RedisAgrees):
     order_across_hosts = False
 
 
+class BloomAgrees(RedisAgrees):
+    """Both keep what is done in a Bloom filter: their bits are the same, and so is the state of the filter."""
+
+    adds_seeds = False
+    more_settings: ClassVar = {"dedup": "bloom", "dedup_capacity": 8, "dedup_error_rate": 1e-6}
+
+
+class GenerationsAgree(RedisAgrees):
+    """Both keep what is done in generations."""
+
+    more_settings: ClassVar = {"dedup_seconds": 1e6}
+
+
 TestRedisAgrees = RedisAgrees.TestCase
+TestBloomAgrees = BloomAgrees.TestCase
+TestGenerationsAgree = GenerationsAgree.TestCase
 TestFollowerAgrees = FollowerAgrees.TestCase
 TestShardsAgree = ShardsAgree.TestCase
 TestRedisAgrees.settings = settings()
+# The rules of requests are the same; what differs is how they are remembered.
+TestBloomAgrees.settings = TestGenerationsAgree.settings = settings(max_examples=settings().max_examples // 5)
 # Every look at three shards takes three times as long.
 TestFollowerAgrees.settings = TestShardsAgree.settings = settings(max_examples=settings().max_examples // 4)
 
@@ -86,3 +102,5 @@ def _one_follower() -> Iterator[None]:
 pytest.mark.usefixtures("_server")(TestRedisAgrees)
 pytest.mark.usefixtures("_server", "_one_follower")(TestFollowerAgrees)
 pytest.mark.usefixtures("_server")(TestShardsAgree)
+pytest.mark.usefixtures("_server")(TestBloomAgrees)
+pytest.mark.usefixtures("_server")(TestGenerationsAgree)

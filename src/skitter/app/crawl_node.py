@@ -98,6 +98,7 @@ class _CrawlRun:
                 begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
                 self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
+                self._tell_dedup(begun)
                 await delivery.open()
                 if not sinks and not joins:
                     # A crawl that joins leaves the outputs to those that are at work.
@@ -112,6 +113,13 @@ class _CrawlRun:
             report = await frontier.report()
             pass_on(report)
             return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
+
+    def _tell_dedup(self, begun: Begun) -> None:
+        """What a Bloom filter costs is told once, when its run begins."""
+        dedup = self._config.settings.dedup
+        if dedup.dedup == "bloom" and begun in (Begun.NEW, Begun.RERUN):
+            percent = f"{100 * dedup.dedup_error_rate:g}"
+            self._on_event(events.JOB_BLOOM(percent=percent, capacity=dedup.dedup_capacity))
 
     def _check(self) -> None:
         """UsageError for what cannot work, before anything is made."""

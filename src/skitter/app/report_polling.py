@@ -18,12 +18,14 @@ OnReport = Callable[[Report], None]
 
 
 class ReportDiff:
-    """Emits an event when the state of the job changes, and when a sink stops the leasing or lets it go on."""
+    """Emits an event when the state of the job changes, when its filter is nearly full, and when a sink stops the
+    leasing or lets it go on."""
 
     def __init__(self, on_event: Callable[[events.Event], None]) -> None:
         self._on_event = on_event
         self._state: State | None = None
         self._blocking: set[str] = set()
+        self._filter_told = False
 
     def update(self, report: Report) -> None:
         """Compare with the report before."""
@@ -35,6 +37,9 @@ class ReportDiff:
                 event = msgspec.structs.replace(event, level=events.Level.INFO)
             self._on_event(event)
         self._state = job.state
+        if report.dedup is not None and report.dedup.is_nearly_full and not self._filter_told:
+            self._filter_told = True
+            self._on_event(events.JOB_FILTER_NEARLY_FULL(items=report.dedup.items, capacity=report.dedup.capacity))
         for sink in report.sinks:
             if sink.blocking and sink.target not in self._blocking:
                 self._blocking.add(sink.target)

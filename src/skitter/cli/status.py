@@ -11,6 +11,7 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 if TYPE_CHECKING:
     from skitter.app.views.status import StatusView
+    from skitter.model.bloom_stats import BloomStats
     from skitter.model.job import HostSeen
 
 PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
@@ -79,6 +80,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if status.blocking:
         lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
     lines += _needs(status)
+    lines += _dedup(status.dedup)
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
     lines += ["", *table(_places(status), right=[1]), ""]
@@ -135,6 +137,19 @@ def _state(status: StatusView, now: float) -> str:
     if not status.workers:
         return f"{state}, begun {clock(seconds)} ago"
     return f"{state}, {clock(seconds)}, {rate(status.pages_per_second)} pages/s now, {average} on average"
+
+
+def _dedup(filled: BloomStats | None) -> list[str]:
+    from skitter.cli.terminal_text import number, size
+
+    if filled is None:
+        return []
+    line = (
+        f"dedup     Bloom filter with {number(filled.items)} of {number(filled.capacity)} pages in"
+        f" {size(filled.bits // 8)}, {filled.fill:.1%} of its bits set:"
+        f" takes {100 * filled.implied_error_rate:.2g} % of new pages for known"
+    )
+    return [line]
 
 
 def _workforce(status: StatusView) -> str:

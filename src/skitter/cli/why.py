@@ -203,6 +203,10 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "excluded": _excluded,
     "ended": lambda _: "done, or redirected to a request of its own; this frontier keeps no more of what has ended",
     "delivered": lambda _: "an earlier run has delivered its items, so this one does not fetch it (dedup_scope=job)",
+    "maybe_seen": lambda values: (
+        "maybe seen: the Bloom filter of pages that are done takes it for known, as it does"
+        f" {100 * values['error_rate']:.2g} % of pages that it has never met (dedup=bloom)"
+    ),
     "redirected": _redirected,
     "fetched": _fetched,
     "history": _history,

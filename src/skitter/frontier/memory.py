@@ -6,15 +6,18 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice, takewhile
+from itertools import chain, compress, islice, takewhile
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
 
+from skitter.dedup import BloomFilter, SeenSet
 from skitter.frontier.clock import StoreClock
+from skitter.frontier.dedup_settings import ended_set
 from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.frontier.transactional import TransactionalFrontier
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.host import Host, Phase
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
@@ -26,6 +29,7 @@ from skitter.policy.politeness import due_at
 T = TypeVar("T")
 _Key = tuple[Any, ...]
 _FIRST = itemgetter(0)
+_OVER = (RequestState.DONE, RequestState.REDIRECTED)
 
 
 def memory_frontier(job_name: str, store: MemoryStore | None = None) -> TransactionalFrontier:
@@ -119,6 +123,8 @@ class _Index:
 class MemoryTables:
     """``Tables`` in dictionaries."""
 
+    can_forget = True
+
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
         self._job: JobRow | None = None
@@ -133,6 +139,9 @@ class MemoryTables:
         self._empty_run()
 
     def _empty_run(self) -> None:
+        self._ended: SeenSet | None = None
+        """Ids of requests that are done or redirected; None: their rows are kept."""
+        self._kept: set[int] = set()
         self._rows: dict[int, Row] = {}
         self._by_seq: dict[int, Row] = {}
         self._queues: defaultdict[str, _Index] = defaultdict(_Index)
@@ -163,6 +172,8 @@ class MemoryTables:
         return self._job
 
     def save_job(self, job: JobRow) -> None:
+        if self._job is None or self._job.run != job.run:
+            self._ended = ended_set(job.spec, self.clock)
         self._job = job
 
     def forget_run(self) -> None:
@@ -171,7 +182,24 @@ class MemoryTables:
     # ---- requests
 
     def known(self, ids: Sequence[int]) -> set[int]:
-        return self._rows.keys() & set(ids)
+        known = self._rows.keys() & set(ids)
+        if self._ended is not None:
+            known |= self._kept.intersection(ids)
+            if not isinstance(self._ended, BloomFilter):
+                known.update(compress(ids, self._ended.contains_ids(ids)))
+        return known
+
+    def maybe_known(self, ids: Sequence[int]) -> set[int]:
+        if not isinstance(self._ended, BloomFilter):
+            return set()
+        return set(compress(ids, self._ended.contains_ids(ids)))
+
+    def keep(self, ids: Sequence[int]) -> None:
+        if isinstance(self._ended, BloomFilter):
+            self._kept.update(ids)
+
+    def filter_stats(self) -> BloomStats | None:
+        return self._ended.stats() if isinstance(self._ended, BloomFilter) else None
 
     def insert(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -201,6 +229,9 @@ class MemoryTables:
                 self._delayed.put(row.id, (row.not_before, row.seq, row.id) if state is RequestState.DELAYED else None)
                 self._suspects[row.need].put(row.id, (row.seq, row.id) if state is RequestState.SUSPECT else None)
                 away.put(row.id, (row.seq, row.id) if is_away else None)
+            if self._ended is not None and state in _OVER and row.id in self._rows:
+                del self._rows[row.id], self._by_seq[row.seq]
+                self._ended.add_ids((row.id,))
 
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         return {seq: self._by_seq[seq] for seq in seqs}

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from skitter.errors import JobError
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.host import Host
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
@@ -23,6 +24,10 @@ from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.worker import WorkerCard
 from skitter.policy.shares import ShortWorker
 
+ENDED = "ended"
+"""The state of a request that is done or redirected, and of which nothing else is kept."""
+MAYBE_SEEN = "maybe-seen"
+"""The state of a request that a Bloom filter takes for known."""
 MAX_ERROR_CHARS = 8000
 """Of an error's text, its beginning and its end together: a traceback may quote a whole page."""
 
@@ -237,6 +242,9 @@ def storable(text: str) -> str:
 class Tables(Protocol):
     """The rows of one job. Every method runs inside the store's transaction."""
 
+    can_forget: bool
+    """Whether it can keep less than a row of a request that is done or redirected, as the job's dedup says."""
+
     def clock(self) -> float:
         """The store's time; never goes back."""
         ...
@@ -252,6 +260,15 @@ class Tables(Protocol):
 
     # Requests
     def known(self, ids: Sequence[int]) -> set[int]: ...
+    def maybe_known(self, ids: Sequence[int]) -> set[int]:
+        """Those that a Bloom filter takes for known. Only with ``can_forget``."""
+        ...
+
+    def keep(self, ids: Sequence[int]) -> None:
+        """Know these exactly, also when their requests are done. Only with ``can_forget``."""
+        ...
+
+    def filter_stats(self) -> BloomStats | None: ...
     def insert(self, rows: Sequence[Row]) -> None: ...
     def row(self, request_id: int) -> Row | None: ...
     def queue_length(self, host_key: str, limit: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.worker import WorkerSeen
 
 
@@ -214,6 +215,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
     needs: list[NeedSeen] = []
     """The needs that most queued requests have; those without one are not among them."""
+    dedup: BloomStats | None = None
+    """The Bloom filter of pages that are done, with ``dedup=bloom``."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 
@@ -240,8 +243,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """queued, delayed, leased, done, redirected, dead, excluded.
 
     A store that keeps no history says ``ended`` for done and redirected, and knows nothing else of the request; and
-    ``queued-or-ended`` where it was not told the host key. ``delivered``: it is not in this run, because an earlier one
-    has delivered its page (``dedup_scope``); nothing else is known of it.
+    ``queued-or-ended`` where it was not told the host key. With ``dedup=bloom`` it is ``maybe-seen``: the filter
+    takes it for known, which may be a mistake. ``delivered``: it is not in this run, because an earlier one has
+    delivered its page (``dedup_scope``); nothing else is known of it.
     """
     url: str
     depth: int

@@ -101,6 +101,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Host keys that joined the scope, without those that the call said are known."""
     permits: int = 0
     """How many of ``run`` the worker knows with these: what its next call says."""
+    now: float = 0.0
+    """The store's time; of a job in shards, that of the clock that is ahead."""
     store: str = ""
     """Which life of the store answered. In another one (a restart, a failover) the newest commits may be missing:
     what was remembered of them is worth nothing."""

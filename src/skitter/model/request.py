@@ -141,6 +141,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A seed, a list or an unfiltered request: queued even if an earlier run has delivered its page."""
     need: str = ""
     """See ``Request.need``. It is no part of the identity."""
+    exact: bool = False
+    """Never taken for known by a Bloom filter: a ``dont_filter`` request. A seed that trusts is not either."""
 
 
 def is_need(name: object) -> bool:
@@ -203,6 +205,7 @@ class Fingerprinter:
             request.seed and (trusts or not request.chain),
             request.seed or request.is_list or request.dont_filter or not filtered,
             request.need,
+            request.dont_filter or not filtered,
         )
 
     def _hash(self, parts: bytes) -> RequestId:

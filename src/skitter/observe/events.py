@@ -155,6 +155,22 @@ JOB_SETTINGS_KEPT = _kind(
     "This node joined a job with other settings than its own command line has.",
     settings="those of this command line that have no effect",
 )
+JOB_BLOOM = _kind(
+    "job.bloom",
+    Level.NOTICE,
+    "dedup=bloom: of new pages, up to {percent} % are taken for known and never fetched",
+    "A run with a Bloom filter has begun (docs/how-to/dedup.md).",
+    percent="of new pages: dedup_error_rate",
+    capacity="pages that the filter is made for",
+)
+JOB_FILTER_NEARLY_FULL = _kind(
+    "job.filter_nearly_full",
+    Level.WARNING,
+    "the Bloom filter has {items} of {capacity} pages: beyond, it grows, and takes more memory for each",
+    "A run with `dedup=bloom` has come to 90 % of `dedup_capacity`.",
+    items="pages that are in the filter",
+    capacity="pages that it was made for",
+)
 JOB_OTHER_VERSION = _kind(
     "job.other_version",
     Level.WARNING,

@@ -5,11 +5,12 @@ The frontier is asyncio and makes single connections; the stream sink runs in a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from redis import Redis
+from redis import Redis, RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -21,7 +22,8 @@ ANSWER_SECONDS = 15.0
 SENTINEL_SECONDS = 2.0
 """Time-out of one sentinel: another one may answer sooner."""
 _SENTINEL: Any = Sentinel
-"""The driver gives it no types."""
+_CLUSTER_NODE: Any = ClusterNode
+"""The driver gives them no types."""
 
 
 def connection_to(address: Address, host: HostPort) -> AbstractConnection:
@@ -56,7 +58,7 @@ def connection_to_sentinel(address: Address, host: HostPort) -> AbstractConnecti
 
 
 def blocking_client(address: Address) -> Redis:
-    """A client for threads, not connected yet. It does not retry: its caller does, and reports it."""
+    """A client for threads, not connected yet unless it is for a cluster. It does not retry: its caller does."""
     network: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_SECONDS,
         "socket_timeout": ANSWER_SECONDS,
@@ -66,6 +68,11 @@ def blocking_client(address: Address) -> Redis:
     if address.tls:
         network |= {"ssl": True, **_tls_options(address)}
     credentials: dict[str, Any] = {"username": address.username, "password": address.password}
+    if address.cluster:
+        nodes = [_CLUSTER_NODE(*host) for host in address.hosts]
+        # It has all commands of a client for one server that take keys, and a type of its own.
+        whole: Any = RedisCluster(startup_nodes=nodes, **network, **credentials)
+        return cast("Redis", whole)
     if address.master:
         asked = network | {"username": address.sentinel_username, "password": address.sentinel_password}
         sentinels: Any = _SENTINEL(address.hosts, sentinel_kwargs=asked, **network, **credentials)

@@ -36,8 +36,12 @@ class CommitQueue:
         callback_stats: CallbackStats | None = None,
         *,
         slots: int = 0,
+        generation_seconds: float = 0.0,
     ) -> None:
-        """``slots``: how many leases the worker works on at a time."""
+        """``slots``: how many leases the worker works on at a time.
+
+        ``generation_seconds``: how often the store forgets pages that are done; 0: never.
+        """
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
         self.committed = 0
@@ -56,6 +60,8 @@ class CommitQueue:
         self.page_averages = PageAverages()
         self._callback_stats = callback_stats or CallbackStats()
         self._store: str | None = None
+        self._generation_seconds = generation_seconds
+        self._generation = 0
         self.calls = CallState(slots)
         self._turn = asyncio.Lock()
         """Held by lease and commit: a frontier remembers the last call of a worker, and no more."""
@@ -72,14 +78,15 @@ class CommitQueue:
         log.warning("lost the lease of %s", name_of(lease))
         return True
 
-    def meet(self, store: str) -> None:
-        """The store that has granted; what is known of an earlier life of it is forgotten."""
-        if self._store == store:
+    def meet(self, grant: Grant) -> None:
+        """The store that has granted; what is known of an earlier life or generation of it is forgotten."""
+        generation = int(grant.now / self._generation_seconds) if self._generation_seconds else 0
+        if (self._store, self._generation) == (grant.store, generation):
             return
-        if self._store is not None:
+        if self._store not in (None, grant.store):
             events.emit(events.FRONTIER_REPLACED(worker=self._worker_id))
-        self._known.forget(store)
-        self._store = store
+        self._known.forget(f"{grant.store}/{generation}")
+        self._store, self._generation = grant.store, generation
 
     def take_outcomes(self) -> list[Ended]:
         """What is to be committed now."""

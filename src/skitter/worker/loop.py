@@ -29,6 +29,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter
 from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.observe import events
+from skitter.policy.generations import generation_seconds
 from skitter.policy.polling import pause_seconds
 from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
@@ -104,8 +105,11 @@ class Worker:
             table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
         known = KnownUrls(table, shared=shared)
         self._callback_stats = CallbackStats()
+        dedup_seconds = settings.dedup.dedup_seconds
         self._commit_queue = CommitQueue(
-            worker_id, source, known, archive, self._callback_stats, slots=settings.run.concurrency
+            *(worker_id, source, known, archive, self._callback_stats),
+            slots=settings.run.concurrency,
+            generation_seconds=generation_seconds(dedup_seconds) if dedup_seconds is not None else 0.0,
         )
         self.held = self._commit_queue.held
         """Every lease that is not committed or released yet, by its epoch."""
@@ -274,7 +278,7 @@ class Worker:
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._waits_for = "" if len(grant.leases) >= want else waits_for(grant)
-            self._commit_queue.meet(grant.store)
+            self._commit_queue.meet(grant)
             self._tell(grant)
             await self._start(grant, asked_at)
             if len(grant.leases) >= want:

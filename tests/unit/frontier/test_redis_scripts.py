@@ -12,9 +12,11 @@ from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
 from skitter.model import host, item, lease
-from skitter.policy import host_budgets, lost_leases, politeness, shares
+from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
 
-MODULES = (contract, damage_errors, tables, codec, host, lease, host_budgets, lost_leases, politeness, shares)
+MODULES = (
+    *(contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness, shares),
+)
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]
 NAMES = set(scripts.constants())

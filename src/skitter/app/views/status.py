@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from skitter.cluster.process_identity import is_alive, live_workers
+from skitter.model.bloom_stats import BloomStats
 from skitter.model.job import HostSeen, Report, SinkSeen, State, seeding_problem
 from skitter.model.secrets import shown_frontier
 from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerCard, WorkerSeen
@@ -100,6 +101,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     sinks: list[SinkSeen]
     hosts: list[HostSeen]
     crowded: list[HostSeen]
+    dedup: BloomStats | None
+    """The Bloom filter of pages that are done, with ``dedup=bloom``."""
 
     @property
     def items(self) -> int:
@@ -170,6 +173,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         sinks=report.sinks,
         hosts=report.hosts,
         crowded=report.crowded,
+        dedup=report.dedup,
     )
 
 

@@ -11,7 +11,7 @@ from skitter.app.views.status import count_serving
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import UrlError
 from skitter.frontier.contract import Frontier
-from skitter.frontier.tables import DELIVERED
+from skitter.frontier.tables import DELIVERED, MAYBE_SEEN
 from skitter.model.job import Report, State, Trace
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import PageRecord
@@ -102,6 +102,8 @@ def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
         return [_reason("ended")]
     if trace.state == DELIVERED:
         return [_reason("delivered")]
+    if trace.state == MAYBE_SEEN:
+        return [_reason("maybe_seen", error_rate=report.dedup.implied_error_rate if report.dedup else 0.0)]
     origin = _reason(
         "origin", referrer=trace.referrer, added_at=trace.added_at, depth=trace.depth, priority=trace.priority
     )

@@ -10,6 +10,7 @@ import msgspec
 from skitter.errors import DamageError
 from skitter.frontier import contract
 from skitter.frontier.damage_errors import checked_time
+from skitter.frontier.dedup_settings import bloom_layout
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
@@ -28,7 +29,7 @@ LEASE_FIELDS = 11
 MAX_PRIORITY = 2**53
 """Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
-_TRUSTS, _PERMITS, _REPEATS = b"!%d", b"?%d", b"*%d"
+_TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
 _encode = msgspec.msgpack.encode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
@@ -59,6 +60,15 @@ class JobRecord(msgspec.Struct):
     """Of a shard: how often a request has changed its state."""
 
 
+class ExactRecord(msgspec.Struct):
+    """The record of an exact set (dedup/lua/exact.lua)."""
+
+    buckets: Annotated[int, msgspec.Meta(ge=1)]
+    round: Annotated[int, msgspec.Meta(ge=1)]
+    mean: Annotated[int, msgspec.Meta(ge=1)]
+    count: int
+
+
 class ScriptsRecord(msgspec.Struct):
     """The fields of the key ``job`` that only scripts read: for the search of damaged values."""
 
@@ -67,19 +77,17 @@ class ScriptsRecord(msgspec.Struct):
     first_item: Annotated[int, msgspec.Meta(ge=1)]
     position: Annotated[int, msgspec.Meta(ge=0)]
     seed_losses: int
-    buckets: Annotated[int, msgspec.Meta(ge=1)]
-    bucket_round: Annotated[int, msgspec.Meta(ge=1)]
-    bucket_mean: Annotated[int, msgspec.Meta(ge=1)]
+    seen: ExactRecord
     clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-    settings: dict[str, float | bool | None]
+    settings: dict[str, float | bool | list[dict[str, int]] | None]
     crowded: dict[str, int] | list[Any] = {}
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
     held_seconds: float = 0.0
     needy: Annotated[int, msgspec.Meta(ge=0)] = 0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
-    delivered: tuple[int, int, int] | None = None
+    delivered: ExactRecord | None = None
 
 
 class _Outline(msgspec.Struct):
@@ -175,12 +183,18 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
     )
 
 
-def settings_of(spec: JobSpec) -> bytes:
-    """The settings that the scripts apply."""
+def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
+    """The settings that the scripts apply, in each of so many shards."""
     settings = Settings.from_layers([("the job", spec.settings)])
     politeness, retry, limits = settings.politeness, settings.retry, settings.limits
+    forgetful: dict[str, Any] = {}
+    if settings.dedup.dedup == "bloom":
+        forgetful["layout"] = bloom_layout(settings.dedup, shards)
+    elif settings.dedup.dedup_seconds is not None:
+        forgetful["dedup_seconds"] = settings.dedup.dedup_seconds
     return _encode(
         {
+            **forgetful,
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
             "per_ip": politeness.per_ip,
@@ -225,7 +239,8 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         priority, host_key = entry.priority, entry.host_key.encode()
         if priority:
             priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
-        ordered = _mark(entry) % priority if entry.repeats or entry.permits else b"%d" % priority
+        is_marked = entry.repeats or entry.permits or entry.exact
+        ordered = _mark(entry) % priority if is_marked else b"%d" % priority
         arguments += (
             b"%d" % entry.id,
             host_key,
@@ -235,9 +250,12 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
 
 
 def _mark(entry: Entry) -> bytes:
+    """The form of a priority with a mark (3_requests.lua)."""
+    if entry.trusts:
+        return _TRUSTS
     if entry.permits:
-        return _TRUSTS if entry.trusts else _PERMITS
-    return _REPEATS
+        return _PERMITS_EXACT if entry.exact else _PERMITS
+    return _EXACT if entry.exact else _REPEATS
 
 
 def read_row(fields: Sequence[Any]) -> Row:
@@ -320,6 +338,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
         recovered=sorted((name.decode(), count) for name, count in zip(recovered[::2], recovered[1::2], strict=True)),
         permitted=[key.decode() for key in permitted],
         permits=(call.permits if call.run == run else 0) + len(permitted),
+        now=leased_at,
         store=store,
     )
 

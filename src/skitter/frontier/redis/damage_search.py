@@ -23,13 +23,13 @@ from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
 _TYPES = {
-    "string": "job spec dropped begun",
+    "string": "job spec dropped begun ended filter",
     "hash": (
         "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
         " needs"
     ),
     "list": "q q_for staged items permits",
-    "set": "seen delivered held alone permitted",
+    "set": "seen kept generation delivered held alone permitted",
     "zset": (
         "workers due returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for"
         " waiting parked given_up deadlines notable"

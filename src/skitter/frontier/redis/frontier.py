@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean
 from skitter.errors import JobError
 from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
+from skitter.frontier.dedup_settings import check_dedup, is_same_dedup, refuse_other_dedup
 from skitter.frontier.redis import codec, report
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
@@ -39,9 +40,6 @@ from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerCard, WorkerSeen
 
-BUCKET_MEAN = 200
-"""The mean size of the buckets of seen. No bucket then outgrows the packed form, which holds 512 by default."""
-_DEVIATIONS = 5
 _REVIVE_BATCH = 1000
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 
@@ -88,7 +86,8 @@ class RedisFrontier:
         self, spec: JobSpec, *, fresh: bool, sinks: Sequence[str], shards: int, items: int
     ) -> Begun:
         """Begin a job with so many shards, which have ever had so many items. OtherShardsError: it has others."""
-        settings = codec.settings_of(spec)
+        check_dedup(spec, can_forget=True)
+        settings = codec.settings_of(spec, shards)
         await self._server.check()
         # Before the job: a job that is not listed could not be dropped.
         await register(self._server.address, self._name)
@@ -96,13 +95,15 @@ class RedisFrontier:
         while True:
             found = await self._row()
             version = codec.decode_record(found[0]).spec_version if found else 0
-            same = found is None or codec.read_spec(found[1]).same_work(spec)
+            before = codec.read_spec(found[1]) if found else spec
+            same = before.same_work(spec) and is_same_dedup(before, spec)
             secret = secrets.token_hex(16)
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
             word, over = await self._call("begin", *head, shards, items, *sinks)
             if word == b"shards":
                 raise OtherShardsError(over)
             if word == b"other":
+                refuse_other_dedup(before, spec)
                 raise JobError(
                     f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
                     hint="--fresh forgets the unfinished run; --job NAME keeps both",
@@ -114,12 +115,8 @@ class RedisFrontier:
 
     async def _bucket_mean(self) -> int:
         """The mean size of the buckets of seen: smaller where the server packs smaller sets only."""
-        packed = await self._server.config("set-max-intset-entries")
-        if packed is None:
-            return BUCKET_MEAN
-        # A bucket that is not split yet has twice the mean, and some have a few deviations (its root) more.
-        root = (math.sqrt(_DEVIATIONS**2 + 4 * int(packed)) - _DEVIATIONS) / 2
-        return max(1, min(BUCKET_MEAN, int(root**2 / 2)))
+        packed = await self._server.config(PACKED_SETTING)
+        return bucket_mean(int(packed) if packed is not None else None)
 
     async def job(self) -> Job:
         found = await self._row()

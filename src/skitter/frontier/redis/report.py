@@ -9,9 +9,12 @@ import msgspec
 
 from skitter.frontier.contract import NEEDS_TOLD
 from skitter.frontier.damage_errors import checked_time
+from skitter.frontier.dedup_settings import bloom_stats, dedup_of
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import (
     DELIVERED,
+    ENDED,
+    MAYBE_SEEN,
     STATE_NAMES,
     JobRow,
     RequestState,
@@ -25,9 +28,8 @@ from skitter.model.worker import WorkerCard, WorkerSeen
 
 TRACE_BATCH = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
-ENDED = "ended"
-"""Done or redirected: nothing is kept of such a request but that it was seen."""
 QUEUED_OR_ENDED = "queued-or-ended"
+_decode_filled = msgspec.msgpack.Decoder(tuple[list[int], list[int]]).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
@@ -44,7 +46,7 @@ def counts(job: JobRow | codec.JobRecord) -> Counts:
 
 
 def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> Report:
-    record, _, time, tally, errors, _, workers, _, _, deadline, _ = answer
+    record, _, time, tally, errors, _, workers, _, _, deadline, _, filled = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
     seen = sinks_seen(outbox_of_report(answer))
     return Report(
@@ -60,6 +62,7 @@ def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> R
         pages_per_second=pages_per_second(job, now),
         overdue_seconds=max(0.0, now - float(deadline)),
         needs=most_needed(needs_of(answer)),
+        dedup=bloom_stats(dedup_of(spec), codec.shards_of(record), *_decode_filled(filled)) if filled else None,
     )
 
 
@@ -159,6 +162,8 @@ def sink_seen(target: bytes, sink: codec.SinkRecord, position: int, bound: int, 
 def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     if answer[0] == b"none":
         return None
+    if answer[0] == b"maybe":
+        return trace_without_record(MAYBE_SEEN)
     if answer[0] == b"seen":
         return trace_without_record(ENDED if host_key else QUEUED_OR_ENDED)
     if answer[0] == DELIVERED.encode():

@@ -1,4 +1,4 @@
-"""The scripts, as the server gets them: a method's own file after the seven that all of them share.
+"""The scripts, as the server gets them: a method's own file after those that all of them share.
 
 Names for numbers and texts are replaced by them: Lua has room for 200 locals, and a number is faster than one. They
 come from ``constants``, which hands over what Python and Lua share, and from lines of the Lua files such as
@@ -12,14 +12,17 @@ import re
 from functools import cache
 from pathlib import Path
 
+from skitter.dedup.lua_files import lua
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
 from skitter.model import host
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
-from skitter.policy import host_budgets, lost_leases, politeness, shares
+from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
 
+SETS = ("exact", "bloom", "expiring")
+"""The Lua files of ``skitter.dedup``, which come first."""
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs")
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
 # uses most, has room for 20 more.)
@@ -76,6 +79,7 @@ def constants() -> dict[str, int | float | str]:
         "HOST_BUDGET": host_budgets.HOST_BUDGET,
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
         "LATEST": damage_errors.LATEST,
+        "GENERATIONS": generations.GENERATIONS,
         "FORMAT": codec.FORMAT,
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
@@ -101,7 +105,7 @@ def _shared() -> tuple[str, dict[str, str]]:
     """What all have in common, and its names for numbers: made once, as each process uses a dozen scripts."""
     # Python writes numbers, and texts without quotes or backslashes in them, as Lua does.
     values = {name: repr(value) for name, value in constants().items()}
-    return inline("\n".join(map(read, SHARED)), values), values
+    return inline("\n".join([*map(lua, SETS), *map(read, SHARED)]), values), values
 
 
 def read(part: str) -> str:

@@ -69,6 +69,7 @@ def _grant(
         recovered=list(recovered),
         permitted=permitted,
         permits=known + len(permitted),
+        now=transaction.now,
     )
 
 

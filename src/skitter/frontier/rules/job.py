@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from skitter.errors import JobError
 from skitter.frontier.contract import RATE_SAMPLE_SECONDS
+from skitter.frontier.dedup_settings import check_dedup, refuse_other_dedup
 from skitter.frontier.tables import JobRow, SinkRow, Tables
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.policy import lost_leases
@@ -28,6 +29,7 @@ def begin(tables: Tables, spec: JobSpec, *, fresh: bool, sinks: Sequence[str]) -
 
 def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     record, now = tables.load_job(), tables.clock()
+    check_dedup(spec, can_forget=tables.can_forget)
     if record is None:
         tables.save_job(JobRow(spec=spec, secret=secrets.token_bytes(16), started_at=now))
         return Begun.NEW
@@ -47,6 +49,7 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
             f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
             hint="--fresh forgets the unfinished run; --job NAME keeps both",
         )
+    refuse_other_dedup(record.spec, spec)
     record.spec = spec
     # Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
     record.seed_losses = 0

@@ -9,6 +9,8 @@ from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
     DELIVERED,
+    ENDED,
+    MAYBE_SEEN,
     STATE_NAMES,
     RequestState,
     Row,
@@ -47,6 +49,7 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
         pages_per_second=pages_per_second(job, transaction.now),
         overdue_seconds=max(0.0, transaction.now - (transaction.tables.first_deadline() or transaction.now)),
         needs=[NeedSeen(need, queued) for need, queued in transaction.tables.needs(NEEDS_TOLD)] if job.needy else [],
+        dedup=transaction.tables.filter_stats(),
     )
 
 
@@ -80,10 +83,10 @@ def workers(transaction: Transaction) -> list[WorkerSeen]:
 
 
 def trace(transaction: Transaction, request_id: int) -> Trace | None:
-    row = transaction.tables.row(request_id)
+    tables = transaction.tables
+    row = tables.row(request_id)
     if row is None:
-        is_delivered = transaction.settings.dedup.dedup_scope == "job" and transaction.tables.delivered([request_id])
-        return trace_without_record(DELIVERED) if is_delivered else None
+        return _trace_without_row(transaction, request_id)
     request = decode(row.payload)
     host = transaction.tables.hosts([row.host_key]).get(row.host_key)
     lease = transaction.tables.leases([(Work.PAGE, request_id)]).get((Work.PAGE, request_id))
@@ -107,6 +110,16 @@ def trace(transaction: Transaction, request_id: int) -> Trace | None:
         host=_host_seen(transaction, host) if host else None,
         need=row.need,
     )
+
+
+def _trace_without_row(transaction: Transaction, request_id: int) -> Trace | None:
+    tables = transaction.tables
+    if tables.can_forget and tables.known([request_id]):
+        return trace_without_record(ENDED)
+    if tables.can_forget and tables.maybe_known([request_id]):
+        return trace_without_record(MAYBE_SEEN)
+    is_delivered = transaction.settings.dedup.dedup_scope == "job" and tables.delivered([request_id])
+    return trace_without_record(DELIVERED) if is_delivered else None
 
 
 def dead(row: Row) -> Dead:

@@ -70,6 +70,8 @@ class RequestRules:
                 fresh.setdefault(entry.id, entry)
         for known in self._tables.known(list(fresh)):
             del fresh[known]
+        if self._tables.can_forget:
+            self._ask_filter(fresh)
         self._hosts.load(entry.host_key for entry in fresh.values())
         self._permit(permits)
         record, rows = self._record, []
@@ -95,6 +97,8 @@ class RequestRules:
             return list(entries)
         left: list[Entry] = []
         known = self._tables.known(list(delivered))
+        if self._tables.can_forget:
+            known |= self._tables.maybe_known(list(delivered))
         for entry in entries:
             if entry.repeats or entry.id not in delivered or entry.id in known:
                 left.append(entry)
@@ -107,6 +111,13 @@ class RequestRules:
         """Ids of known pages that are left out for now. What the user typed is fetched nevertheless, once."""
         due = self._tables.due_times([entry.id for entry in entries])
         return {request_id for request_id, due_at in due.items() if due_at > self._now}
+
+    def _ask_filter(self, fresh: dict[int, Entry]) -> None:
+        """A Bloom filter may take what is left for known; but neither a seed nor an unfiltered request."""
+        exact = [entry.id for entry in fresh.values() if entry.exact or entry.trusts]
+        self._tables.keep(exact)
+        for known in self._tables.maybe_known([each for each in fresh if each not in set(exact)]):
+            del fresh[known]
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:
         """Also for a request that was seen before: a link may have led there first, and the user typed it now."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from skitter.frontier.sqlite.hosts import HostTable
 from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, history_of, listed, place_of, row_of
 from skitter.frontier.tables import Row
+from skitter.model.bloom_stats import BloomStats
 
 _ROW = "requests.number, id, hosts.key, priority, payload, place, not_before, error_class, history, need"
 _INSERT_ROW = (
@@ -34,12 +35,23 @@ _HEADS_OF_NEED = _heads("needy WHERE place = 8 AND need = ?3")
 class RequestTable(HostTable):
     """A request is found by its id, by its host's queue, or by what it waits for. A leased one stays in its place."""
 
+    can_forget = False
+
     def known(self, ids: Sequence[int]) -> set[int]:
         found = self._execute(
             "SELECT id FROM requests WHERE job = ? AND id IN (SELECT value FROM json_each(?))",
             (self._job, listed(ids)),
         )
         return {request_id for (request_id,) in found}
+
+    def maybe_known(self, ids: Sequence[int]) -> set[int]:  # noqa: ARG002  it has no filter
+        return set()
+
+    def keep(self, ids: Sequence[int]) -> None:
+        pass
+
+    def filter_stats(self) -> BloomStats | None:
+        return None
 
     def insert(self, rows: Sequence[Row]) -> None:
         job, base, numbers = self._job, self._job << SEQ_BITS, self._numbers_of({row.host_key: None for row in rows})

@@ -47,8 +47,8 @@ def by_host(grant: Grant) -> dict[str, list[Lease]]:
 
 
 def rest_of(grant: Grant) -> Grant:
-    """Return a grant without its leases and the name of its store."""
-    return msgspec.structs.replace(grant, leases=[], store="")
+    """Return a grant without its leases, its time and the name of its store."""
+    return msgspec.structs.replace(grant, leases=[], now=0.0, store="")
 
 
 def ready_hosts(

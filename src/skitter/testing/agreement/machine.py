@@ -65,7 +65,9 @@ class FrontiersAgree(Agreeing):
         self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
         self.has_limit = self.same_choice and self.same_limit
-        self.settings = job_settings if self.has_limit else {**job_settings, "max_pages": None}
+        self.settings = {**job_settings, **self.more_settings}
+        if not self.has_limit:
+            self.settings["max_pages"] = None
         if not self.order_across_hosts:
             # Each place counts by itself, and has an outbox of its own: other pages are delivered first.
             self.settings = {**self.settings, "per_ip": None, "dedup_scope": "run"}
@@ -145,6 +147,7 @@ class FrontiersAgree(Agreeing):
         need=st.sampled_from(NEEDS),
     )
     def adds(self, added: list[str], priority: int, seed: bool, redirected: bool = False, need: str = "") -> None:
+        seed = seed and self.adds_seeds
         entries = [entry(name, priority, seed=seed, redirected=redirected, need=need) for name in added]
         new = self.agreed(lambda frontier, _: frontier.add(entries))
         before = len(self.known)

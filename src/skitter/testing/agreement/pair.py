@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +49,10 @@ class Pair(RuleBasedStateMachine):
     """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
     which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
 
+    adds_seeds = True
+    """Requests are also added as seeds. A Bloom filter is not asked for those: what is done would be new again."""
+    more_settings: Mapping[str, Any] = {}
+    """Settings that every job of the machine has, such as another ``dedup``."""
     settings: dict[str, Any]
     """Of the job; there from its beginning on."""
 

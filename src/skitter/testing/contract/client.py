@@ -24,10 +24,11 @@ class Client:
     added (``seen`` is shared by the clients of a job), and finished is said if and only if it is true.
     """
 
-    def __init__(self, frontier: Frontier, job: str, seen: set[int]) -> None:
+    def __init__(self, frontier: Frontier, job: str, seen: set[int], settings: Mapping[str, Any] | None = None) -> None:
         self.frontier = frontier
         self._job = job
         self._seen = seen
+        self._settings = dict(settings or {})
         self._fingerprinter: Fingerprinter | None = None
         self._calls: defaultdict[str, CallState] = defaultdict(CallState)
 
@@ -42,7 +43,7 @@ class Client:
             spider=spider,
             seeds=list(seeds),
             arguments=dict(arguments or {}),
-            settings={"obey_robots": False, **settings},
+            settings={"obey_robots": False, **self._settings, **settings},
         )
 
     async def begin(

@@ -64,7 +64,7 @@ class Retries:
         await client.retry(await client.one(), 0)
         await client.end(await client.one(), status=200)
         trace = await client.trace("a/1")
-        told = ("done", 2, "", "") if store.keeps_history else ("ended", 0, "", "")
+        told = ("done", 2, "", "") if store.keeps_history else (store.ended_state, 0, "", "")
         assert (trace.state, trace.attempts, trace.error_class, trace.error) == told
 
     async def test_an_error_of_any_length_and_of_any_characters_is_kept(self, store: ContractStore) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ class ContractStore:
     short waits are then real, and tests that need longer ones are skipped with that reason.
 
     A store that keeps nothing of a request that is done or redirected but its identity sets ``keeps_history``
-    to False and says why in ``history_reason``: the trace of such a request is then ``ended`` and tells no more.
+    to False and says why in ``history_reason``: the trace of such a request is then ``ended_state`` and tells no more.
 
     A store whose hosts are in several places, each with an order of its own, sets ``order_across_hosts`` to False and
     says why in ``order_reason``: priorities still go before, and each place has its turn, but which of two equal hosts
@@ -34,10 +36,13 @@ class ContractStore:
     time_reason = ""
     keeps_history = True
     history_reason = ""
+    ended_state = "ended"
     order_across_hosts = True
     order_reason = ""
     shares_work = True
     sharing_reason = ""
+    settings: Mapping[str, Any] = {}
+    """Settings of every job of the suite, such as another ``dedup``."""
 
     def __init__(self) -> None:
         self._open: list[Frontier] = []
@@ -55,7 +60,7 @@ class ContractStore:
         """One more client, closed at the end of the test."""
         frontier = self.connect(job)
         self._open.append(frontier)
-        return Client(frontier, job, self._seen.setdefault(job, set()))
+        return Client(frontier, job, self._seen.setdefault(job, set()), self.settings)
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass."""

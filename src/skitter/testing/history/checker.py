@@ -19,8 +19,8 @@ from skitter.testing.history.evidence import Evidence, Findings
 
 _HAND_BACK = (What.ACCEPTED, What.REFUSED, What.RELEASED, What.LOST)
 """After one of these a worker holds the lease no longer."""
-_ENDED = "ended"
-"""What a store without a history says of done and redirected."""
+_ENDED = {"ended", "maybe-seen"}
+"""What a store without a history says of done and redirected, and a Bloom filter."""
 
 
 def check(evidence: Evidence) -> Findings:
@@ -63,7 +63,7 @@ def _lost(evidence: Evidence) -> Iterator[str]:
         ("dead", expected.dead.keys() - expected.redirected),
         ("excluded", expected.excluded),
     ):
-        fine = {wanted, _ENDED} if wanted in ("done", "redirected") else {wanted}
+        fine = {wanted} | (_ENDED if wanted in ("done", "redirected") else set())
         for url in urls:
             state = evidence.states.get(url, "never seen")
             if state not in fine:

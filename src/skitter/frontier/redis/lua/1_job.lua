@@ -20,7 +20,13 @@
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
 -- and what an old one left can be removed at leisure:
 --
---   seen:N        set     request ids, packed integers: bucket N of a table that grows by linear hashing
+--   seen:N        set     request ids: bucket N of an exact set (dedup/lua/exact.lua). All of them; or, where there is
+--                         a filter or generations, those that are not done or redirected
+--   ended         string  msgpack map: the record of the filter or of the generations
+--   filter:S:N    string  with dedup=bloom: ids that are done or redirected, block N of sub-filter S (dedup/lua/bloom.lua)
+--   generation:G:N set    with dedup_seconds: ids that are done or redirected, bucket N of generation G
+--                         (dedup/lua/expiring.lua)
+--   kept:N        set     with a Bloom filter: ids of seeds and of dont_filter requests, bucket N of an exact set
 --   q:P:HOST      list    queued requests of a host with priority P: 5 bytes sequence, 8 bytes id, payload
 --   returned:HOST zset    queued requests that were leased before: sequence + id, by -priority
 --   q_for:NEED:P:HOST, returned_for:NEED:HOST   the same of requests that have a need
@@ -63,8 +69,8 @@
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
 --
 -- A host stands in ready:P, in waiting, in parked, in given_up, or in none of them; one that is ready or parked, and has
--- requests with needs, in ready_for:NEED:P or once more in parked for each of them. A request is in seen:N, and unless it is done
--- or redirected in exactly one of q:P:HOST (q_for:NEED:P:HOST), requests, holds.
+-- requests with needs, in ready_for:NEED:P or once more in parked for each of them. A request that is not done or redirected
+-- is in seen:N, and in exactly one of q:P:HOST (q_for:NEED:P:HOST), requests, holds.
 --
 -- Lua does not roll back. Nothing below can fail between the first write and the last: a store that is full,
 -- read-only or refusing writes says so at the first one.
@@ -151,10 +157,8 @@ local function new_job(old, secret, bucket_mean, settings)
     crowded = {}, samples = {0, 0, 0, 0},
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
     -- And needy: how many queued requests have a need, unless none has.
-    -- The buckets of seen: their number, and their number when the present round of splits began.
-    buckets = 1, bucket_round = 1, bucket_mean = bucket_mean,
-    -- Of delivered: how many there are, and the two numbers of buckets. None yet: nil.
-    delivered = old and old.delivered,
+    -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
+    seen = exact.new(bucket_mean), delivered = old and old.delivered,
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
     spec_version = 1, settings = settings, format = FORMAT,
   }

@@ -13,76 +13,74 @@ local COUNTER = {
 -- Arguments that one entry takes: id in decimal, host key, priority (with a need: PRIORITY@NEED), id and payload.
 local ENTRY = 4
 
--- ---- dedup: buckets of packed integers, one more of them each time their mean passes job.bucket_mean
+-- ---- dedup
+--
+-- Where S.layout (a Bloom filter) or S.dedup_seconds (generations) is set, an id leaves the exact set of J.seen when its
+-- request ends done or redirected, and joins what has ended. So what is not over is never forgotten, or taken for known.
 
-local ids = {}
+local seen = {ended = false, changed = false}
 
-function ids.bucket(id, buckets, round)
-  -- The last nine digits: Lua's numbers cannot hold the whole id.
-  local address = math.abs(tonumber(string.sub(id, -9)))
-  local bucket = address % (round * 2)
-  if bucket >= buckets then bucket = address % round end
-  return bucket
-end
-
--- One bucket more; the new number of buckets, and of the round.
-function ids.split(prefix, buckets, round)
-  local old, new = prefix .. buckets - round, buckets
-  buckets = buckets + 1
-  local moved = {}
-  for _, id in ipairs(call('SMEMBERS', old)) do
-    if ids.bucket(id, buckets, round) == new then moved[#moved + 1] = id end
+-- The record of what has ended; false: the exact set has that too.
+function seen.load()
+  if seen.ended or not (S.layout or S.dedup_seconds) then return seen.ended end
+  local stored = call('GET', RUN .. 'ended')
+  local record = stored and unpacked(stored)
+  if S.layout then
+    record = record or {items = {0}, ones = {0}, kept = exact.new(J.seen.mean)}
+    record.layout = S.layout
+  else
+    record = record or {number = 0, generations = {}}
+    record.span, record.kept, record.mean = S.dedup_seconds / GENERATIONS, GENERATIONS, J.seen.mean
+    expiring.read_clock(record, now)
   end
-  bulk('SREM', old, moved)
-  bulk('SADD', prefix .. new, moved)
-  return buckets, buckets == round * 2 and buckets or round
+  seen.ended = record
+  return record
 end
 
-local function bucket_of(id)
-  return ids.bucket(id, J.buckets, J.bucket_round)
+function seen.save()
+  if not seen.changed then return end
+  -- The settings have the layout.
+  seen.ended.layout = nil
+  call('SET', RUN .. 'ended', pack(seen.ended))
 end
 
-local function seen_key(bucket)
-  return RUN .. 'seen:' .. bucket
+-- "known", or "maybe" for what a Bloom filter takes for known; nil: neither. ``raw`` begins with the id in 8 bytes. ``exactly``: a
+-- Bloom filter is not asked.
+function seen.find(id, raw, exactly)
+  if exact.has(J.seen, RUN .. 'seen:', id) then return 'known' end
+  local record = seen.load()
+  if not record then return end
+  if not S.layout then return expiring.has(record, RUN .. 'generation:', id) and 'known' or nil end
+  if exact.has(record.kept, RUN .. 'kept:', id) then return 'known' end
+  return not exactly and bloom.has(record, RUN .. 'filter:', raw) and 'maybe' or nil
 end
 
--- ---- what every target holds, of all runs (the setting dedup_scope)
-
-local delivered = {}
-
-function delivered.has(id)
-  local known = J.delivered
-  return known and call('SISMEMBER', BASE .. 'delivered:' .. ids.bucket(id, known[2], known[3]), id) == 1
-end
-
-function delivered.add(id)
-  local known = J.delivered or {0, 1, 1}
-  J.delivered = known
-  if call('SADD', BASE .. 'delivered:' .. ids.bucket(id, known[2], known[3]), id) == 1 then
-    known[1] = known[1] + 1
-    if known[1] > known[2] * J.bucket_mean then
-      known[2], known[3] = ids.split(BASE .. 'delivered:', known[2], known[3])
+-- Whether the id is new.
+function seen.add(id, raw, exactly)
+  local record = seen.load()
+  if record then
+    if seen.find(id, raw, exactly) then return false end
+    if exactly and S.layout then
+      exact.add(record.kept, RUN .. 'kept:', id)
+      seen.changed = true
     end
   end
+  return exact.add(J.seen, RUN .. 'seen:', id)
 end
 
--- An id in decimal, from its eight bytes.
-function ids.decimal(raw)
-  local high, low = struct.unpack('>I4I4', raw)
-  local sign = ''
-  if high >= 2147483648 then
-    sign, high, low = '-', 4294967295 - high, 4294967296 - low
-    if low == 4294967296 then high, low = high + 1, 0 end
+-- A request is done or redirected.
+function seen.close(raw)
+  local record = seen.load()
+  if not record then return end
+  local id = exact.decimal(raw)
+  exact.remove(J.seen, RUN .. 'seen:', id)
+  if S.layout then
+    bloom.add(record, RUN .. 'filter:', raw)
+  else
+    expiring.turn(record, RUN .. 'generation:')
+    expiring.add(record, RUN .. 'generation:', id)
   end
-  -- 2^32 is 4294 millions and 967296: so no product is too large for Lua's numbers.
-  local rest = high * 967296 + low
-  local millions = high * 4294 + math.floor(rest / 1000000)
-  if millions == 0 then return sign .. format('%.0f', rest) end
-  return sign .. format('%.0f%06.0f', millions, rest % 1000000)
-end
-
-local function count_seen()
-  return J.queued + J.delayed + J.leased + J.done + J.redirected + J.dead + J.excluded
+  seen.changed = true
 end
 
 -- ---- known pages of a job that recrawls
@@ -113,18 +111,31 @@ end
 
 -- ---- adding
 
--- The bytes of "!", "?" and "*", before a priority.
-local TRUSTS, PERMITS, REPEATS = 33, 63, 42
+-- ---- what every target holds, of all runs (the setting dedup_scope)
 
-function delivered.repeats(mark)
-  return mark == TRUSTS or mark == PERMITS or mark == REPEATS
+local delivered = {}
+
+function delivered.has(id)
+  return J.delivered and exact.has(J.delivered, BASE .. 'delivered:', id)
 end
+
+function delivered.add(id)
+  J.delivered = J.delivered or exact.new(J.seen.mean)
+  exact.add(J.delivered, BASE .. 'delivered:', id)
+end
+
+-- What may stand before a priority: the entry permits its host, it is trusted, and its id is kept exactly. What has a mark
+-- is queued even if an earlier run has delivered the page; "*" says nothing else.
+seen.marks = {
+  [string.byte('!')] = {permits = true, trusts = true, exactly = true}, [string.byte('?')] = {permits = true},
+  [string.byte('=')] = {exactly = true}, [string.byte('&')] = {permits = true, exactly = true},
+  [string.byte('*')] = {},
+}
 
 -- Whether the entry at this place of ARGV is left out, because an earlier run has delivered its page.
 function delivered.skips(place)
-  local id = ARGV[place]
-  return not delivered.repeats(string.byte(ARGV[place + 2])) and delivered.has(id)
-    and call('SISMEMBER', seen_key(bucket_of(id)), id) == 0
+  return not seen.marks[string.byte(ARGV[place + 2])] and delivered.has(ARGV[place])
+    and not seen.find(ARGV[place], ARGV[place + 3], false)
 end
 
 local function permit(key, trusts)
@@ -139,29 +150,22 @@ local function permit(key, trusts)
 end
 
 -- Dedup and enqueue the entries that begin at these places of ARGV; how many were new (promise 3), and their places.
--- A priority that begins with "!" comes with a permit for its host and is trusted; with "?", with a permit only. These
--- two, and one with "*", are queued even if an earlier run has delivered the page.
 local function add(places)
   local fresh, keys, permits = {}, {}, {}
-  local seen = count_seen()
   for _, place in ipairs(places) do
     local id, key = ARGV[place], ARGV[place + 1]
-    local mark = string.byte(ARGV[place + 2])
-    local permits_host = mark == TRUSTS or mark == PERMITS
-    if permits_host then permits[#permits + 1] = {key, mark == TRUSTS} end
+    local mark = seen.marks[string.byte(ARGV[place + 2])]
+    local permits_host = mark and mark.permits
+    if permits_host then permits[#permits + 1] = {key, mark.trusts} end
     -- A page that is not due is left out, unless the user typed it; but a crawl that stays fetches that once.
     local is_fetched = permits_host and not S.stay
     local is_later = S.recrawl_due and not is_fetched and known_pages.is_later(ARGV[place + 3])
     if S.skips_delivered and delivered.skips(place) then
       bump(DELIVERED_EARLIER, 1)
-    elseif not is_later and call('SADD', seen_key(bucket_of(id)), id) == 1 then
+    -- The payload begins with the id in 8 bytes.
+    elseif not is_later and seen.add(id, ARGV[place + 3], mark and mark.exactly) then
       fresh[#fresh + 1] = place
       keys[#keys + 1] = key
-      seen = seen + 1
-      -- At once, not after the batch: a set that has outgrown the packed form never returns to it.
-      if seen > J.buckets * J.bucket_mean then
-        J.buckets, J.bucket_round = ids.split(RUN .. 'seen:', J.buckets, J.bucket_round)
-      end
     end
   end
   load_hosts(keys)
@@ -169,8 +173,7 @@ local function add(places)
   local lists = {}
   for _, place in ipairs(fresh) do
     local key, priority = ARGV[place + 1], ARGV[place + 2]
-    local mark = string.byte(priority)
-    priority = delivered.repeats(mark) and string.sub(priority, 2) or priority
+    priority = seen.marks[string.byte(priority)] and string.sub(priority, 2) or priority
     local number, need = tonumber(priority), ''
     if not number then
       number, need = string.match(priority, '^(.+)@(.+)$')

@@ -91,6 +91,7 @@ local function close()
   save_holds()
   save_notable()
   save_tallies()
+  seen.save()
   settle()
   save_job()
 end

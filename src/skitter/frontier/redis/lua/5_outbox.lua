@@ -18,7 +18,7 @@ function delivered.note(count)
     for _, item in ipairs(call('LRANGE', RUN .. 'items', first, math.min(first + BATCH, count) - 1)) do
       local raw = string.sub(item, 1, 8)
       if raw ~= before and raw ~= unfinished and string.byte(item, 13) ~= PAGE_KIND then
-        delivered.add(ids.decimal(raw))
+        delivered.add(exact.decimal(raw))
         before = raw
       end
     end

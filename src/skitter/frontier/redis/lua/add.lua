@@ -1,9 +1,9 @@
 -- add: dedup and enqueue in one step (promise 3).
 --
---   job, hosts, RUN:seen:N, RUN:q:P:HOST, RUN:permits, RUN:ready:P, RUN:tops, RUN:waiting (written)
+--   job, hosts, RUN:seen:N, RUN:kept:N, RUN:ended, RUN:q:P:HOST, RUN:permits, RUN:ready:P, RUN:tops, RUN:waiting (written)
 --
--- ARGV: time, then for each entry: id in decimal, host key, priority ("!" before it: permits and trusts, "?": permits,
--- "*": queued though an earlier run has delivered it), id and payload.
+-- ARGV: time, then for each entry: id in decimal, host key, priority (before it may stand a mark, 3_requests.lua),
+-- id and payload.
 -- Answers how many were new.
 
 if not load_job() then return false end

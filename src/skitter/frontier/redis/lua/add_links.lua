@@ -1,6 +1,6 @@
 -- add_links: dedup and enqueue in one step (promise 3), in a shard: what another shard's page has found, or what was added.
 --
---   job, hosts, RUN:seen:N, RUN:q:P:HOST, RUN:ready:P, RUN:tops, RUN:waiting (written)
+--   job, hosts, RUN:seen:N, RUN:kept:N, RUN:ended, RUN:q:P:HOST, RUN:ready:P, RUN:tops, RUN:waiting (written)
 --
 -- ARGV: time, run, permits of the job, then the entries as in add.lua.
 -- Answers a text of 1 and 0: which were new. Nothing is done, and the answer is "behind" when the shard is in an
@@ -13,9 +13,9 @@ if J.run > run then return 'over' end
 for place = 4, #ARGV, ENTRY do places[#places + 1] = place end
 if is_sealed() then
   for _, place in ipairs(places) do
-    local id = ARGV[place]
-    local is_new = call('SISMEMBER', seen_key(bucket_of(id)), id) == 0
-    if is_new and not (S.skips_delivered and delivered.skips(place)) then return 'sealed' end
+    local mark = seen.marks[string.byte(ARGV[place + 2])]
+    local is_known = seen.find(ARGV[place], ARGV[place + 3], mark and mark.exactly)
+    if not is_known and not (S.skips_delivered and delivered.skips(place)) then return 'sealed' end
   end
 end
 local answer, is_new = {}, {}

@@ -98,6 +98,7 @@ local function end_page(id, hold, h, head, struck)
     -- Nothing is kept of it but that it was seen.
     J.leased = J.leased - 1
     J[ending] = J[ending] + 1
+    seen.close(id)
     if ending == 'done' then h[PAGES] = h[PAGES] + 1 end
     return
   end

@@ -12,6 +12,6 @@ if J.version < tonumber(ARGV[2]) then
   save_job()
 end
 return pack({
-  version = J.version, run = J.run, state = J.state, shards = J.shards, settings = S, bucket_mean = J.bucket_mean,
+  version = J.version, run = J.run, state = J.state, shards = J.shards, settings = S, bucket_mean = J.seen.mean,
   secret = J.secret, permits = J.permits, complete = J.complete, targets = call('HKEYS', RUN .. 'targets'),
 })

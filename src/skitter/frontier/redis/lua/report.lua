@@ -5,8 +5,8 @@
 --
 -- ARGV: time, whether slow hosts are wanted, whether long queues are, token of the spec that the client has.
 -- Answers job, {token of the spec, spec unless the client has it}, now, tally, errors, sinks, workers {id, heard at, leased, card, ...}, slow hosts {key, score, told,
--- ...}, hosts with long queues {key, length, told, ...}, deadline of the lease that is most overdue (now: none is), needs of what is queued {name, how
--- many, ...}.
+-- ...}, hosts with long queues {key, length, told, ...}, deadline of the lease that is most overdue (now: none is), needs
+-- of what is queued {name, how many, ...}, msgpack: items and bits set of each sub-filter of a Bloom filter, or false.
 
 if not load_job() then return false end
 -- The spec may hold a hundred thousand seeds. Each begin writes it, and has a token of its own.
@@ -36,4 +36,5 @@ return {
   call('GET', KEYS[1]), {token, spec}, text(now), call('HGETALL', RUN .. 'tally'), call('HGETALL', RUN .. 'errors'),
   call('HGETALL', RUN .. 'sinks'), list_workers(), hosts_told, crowded_told, text(first),
   J.needy and call('HGETALL', RUN .. 'needs') or {},
+  S.layout and pack({seen.load().items, seen.load().ones}) or false,
 }

@@ -1,13 +1,14 @@
 -- trace: what the store knows of one request.
 --
---   job, hosts, RUN:holds, RUN:requests, RUN:seen:N, RUN:q:P:HOST, RUN:q_for:NEED:P:HOST (read)
+--   job, hosts, RUN:holds, RUN:requests, RUN:seen:N, RUN:kept:N, RUN:ended, delivered:N, RUN:q:P:HOST,
+--   RUN:q_for:NEED:P:HOST (read)
 --
 -- A request that was never leased is found by looking through the queue of its host, a piece at each call and from the
 -- end: what is added or leased meanwhile cannot push it out of sight.
 --
 -- ARGV: time, id, id in decimal, host key or nothing, list and number of requests of it already looked through, piece.
--- Answers {"none"}, {"delivered"} (by an earlier run), {"more", list, looked through}, {"seen"} (ended, or queued when
--- no host key was given), or
+-- Answers {"none"}, {"delivered"} (by an earlier run), {"maybe"} (a Bloom filter takes it for known),
+-- {"more", list, looked through}, {"seen"} (ended, or queued when no host key was given), or
 -- {"row", now, worker, what is told of its host, sequence, host, priority, place, ...}.
 
 if not load_job() then return false end
@@ -18,9 +19,9 @@ local function answer(row, worker)
   return {'row', text(now), worker, tell_host(row[HOST]), unpack(row)}
 end
 
-if call('SISMEMBER', seen_key(bucket_of(ARGV[3])), ARGV[3]) == 0 then
-  return {S.skips_delivered and delivered.has(ARGV[3]) and 'delivered' or 'none'}
-end
+local known = seen.find(ARGV[3], id, false)
+if not known and S.skips_delivered and delivered.has(ARGV[3]) then known = 'delivered' end
+if known ~= 'known' then return {known or 'none'} end
 local stored = call('HGET', RUN .. 'holds', id)
 if stored then
   local hold = unpack_hold(stored)

@@ -34,6 +34,7 @@ class ShardedLeasing:
         self._one_at_a_time = asyncio.Lock()
         self._visited: set[Shard] = set()
         self._recovered: Counter[str] = Counter()
+        self._now = 0.0
         self._workers = 0
         self._call = ONCE
         self._visits = 0
@@ -72,6 +73,7 @@ class ShardedLeasing:
             recovered=sorted(self._recovered.items()),
             permitted=permitted,
             permits=permits,
+            now=self._now,
             store=self._store(),
         )
 
@@ -155,6 +157,7 @@ class ShardedLeasing:
             grant, was_recalled = await shard_set.call(shard, visit)
             self._recovered.update(dict(grant.recovered))
             self._workers = max(self._workers, grant.workers)
+            self._now = max(self._now, grant.now)
             if shard.status.version >= version:
                 return grant, was_recalled
             await shard_set.sync_with_lead()

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from skitter.dedup.bloom_layout import stats_together
 from skitter.frontier.redis import codec
 from skitter.frontier.redis import report as shard_report
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
+from skitter.frontier.tables import MAYBE_SEEN
 from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace
 from skitter.model.worker import WorkerSeen
 
@@ -74,6 +76,7 @@ class MergedReport:
             pages_per_second=0.0 if job.ended_at else sum(report.pages_per_second for report in reports),
             overdue_seconds=max(report.overdue_seconds for report in reports),
             needs=shard_report.most_needed(_sum(shard_report.needs_of(answer) for answer, _ in answers)),
+            dedup=stats_together(filled) if (filled := [each.dedup for each in reports if each.dedup]) else None,
             exact=exact,
         )
 
@@ -83,7 +86,9 @@ class MergedReport:
                 self._shard_set.shard_of(host_key), lambda shard: shard.trace(request_id, host_key)
             )
         found = await self._shard_set.call_each(lambda shard: shard.trace(request_id))
-        return next((trace for trace in found if trace is not None), None)
+        # A filter takes some ids for known by mistake: who really has the request comes first.
+        traces = sorted((trace for trace in found if trace is not None), key=lambda trace: trace.state == MAYBE_SEEN)
+        return next(iter(traces), None)
 
     async def dead(self, error_class: str, limit: int, after: int) -> list[Dead]:
         """Shard by shard: the order in which requests were added is known inside a shard only."""

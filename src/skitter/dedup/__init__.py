@@ -1,0 +1,56 @@
+"""Sets that say of each key whether it is new, and a count of distinct keys: in memory and in Redis.
+
+Each is usable alone, in two lines; a crawl uses the same ones (docs/how-to/dedup.md says which to choose):
+
+    seen = BloomFilter(capacity=1_000_000)
+    seen.add("https://shop.example/1")  # True: it is new
+
+Those in Redis need the extra ``redis``, and are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skitter.dedup.bloom import BloomFilter as BloomFilter
+from skitter.dedup.exact import BoundedSet as BoundedSet
+from skitter.dedup.exact import ExactSet as ExactSet
+from skitter.dedup.exact import ExpiringSet as ExpiringSet
+from skitter.dedup.hyperloglog import HyperLogLog as HyperLogLog
+from skitter.dedup.layered import LayeredSet as LayeredSet
+from skitter.dedup.layered import LayerStats as LayerStats
+from skitter.dedup.seen_set import SeenSet as SeenSet
+from skitter.errors import ExtraMissingError
+from skitter.model.bloom_stats import BloomStats as BloomStats
+
+if TYPE_CHECKING:
+    from skitter.dedup.redis_sets import RedisBloomFilter as RedisBloomFilter
+    from skitter.dedup.redis_sets import RedisExactSet as RedisExactSet
+    from skitter.dedup.redis_sets import RedisExpiringSet as RedisExpiringSet
+    from skitter.dedup.redis_sets import RedisHyperLogLog as RedisHyperLogLog
+
+__all__ = [
+    "BloomFilter",
+    "BloomStats",
+    "BoundedSet",
+    "ExactSet",
+    "ExpiringSet",
+    "HyperLogLog",
+    "LayerStats",
+    "LayeredSet",
+    "RedisBloomFilter",
+    "RedisExactSet",
+    "RedisExpiringSet",
+    "RedisHyperLogLog",
+    "SeenSet",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from skitter.dedup import redis_sets
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError(name, "redis") from error
+    return getattr(redis_sets, name)

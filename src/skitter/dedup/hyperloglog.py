@@ -1,0 +1,120 @@
+"""HyperLogLog: how many distinct keys there were, in 16 KiB however many they are."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Self
+
+from skitter.dedup.seen_set import Fingerprints, Key
+
+PRECISION = 14
+"""Bits of a hash that choose its register. The standard error is 1.04 / sqrt(2 ** 14), which is 0.81 %."""
+_REGISTERS = 1 << PRECISION
+_LEFT = 64 - PRECISION
+_HASH_SECRET = b"skitter.dedup.HyperLogLog"
+"""The same in all counts, or two of them could not be merged."""
+
+
+class DistinctCount(ABC):
+    """A count of distinct keys, which is 0.81 % off on average."""
+
+    is_shared = False
+    """Whether other processes have it too. Calls then wait for a server, and their async forms run in a thread."""
+
+    @abstractmethod
+    def add_many(self, keys: Iterable[Key]) -> None:
+        """Count keys."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Return about how many distinct keys were added."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Count what the other has counted as well."""
+
+    def add(self, key: Key) -> None:
+        """Count a key."""
+        self.add_many((key,))
+
+    async def add_many_async(self, keys: Iterable[Key]) -> None:
+        """Count keys, as ``add_many`` does, without blocking the event loop."""
+        if self.is_shared:
+            await asyncio.to_thread(self.add_many, keys)
+        else:
+            self.add_many(keys)
+
+    async def count_async(self) -> int:
+        """Return the count, as ``count`` does, without blocking the event loop."""
+        return await asyncio.to_thread(self.count) if self.is_shared else self.count()
+
+
+class HyperLogLog(DistinctCount):
+    """A count of distinct keys in 16 KiB of memory, which is 0.81 % off on average."""
+
+    def __init__(self) -> None:
+        self._registers = bytearray(_REGISTERS)
+        self._fingerprints = Fingerprints(_HASH_SECRET)
+        self._lock = threading.Lock()
+
+    def add_many(self, keys: Iterable[Key]) -> None:
+        self.add_ids(self._fingerprints.of(keys))
+
+    def add_ids(self, ids: Iterable[int]) -> None:
+        """Count what is hashed already: 64-bit numbers that are random."""
+        registers = self._registers
+        with self._lock:
+            for each in ids:
+                register = each & (_REGISTERS - 1)
+                # The place of the first bit that is set in the rest of the hash; one more than it has: there is none.
+                rank = _LEFT + 1 - ((each >> PRECISION) & ((1 << _LEFT) - 1)).bit_length()
+                registers[register] = max(rank, registers[register])
+
+    def count(self) -> int:
+        """Return about how many distinct keys were added."""
+        # Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017: no tables of bias are needed.
+        histogram = [0] * (_LEFT + 2)
+        for rank in self._registers:
+            histogram[rank] += 1
+        total = _REGISTERS * _tau(1 - histogram[_LEFT + 1] / _REGISTERS)
+        for rank in range(_LEFT, 0, -1):
+            total = 0.5 * (total + histogram[rank])
+        total += _REGISTERS * _sigma(histogram[0] / _REGISTERS)
+        return round(_REGISTERS * _REGISTERS / (2 * math.log(2) * total))
+
+    def merge(self, other: Self) -> None:
+        """Count what the other has counted as well."""
+        with self._lock:
+            self._registers[:] = bytes(map(max, self._registers, other._registers))
+
+
+def _sigma(x: float) -> float:
+    """Of the part of the registers that no key has reached."""
+    if x == 1:
+        return math.inf
+    power, total = 1.0, x
+    while True:
+        x *= x
+        before = total
+        total += x * power
+        power += power
+        if total == before:
+            return total
+
+
+def _tau(x: float) -> float:
+    """Of the part of the registers whose hashes had bits enough."""
+    if x in (0, 1):
+        return 0.0
+    power, total = 1.0, 1 - x
+    while True:
+        x = math.sqrt(x)
+        before = total
+        power *= 0.5
+        total -= (1 - x) ** 2 * power
+        if total == before:
+            return total / 3
