@@ -9,10 +9,11 @@ import msgspec
 
 from skitter.errors import VanishedError
 from skitter.frontier.damage_errors import settings_of
-from skitter.frontier.rules import grants, job, report
+from skitter.frontier.rules import consistency, grants, job, report
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -207,6 +208,9 @@ class TransactionalFrontier:
             lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
             write=False,
         )
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await self._run(lambda transaction: consistency.check(transaction, repair=repair), write=repair)
 
     async def close(self) -> None:
         await self._store.close()

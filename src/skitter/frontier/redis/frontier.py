@@ -13,11 +13,12 @@ import msgspec
 
 from skitter.errors import JobError
 from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
-from skitter.frontier.redis import codec, report
+from skitter.frontier.redis import codec, consistency, report
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.report import OutboxSeen
 from skitter.frontier.tables import no_such_job, public_job
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -278,6 +279,13 @@ class RedisFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await self.check_keys(repair=repair)
+
+    async def check_keys(self, *, repair: bool, belongs: Callable[[str], bool] | None = None) -> Consistency:
+        """Compare what is stored here; ``belongs`` tells whether a host is one of this shard."""
+        return await consistency.check_keys(self._server, self._prefix, self._run, repair=repair, belongs=belongs)
 
     async def close(self) -> None:
         await self._server.close()

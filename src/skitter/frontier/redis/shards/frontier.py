@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import msgspec
 
 from skitter.concurrency import gather_or_cancel
+from skitter.frontier.redis.shards.consistency import check_shards
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
 from skitter.frontier.redis.shards.leasing import ShardedLeasing, numbered
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -236,6 +238,9 @@ class ShardedFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._report.dead(error_class, limit, after)
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await check_shards(self._shard_set, repair=repair)
 
     async def close(self) -> None:
         for renewing in list(self._renewing.values()):
