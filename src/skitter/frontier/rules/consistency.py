@@ -225,19 +225,21 @@ class _Comparison:
         if host.gate != (key in self._gates):
             mend = self._host_setter(host, gate=key in self._gates)
             yield fault("host_in_flight", key, "whether its robots.txt is read", key in self._gates, host.gate, mend)
-        if (host.given_up is not None) and not self._tables.waiting(key, 1):
+        if host.given_up is not None and not self._tables.waiting(key, 1):
             mend = self._host_setter(host, given_up=None)
             yield fault("host_reason", key, "given up, with a queue to bury", "not given up", "nothing waits", mend)
+        elif host.given_up is not None and host.phase is not Phase.GIVEN_UP:
+            # Nothing dies by a mark that nobody has acted on: a host that is down is given up again.
+            mend = self._host_setter(host, given_up=None)
+            yield fault("host_reason", key, "a reason for being given up", "none", host.given_up[0], mend)
         if expected := self._wrong_phase(host):
             yield fault("host_phase", key, "its phase", expected, host.phase.name.lower(), self._host_setter(host))
 
     def _wrong_phase(self, host: Host) -> str:
         """What the phase of a host has to be; empty: it is possible. It was decided when the host was last written."""
         phase = host.phase
-        if (phase is Phase.GIVEN_UP) != (host.given_up is not None):
-            return "given up" if host.given_up is not None else "not given up"
         if phase is Phase.GIVEN_UP:
-            return ""
+            return "" if host.given_up is not None else "not given up"
         if (phase in _QUEUED_PHASES) != host.waiting:
             return "one with a queue" if host.waiting else "idle"
         if phase is Phase.FULL and not host.in_flight:

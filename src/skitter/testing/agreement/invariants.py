@@ -106,7 +106,8 @@ class Agreeing(Pair):
 
     def is_consistent(self, frontier: Frontier) -> None:
         report = self.loop.run_until_complete(frontier.check_consistency())
-        assert (report.findings, report.unchecked) == ([], [])
+        assert not report.findings, report.findings
+        assert not report.unchecked, report.unchecked
 
     @invariant()
     def the_dead_agree(self) -> None:

@@ -38,10 +38,10 @@ end
 local check = {
   hosts = function(_, stored)
     local h = unpack_host(stored)
-    for place = 1, SIGNS do
+    for place = 1, PACER do
       if h[place] == nil then error('nothing at place ' .. place) end
     end
-    check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true})
+    check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true, [PACER] = true})
     for _, place in ipairs({DUE, BLOCKED_UNTIL, LATENCY}) do check_time(h[place]) end
     if h[LEVELS] and type(h[LEVELS]) ~= 'table' then error('no levels: ' .. tostring(h[LEVELS])) end
     if h[LEVELS] then check_numbers(h[LEVELS], {}) end
