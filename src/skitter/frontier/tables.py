@@ -207,12 +207,12 @@ class Fault(msgspec.Struct):
     """None: it cannot be mended without loss."""
 
 
-def fault(code: str, place: str, what: str, expected: object, found: object, mend: Callable[[], object] | None) -> Fault:
+def fault(
+    code: str, place: str, what: str, expected: object, found: object, mend: Callable[[], object] | None
+) -> Fault:
     """Make a fault; without ``mend`` it is one that cannot be mended."""
     return Fault(
-        Finding(
-            code=code, place=place, what=what, expected=str(expected), found=str(found), mendable=mend is not None
-        ),
+        Finding(code=code, place=place, what=what, expected=str(expected), found=str(found), mendable=mend is not None),
         mend,
     )
 

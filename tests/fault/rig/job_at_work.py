@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from skitter.frontier.contract import Frontier
 from skitter.model.item import NewItem
@@ -16,6 +16,7 @@ from skitter.settings import Settings
 from skitter.testing.clock import FakeClock
 
 JOB = "job"
+HOSTS = tuple(f"h{n}" for n in range(7))
 SINKS = ("a.jsonl", "b.jsonl")
 SETTINGS = {
     "lease_seconds": 600.0,
@@ -31,13 +32,32 @@ PIECE = 1
 """Requests of a host that was given up, which one call buries."""
 _QUEUE = {
     # Host: names of its requests, by priority.
-    0: {100: "done1", 99: "done2", 98: "dead", 97: "excluded", 96: "redirected", 95: "delayed", 60: "staged", 59: "held"},
+    0: {
+        100: "done1",
+        99: "done2",
+        98: "dead",
+        97: "excluded",
+        96: "redirected",
+        95: "delayed",
+        60: "staged",
+        59: "held",
+    },
     1: {101: "first"},
     2: {57: "returned"},
     4: {93: "lost", 92: "blocked"},
     5: {58: "gate"},
     6: {91: "down"},
 }
+
+
+class Fault(NamedTuple):
+    """A fault that a test plants."""
+
+    code: str
+    """The code of the finding."""
+    plant: Any
+    """How it is planted, as its store has it."""
+    mendable: bool = True
 
 
 class JobAtWork:
@@ -76,7 +96,9 @@ class JobAtWork:
         # Its first host has two in flight, as many as its address may have: the second one is parked.
         gates = (await frontier.lease("w3", 4)).leases
         assert {lease.work for lease in gates} == {Work.ROBOTS}, gates
-        await frontier.release([lease for lease in gates if lease.host_key in map(self.key_of, range(7, len(self.hosts)))])
+        await frontier.release(
+            [lease for lease in gates if lease.host_key in map(self.key_of, range(7, len(self.hosts)))]
+        )
         (gate,) = [lease for lease in gates if lease.host_key == self.key_of(2)]
         await frontier.commit("w3", [self._robots(gate)])
         await frontier.release([await self._page("w1", "returned")])

@@ -1,8 +1,8 @@
 """The consistency check of a job in one Redis, or of one shard of it, and its repair.
 
 Everything is looked at in pieces, each by a script (``lua/check_*.lua``) that compares what belongs together and holds
-the server for some milliseconds. So a finding was true at one instant, whoever works at the job meanwhile. Sums over all
-hosts are compared only if one script could count them, or if nothing has changed from the first piece to the last.
+the server for some milliseconds. So a finding was true at one instant, whoever works at the job meanwhile. Sums over
+all hosts are compared only if one script could count them, or if nothing has changed from the first piece to the last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _TRIES = 3
 """Of counting, while the job changes."""
 _PASSES = 5
 """Of a repair: what was mended may show something else."""
-_MEMBERS = frozenset("ready waiting given_up parked returned delayed suspects away dead held alone seen permits".split())
+_MEMBERS = frozenset(
+    "ready waiting given_up parked returned delayed suspects away dead held alone seen permits".split()
+)
 _SHAKEN = frozenset(
     "two_places no_place no_request request_index host_missing host_queue not_seen seen_bucket lease_work".split()
 )
@@ -41,7 +43,12 @@ _COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "exclude
 
 
 async def check_keys(
-    server: RedisServer, prefix: str, run_script: RunScript, *, repair: bool, belongs: Callable[[str], bool] | None = None
+    server: RedisServer,
+    prefix: str,
+    run_script: RunScript,
+    *,
+    repair: bool,
+    belongs: Callable[[str], bool] | None = None,
 ) -> Consistency:
     """Compare what has this prefix; with ``repair``, mend it and look again. ``belongs``: whether a host is of this
     shard."""
@@ -150,8 +157,8 @@ class _KeyCheck:
                 elif kind.decode(errors="replace") in _MEMBERS:
                     members[kind.decode()].append([suffix, b"0"])
             queues = await self._check_queues(queues, _KEYS_AT_ONCE)
-            for kind_name in members:
-                members[kind_name] = await self._check_members(kind_name, members[kind_name], _KEYS_AT_ONCE)
+            for kind_name, waiting in members.items():
+                members[kind_name] = await self._check_members(kind_name, waiting, _KEYS_AT_ONCE)
         members["cards"] = [[b"", b"0"]]
         await self._check_queues(queues, 1)
         for kind_name, waiting in members.items():

@@ -96,10 +96,14 @@ class _Comparison:
         known: set[int] = set()
         for lease in leases:
             if lease.epoch in known:
-                yield fault("lease_epoch", _named(lease), "its epoch", "one of its own", lease.epoch, self._renumber(lease))
+                yield fault(
+                    "lease_epoch", _named(lease), "its epoch", "one of its own", lease.epoch, self._renumber(lease)
+                )
             known.add(lease.epoch)
             if lease.alone and held[lease.worker] > 1:
-                yield fault("lease_alone", lease.worker, "leases beside one that is alone", 0, held[lease.worker] - 1, None)
+                yield fault(
+                    "lease_alone", lease.worker, "leases beside one that is alone", 0, held[lease.worker] - 1, None
+                )
         first_deadline = min((lease.deadline for lease in leases), default=math.inf)
         if first_deadline < job.reap_at:
             mend = _setter(job, "reap_at", first_deadline)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
+from skitter.errors import FrontierError, JobError
 from skitter.frontier.contract import Frontier
 from skitter.testing.contract.client import Client
 
@@ -71,6 +73,14 @@ class ContractStore:
         return list("abcdefgh"[:count])
 
     async def close(self) -> None:
-        """Close all clients, at the end of the test."""
+        """Check that everything stored agrees, and close all clients, at the end of the test."""
+        for job in self._seen:
+            frontier = self.connect(job)
+            self._open.append(frontier)
+            # A test may have removed its job, or its server.
+            with contextlib.suppress(JobError, FrontierError):
+                report = await frontier.check_consistency()
+                assert not report.findings, report.findings
+                assert not report.unchecked, report.unchecked
         for frontier in self._open:
             await frontier.close()

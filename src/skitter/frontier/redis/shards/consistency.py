@@ -19,9 +19,7 @@ _decode = msgspec.msgpack.decode
 async def check_shards(shard_set: ShardSet, *, repair: bool) -> Consistency:
     """Compare every shard with itself and with the lead."""
     await shard_set.refresh_all()
-    reports = []
-    for shard in shard_set.shards:
-        reports.append(await _check_shard(shard_set, shard, repair=repair))
+    reports = [await _check_shard(shard_set, shard, repair=repair) for shard in shard_set.shards]
     if not any("unreadable" in report.counts for report in reports):
         reports.append(await _compare(shard_set))
     return merged(reports)

@@ -180,7 +180,8 @@ class Shard(RedisFrontier):
         name = f"{self._prefix}{self.status.run}:sinks"
         flat = await self._server.command("HGETALL", name)
         return {
-            target.decode(): codec.decode_sink(sink).position for target, sink in zip(flat[::2], flat[1::2], strict=True)
+            target.decode(): codec.decode_sink(sink).position
+            for target, sink in zip(flat[::2], flat[1::2], strict=True)
         }
 
     async def stored_targets(self) -> dict[str, list[int] | None]:
