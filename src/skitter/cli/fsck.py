@@ -70,5 +70,5 @@ def _described(finding: Finding) -> str:
         state = "mended"
     else:
         state = "can be mended" if finding.mendable else "cannot be mended"
-    what = f"{finding.what}: {finding.found}, and not {finding.expected}"
-    return clean(f"{finding.code}  {finding.place}: {what} ({state})")
+    details = f": {finding.what}: {finding.found}, and not {finding.expected}" if finding.expected else ""
+    return f"{finding.code}  {clean(finding.place + details)} ({state})"

@@ -59,11 +59,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The record, key or row."""
     what: str
     expected: str
-    """The value that follows from everything else."""
+    """The value that follows from everything else; empty if the place says it all."""
     found: str
     mendable: bool
     """Whether ``--repair`` can mend it without loss."""
     mended: bool = False
+
+
+def unreadable(place: str) -> Finding:
+    """The finding of a value that cannot be read."""
+    return Finding(code="unreadable", place=place, what="a stored value", expected="", found="", mendable=False)
 
 
 class Consistency(msgspec.Struct, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import DamageError, JobError
 from skitter.frontier.contract import Frontier
-from skitter.model.consistency import Consistency, Finding
+from skitter.model.consistency import Consistency, unreadable
 from skitter.model.job import State
 
 
@@ -17,16 +17,7 @@ async def check_job(frontier: Frontier, *, repair: bool = False) -> Consistency:
         return await frontier.check_consistency(repair=repair)
     except DamageError as error:
         report = Consistency()
-        report.add(
-            Finding(
-                code="unreadable",
-                place=str(error),
-                what="a stored value",
-                expected="a readable one",
-                found="damage",
-                mendable=False,
-            )
-        )
+        report.add(unreadable(str(error)))
         return report
 
 

@@ -17,7 +17,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import JobRecord, decode_record
 from skitter.frontier.redis.damage_search import find_damage
 from skitter.frontier.redis.jobs import scan_keys
-from skitter.model.consistency import Consistency, Finding, with_mended
+from skitter.model.consistency import Consistency, Finding, unreadable, with_mended
 
 RunScript = Callable[..., Awaitable[Any]]
 
@@ -54,16 +54,7 @@ async def check_keys(
     shard."""
     if damage := await find_damage(server, prefix, whole=True):
         report = Consistency()
-        report.add(
-            Finding(
-                code="unreadable",
-                place=damage,
-                what="a stored value",
-                expected="a readable one",
-                found="damage",
-                mendable=False,
-            )
-        )
+        report.add(unreadable(damage))
         return report
     check = _KeyCheck(server, prefix, run_script, repair=repair, belongs=belongs)
     report = await check.run()

@@ -16,7 +16,7 @@ from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.rules.requests import COUNTER
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Fault, LeaseRow, RequestState, Row, fault
-from skitter.model.consistency import Consistency, with_mended
+from skitter.model.consistency import Consistency, unreadable, with_mended
 from skitter.model.host import Host, Phase
 from skitter.model.job import State
 from skitter.model.lease import Work
@@ -33,7 +33,7 @@ def check(transaction: Transaction, *, repair: bool) -> Consistency:
     """Compare everything; with ``repair``, mend what can be mended, and look again."""
     if damage := transaction.tables.find_damage():
         report = Consistency()
-        report.add(fault("unreadable", damage, "a stored value", "a readable one", "damage", None).finding)
+        report.add(unreadable(damage))
         return report
     report = _pass(transaction, repair=repair)
     if not (repair and report.counts):
