@@ -80,6 +80,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 BATCH = 1000
@@ -289,6 +290,13 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         """Queue dead requests again with a clean slate: all, one class, or the ones named. How many."""
+        ...
+
+    async def capacity(self) -> list[StoreCapacity]:
+        """The disks and servers that the job is stored on, and what is left there; those without a limit are left out.
+
+        Cheap enough to be polled once a minute.
+        """
         ...
 
     async def check_consistency(self, *, repair: bool = False) -> Consistency:

@@ -17,6 +17,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
@@ -44,6 +45,9 @@ class MemoryStore:
 
     def use_open_file(self) -> bool:
         return False
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return []
 
     async def close(self) -> None:
         pass

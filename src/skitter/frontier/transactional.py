@@ -31,6 +31,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
 
@@ -55,6 +56,10 @@ class Store(Protocol):
 
     def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        ...
+
+    async def capacity(self) -> list[StoreCapacity]:
+        """See ``Frontier.capacity``."""
         ...
 
     async def close(self) -> None: ...
@@ -208,6 +213,9 @@ class TransactionalFrontier:
             lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
             write=False,
         )
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return await self._store.capacity()
 
     async def check_consistency(self, *, repair: bool = False) -> Consistency:
         return await self._run(lambda transaction: consistency.check(transaction, repair=repair), write=repair)

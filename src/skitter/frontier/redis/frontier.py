@@ -37,6 +37,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 BUCKET_MEAN = 200
@@ -279,6 +280,9 @@ class RedisFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return await self._server.capacity()
 
     async def check_consistency(self, *, repair: bool = False) -> Consistency:
         return await self.check_keys(repair=repair)

@@ -142,6 +142,7 @@ class LazyFrontier:
     workers = _of_opened(Frontier.workers)
     trace = _of_opened(Frontier.trace)
     dead = _of_opened(Frontier.dead)
+    capacity = _of_opened(Frontier.capacity)
     check_consistency = _of_opened(Frontier.check_consistency)
 
     async def close(self) -> None:

@@ -35,6 +35,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 RENEWAL_SECONDS = 2.0
@@ -238,6 +239,16 @@ class ShardedFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._report.dead(error_class, limit, after)
+
+    async def capacity(self) -> list[StoreCapacity]:
+        # One of each server: its run id tells servers apart.
+        servers = {shard.life or shard.number: shard for shard in self._shard_set.shards}
+        found = []
+        for shard in servers.values():
+            for one in await shard.capacity():
+                place = f"{one.place}, shard {shard.number}" if len(servers) > 1 else one.place
+                found.append(msgspec.structs.replace(one, place=place))
+        return found
 
     async def check_consistency(self, *, repair: bool = False) -> Consistency:
         return await check_shards(self._shard_set, repair=repair)
