@@ -119,16 +119,18 @@ def merged(reports: list[Consistency]) -> Consistency:
 
 def with_mended(report: Consistency, left: Consistency) -> Consistency:
     """The findings of a check before the repair, each with whether the check after it has not found it again."""
-    still = {(finding.code, finding.place, finding.what) for finding in left.findings}
+    still, before = ({_name(finding) for finding in one.findings} for one in (left, report))
     told = Consistency(checked=report.checked, unchecked=report.unchecked)
     for finding in report.findings:
-        is_left = (finding.code, finding.place, finding.what) in still
-        told.add(msgspec.structs.replace(finding, mended=finding.mendable and not is_left))
-    before = {(finding.code, finding.place, finding.what) for finding in report.findings}
+        told.add(msgspec.structs.replace(finding, mended=finding.mendable and _name(finding) not in still))
     for finding in left.findings:
-        if (finding.code, finding.place, finding.what) not in before:
+        if _name(finding) not in before:
             told.add(finding)
-    # Beyond what is listed, the numbers alone can be told.
-    told.counts = {code: max(n, left.counts.get(code, 0)) for code, n in (left.counts | report.counts).items()}
-    told.mended = max(told.mended, report.total - left.total)
+    if max(report.total, left.total) > MOST_LISTED:
+        # Beyond what is listed, the numbers alone can be told.
+        told.counts, told.mended = dict(report.counts), max(0, report.total - left.total)
     return told
+
+
+def _name(finding: Finding) -> tuple[str, str, str]:
+    return finding.code, finding.place, finding.what
