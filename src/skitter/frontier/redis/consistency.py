@@ -25,7 +25,7 @@ PIECE = 250
 """Hosts, requests or members that one script looks at: two to five milliseconds."""
 COUNTED_AT_ONCE = 3000
 """Hosts, and buckets of the seen set, that one script counts."""
-LEASES_AT_ONCE = 5000
+LEASES_AT_ONCE = 3000
 """Leases that one script compares with hosts and addresses while the job runs: about ten milliseconds."""
 _KEYS_AT_ONCE = 100
 _TRIES = 3

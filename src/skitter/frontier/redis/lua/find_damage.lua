@@ -59,7 +59,7 @@ if ARGV[3] == 'job' then
   if not is_good then return {'0', 'its record', tostring(reason)} end
   return {'0'}
 end
-local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', BATCH)
+local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', 500)
 local found = scanned[2]
 for place = 1, #found, 2 do
   local is_good, reason = pcall(check[ARGV[3]], found[place], found[place + 1])
