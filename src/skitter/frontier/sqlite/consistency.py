@@ -27,8 +27,8 @@ _decode_host = msgspec.msgpack.Decoder(Host).decode
 _HELD = "SELECT place, count(*) FROM holds CROSS JOIN requests ON requests.job = holds.job AND requests.id = holds.id"
 
 
-class SqliteTables(RequestTable, LeaseTable, OutboxTable):
-    """``Tables`` as SQL: all tables of one job."""
+class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
+    """All tables of one job, and what the consistency check asks of them."""
 
     def __init__(self, connection: sqlite3.Connection, job_name: str, clock: StoreClock) -> None:
         super().__init__(connection, job_name, clock)

@@ -17,7 +17,7 @@ from skitter import private_files
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import UNREADABLE, damaged
-from skitter.frontier.sqlite.consistency import SqliteTables
+from skitter.frontier.sqlite.consistency import ConsistencyTable
 from skitter.frontier.sqlite.damage_search import find_damage
 from skitter.frontier.tables import Tables
 from skitter.frontier.transactional import TransactionalFrontier
@@ -99,6 +99,10 @@ def _schema() -> list[str]:
     """One statement each: ``executescript`` would end the transaction that makes the tables only once."""
     lines = Path(__file__).with_name("schema.sql").read_text().splitlines()
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
+
+
+class SqliteTables(ConsistencyTable):
+    """``Tables`` as SQL: all tables of one job."""
 
 
 class SqliteStore:
