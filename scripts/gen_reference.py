@@ -1,4 +1,4 @@
-"""Write settings.md, events.md and python.md of docs/reference from the source; with --check, only compare them.
+"""Write settings.md, events.md, findings.md and python.md of docs/reference from the source; --check compares them.
 
 Names, types and defaults of settings are asked of the structs. The descriptions are the string literals under
 the fields, which exist only in the source and are read with ``ast``. Events describe themselves.
@@ -14,11 +14,13 @@ import msgspec
 
 import python_reference
 from skitter import settings
+from skitter.model import consistency
 from skitter.observe import events
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "settings.md"
 EVENTS_PAGE = ROOT / "docs" / "reference" / "events.md"
+FINDINGS_PAGE = ROOT / "docs" / "reference" / "findings.md"
 
 HEAD = """\
 # Settings
@@ -80,6 +82,18 @@ out of text, and further lines of a text, those of a traceback, begin with a bar
 worker that cannot get rid of a line at once drops it: no log is a reason to wait.
 """
 
+FINDINGS_HEAD = """\
+# Findings of the consistency check
+
+<!-- Written by scripts/gen_reference.py from src/skitter/model/consistency.py. Change that, then run `make docs`. -->
+
+What [`skitter fsck`](cli.md#fsck) may find. Each finding names its place, what was expected there and what was found,
+and whether `--repair` can mend it without loss; that depends on what else is there, and may differ from store to store.
+
+| code | meaning |
+| --- | --- |
+"""
+
 
 def descriptions(source: str) -> dict[tuple[str, str], str]:
     """``(class, field)`` to the string literal that follows the field."""
@@ -130,6 +144,10 @@ def events_page() -> str:
     return "".join(parts)
 
 
+def findings_page() -> str:
+    return FINDINGS_HEAD + "".join(f"| `{code}` | {_cell(meaning)} |\n" for code, meaning in consistency.CODES.items())
+
+
 def _value(value: object) -> str:
     if value is None:
         return "none"
@@ -149,7 +167,12 @@ def _sentence(doc: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    pages = {PAGE: page(), EVENTS_PAGE: events_page(), python_reference.PAGE: python_reference.page()}
+    pages = {
+        PAGE: page(),
+        EVENTS_PAGE: events_page(),
+        FINDINGS_PAGE: findings_page(),
+        python_reference.PAGE: python_reference.page(),
+    }
     if arguments == ["--check"]:
         old = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
         for path in old:

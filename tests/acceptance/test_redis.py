@@ -148,3 +148,33 @@ def command_lines() -> set[str]:
         with contextlib.suppress(OSError):
             lines.add((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return lines
+
+
+@pytest.mark.parametrize("options", ["", "?shards=2"])
+def test_a_redis_that_is_nearly_full_is_told_once(skitter, own_redis, options) -> None:
+    redis = own_redis("--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
+    command(redis.url, "SETRANGE", "ballast", 93_000_000, "x")
+    with served(WebSpec.plain(hosts=1, pages_per_host=5)) as web:
+        told = skitter.run(
+            "crawl", *web.urls, "--frontier", redis.url + options, "--job", "tight", "--workers", 2
+        ).stderr
+    assert told.count("is nearly full: ") == 1
+    assert f"the memory of the Redis at {redis.url}" in told
+
+
+def test_a_redis_without_a_limit_is_never_nearly_full(skitter, own_redis) -> None:
+    redis = own_redis()
+    with served(WebSpec.plain(hosts=1, pages_per_host=5)) as web:
+        told = skitter.run("crawl", *web.urls, "--frontier", redis.url, "--job", "wide").stderr
+    assert "nearly full" not in told
+
+
+def command(url: str, *words: object) -> None:
+    async def send() -> None:
+        server = RedisServer(parse_address(url))
+        try:
+            await server.command(*words)
+        finally:
+            await server.close()
+
+    asyncio.run(send())

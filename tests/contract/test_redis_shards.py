@@ -885,3 +885,29 @@ async def test_each_shard_counts_the_requests_to_an_address_by_itself(place: Pla
     assert len(shards) == SHARDS
     leases = await client.lease()
     assert sorted(shard_number(lease.host_key, SHARDS) for lease in leases) == sorted(shards)
+
+
+# ---- parked hosts
+
+
+async def test_a_host_that_is_parked_when_it_is_typed_is_counted(place: Place) -> None:
+    """Its record and its shard's agree, though nothing is queued or leased by it."""
+    frontier = place.frontier()
+    settings = {"per_ip": 1, "obey_robots": False, "lease_seconds": LEASE_SECONDS, "burst_pages": 1}
+    await frontier.begin(JobSpec(name="job", spider="", settings=settings))
+    entry = Fingerprinter((await frontier.job()).secret).entry
+    names = [name for name in (f"h{n}" for n in range(100)) if shard_number(f"http://{name}.example", SHARDS) == 1][:2]
+    urls = [f"http://{name}.example/{n}" for n in range(2) for name in names]
+    (seeding,) = (await frontier.lease("w", 1)).leases
+    links = [entry(Request(url)) for url in urls]
+    await frontier.commit("w", [Outcome(lease=seeding, ending=Ending.DONE, links=links)])
+    for _ in names:
+        # Both answer from one address.
+        (lease,) = (await frontier.lease("w", 1)).leases
+        news = HostNews(answered=True, address="10.0.0.1")
+        await frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, news=news)])
+    (lease,) = (await frontier.lease("w", 1)).leases
+    (other,) = [url for url in urls[2:] if not url.startswith(lease.host_key)]
+    await frontier.add([entry(Request(other, seed=True))])
+    report = await frontier.check_consistency()
+    assert report.findings == []

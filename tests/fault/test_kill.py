@@ -58,6 +58,7 @@ def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers:
             assert sum(status[part] for part in parts) == status["seen"]
             assert status["done"] >= done, "a page that was done is not done any more"
             done = status["done"]
+            skitter.run("fsck", "--job", "j")
     skitter.run(*command)
 
 

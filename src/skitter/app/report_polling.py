@@ -1,19 +1,22 @@
-"""Reports of a running job: polled for a display, and turned into events where something has changed."""
+"""Reports of a running job, and the room that its store has: polled, and turned into events where something changed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
 from skitter.errors import FrontierError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Report, State
+from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
 
 REPORT_SECONDS = 0.5
+CAPACITY_SECONDS = 60.0
+"""Between two looks at how much room the store has left."""
 OnReport = Callable[[Report], None]
 
 
@@ -50,12 +53,30 @@ class ReportDiff:
                 self._on_event(events.SINK_CAUGHT_UP(target=sink.target, undelivered=sink.undelivered))
 
 
+class CapacityDiff:
+    """Emits an event when a place that the job is stored on becomes nearly full; again only after there was room."""
+
+    def __init__(self, on_event: Callable[[events.Event], None]) -> None:
+        self._on_event = on_event
+        self._told: set[str] = set()
+
+    def update(self, capacities: Sequence[StoreCapacity]) -> None:
+        """Compare with what was told before."""
+        for one in capacities:
+            if not one.is_nearly_full:
+                self._told.discard(one.place)
+            elif one.place not in self._told:
+                self._told.add(one.place)
+                told = {"place": one.place, "free_bytes": one.free_bytes, "total_bytes": one.total_bytes}
+                self._on_event(events.FRONTIER_NEARLY_FULL(**told))
+
+
 @contextlib.asynccontextmanager
 async def reporting(
     frontier: Frontier, on_report: OnReport, on_event: Callable[[events.Event], None]
 ) -> AsyncIterator[Callable[[Report], None]]:
     """While the body works, reports are polled and passed on; the body gets a function for the last one."""
-    diff = ReportDiff(on_event)
+    diff, capacity = ReportDiff(on_event), CapacityDiff(on_event)
 
     def pass_on(report: Report) -> None:
         diff.update(report)
@@ -68,10 +89,18 @@ async def reporting(
                 pass_on(await frontier.report())
             await asyncio.sleep(REPORT_SECONDS)
 
-    task = asyncio.create_task(poll())
+    async def poll_capacity() -> None:
+        while True:
+            with contextlib.suppress(FrontierError):
+                capacity.update(await frontier.capacity())
+            await asyncio.sleep(CAPACITY_SECONDS)
+
+    tasks = [asyncio.create_task(poll()), asyncio.create_task(poll_capacity())]
     try:
         yield pass_on
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -29,6 +29,7 @@ COMMANDS = {
     "export": "write what a job's outbox or a file of results holds to another target",
     "why": "what became of one URL, and why",
     "jobs": "which jobs there are, and how they stand",
+    "fsck": "whether everything stored of a job agrees; repairs it",
     "drop": "remove a job and everything of it",
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",

@@ -74,6 +74,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -92,6 +93,7 @@ from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 BATCH = 1000
@@ -314,6 +316,22 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         """Queue dead requests again with a clean slate: all, one class, or the ones named. How many."""
+        ...
+
+    async def capacity(self) -> list[StoreCapacity]:
+        """The disks and servers that the job is stored on, and what is left there; those without a limit are left out.
+
+        Cheap enough to be polled once a minute.
+        """
+        ...
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        """Compare every count, queue, lease, seen id, host record and outbox position with each other.
+
+        It may take minutes, and in memory it needs no more than a batch of requests, hosts or items. While others work
+        at the job, what is told was wrong at one instant, and what could not be compared at one instant is named.
+        ``repair`` mends what can be mended without loss: the job rests meanwhile, which the caller sees to.
+        """
         ...
 
 

@@ -93,8 +93,8 @@ def problem_of(check: Callable[[], object]) -> str:
 class SearchDeadline:
     """The time at which a search for damage ends."""
 
-    def __init__(self) -> None:
-        self._ends_at = time.monotonic() + SEARCH_SECONDS
+    def __init__(self, seconds: float = SEARCH_SECONDS) -> None:
+        self._ends_at = time.monotonic() + seconds
 
     def is_over(self) -> bool:
         return time.monotonic() > self._ends_at

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from heapq import nsmallest
 from itertools import chain, compress, islice, takewhile
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ import msgspec
 from skitter.dedup import BloomFilter, SeenSet
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.dedup_settings import ended_set
-from skitter.frontier.tables import JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
+from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.host import Host, Phase
@@ -23,6 +24,7 @@ from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
@@ -51,6 +53,9 @@ class MemoryStore:
 
     def use_open_file(self) -> bool:
         return False
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return []
 
     async def close(self) -> None:
         pass
@@ -467,3 +472,38 @@ class MemoryTables:
 
     def drop_sink(self, target: str) -> None:
         self._sinks.pop(target, None)
+
+    # ---- the consistency check: dictionaries hold what they were given, and their indexes are made from them
+
+    def find_damage(self) -> str:
+        return ""
+
+    def count_rows(self) -> dict[RequestState, int]:
+        return Counter(row.state for row in self._rows.values())
+
+    def count_dead(self) -> dict[str, int]:
+        return Counter(row.error_class for row in self._rows.values() if row.state is RequestState.DEAD)
+
+    def done_by_host(self) -> dict[str, int]:
+        return Counter(row.host_key for row in self._rows.values() if row.state is RequestState.DONE)
+
+    def hosts_after(self, key: str, limit: int) -> list[Host]:
+        return [self._hosts[other] for other in nsmallest(limit, (other for other in self._hosts if other > key))]
+
+    def all_leases(self) -> list[LeaseRow]:
+        return list(self._leases.values())
+
+    def all_loads(self) -> dict[str, int]:
+        return dict(self._loads)
+
+    def staged_epochs(self) -> list[tuple[int, int]]:
+        return list(self._staged)
+
+    def item_range(self) -> tuple[int, int, int]:
+        return min(self._items, default=0), max(self._items, default=0), len(self._items)
+
+    def last_seq(self) -> int:
+        return max(self._by_seq, default=0)
+
+    def index_faults(self, job: JobRow) -> Iterator[Fault]:  # noqa: ARG002
+        return iter(())

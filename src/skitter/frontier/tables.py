@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
 
 from skitter.errors import JobError
 from skitter.model.bloom_stats import BloomStats
+from skitter.model.consistency import Finding
 from skitter.model.host import Host
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
@@ -239,6 +240,24 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+class Fault(msgspec.Struct):
+    """A finding of the consistency check, and how it is mended."""
+
+    finding: Finding
+    mend: Callable[[], object] | None = None
+    """None: it cannot be mended without loss."""
+
+
+def fault(
+    code: str, place: str, what: str, expected: object, found: object, mend: Callable[[], object] | None
+) -> Fault:
+    """Make a fault; without ``mend`` it is one that cannot be mended."""
+    return Fault(
+        Finding(code=code, place=place, what=what, expected=str(expected), found=str(found), mendable=mend is not None),
+        mend,
+    )
+
+
 class Tables(Protocol):
     """The rows of one job. Every method runs inside the store's transaction."""
 
@@ -428,3 +447,45 @@ class Tables(Protocol):
     def sinks(self) -> list[SinkRow]: ...
     def save_sink(self, sink: SinkRow) -> None: ...
     def drop_sink(self, target: str) -> None: ...
+
+    # The consistency check: read in pieces, and by nothing else
+    def find_damage(self) -> str:
+        """The first value of the job that cannot be read, and why; empty: there is none. It may take minutes."""
+        ...
+
+    def count_rows(self) -> dict[RequestState, int]:
+        """How many requests are in each state."""
+        ...
+
+    def count_dead(self) -> dict[str, int]:
+        """How many are dead of each class of errors."""
+        ...
+
+    def done_by_host(self) -> dict[str, int]:
+        """How many pages of each host are done. A number for each host: asked for only if their sum is wrong."""
+        ...
+
+    def hosts_after(self, key: str, limit: int) -> list[Host]:
+        """Hosts whose keys come after this one, by key."""
+        ...
+
+    def all_leases(self) -> list[LeaseRow]:
+        """Every current lease: as many as all workers have slots."""
+        ...
+
+    def all_loads(self) -> dict[str, int]:
+        """How many leases are counted under each address."""
+        ...
+
+    def staged_epochs(self) -> list[tuple[int, int]]:
+        """(request id, epoch) of all that is staged."""
+        ...
+
+    def item_range(self) -> tuple[int, int, int]:
+        """The first and the last position in the outbox, and how many items are there; zeros if there are none."""
+        ...
+
+    def last_seq(self) -> int: ...
+    def index_faults(self, job: JobRow) -> Iterator[Fault]:
+        """What the store's own indexes have that its records do not say, or lack."""
+        ...

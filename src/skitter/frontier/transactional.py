@@ -9,10 +9,11 @@ import msgspec
 
 from skitter.errors import VanishedError
 from skitter.frontier.damage_errors import settings_of
-from skitter.frontier.rules import grants, job, report, shares
+from skitter.frontier.rules import consistency, grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -31,6 +32,7 @@ from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
 
@@ -55,6 +57,10 @@ class Store(Protocol):
 
     def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
+        ...
+
+    async def capacity(self) -> list[StoreCapacity]:
+        """See ``Frontier.capacity``."""
         ...
 
     async def close(self) -> None: ...
@@ -218,6 +224,12 @@ class TransactionalFrontier:
             lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
             write=False,
         )
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return await self._store.capacity()
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await self._run(lambda transaction: consistency.check(transaction, repair=repair), write=repair)
 
     async def close(self) -> None:
         await self._store.close()

@@ -439,6 +439,16 @@ FRONTIER_REPLACED = _kind(
     "The store was restarted or failed over: its newest commits may be missing.",
     worker="worker that noticed it",
 )
+FRONTIER_NEARLY_FULL = _kind(
+    "frontier.nearly_full",
+    Level.WARNING,
+    "{place} is nearly full: {free_bytes} of {total_bytes} bytes are free; make room before the crawl has to wait",
+    "What the job is stored on has little room left: less than a tenth, and of a disk less than 2 GB as well. "
+    "Each node looks once a minute, and tells it once until there is room again.",
+    place="disk of the file, or server",
+    free_bytes="bytes that are left",
+    total_bytes="bytes that there are",
+)
 
 # ---- sinks
 

@@ -179,6 +179,8 @@ class Cluster:
                 trace = await frontier.trace(identity.fingerprint("GET", url), host_key(url))
                 if trace is not None:
                     states[url] = trace.state
+            stored = await frontier.check_consistency()
+            assert not stored.findings, stored.findings
             return states, await frontier.counts()
         finally:
             await frontier.close()

@@ -263,10 +263,12 @@ def commands(frontier: str, port: int) -> list[tuple[str, ...]]:
         *(("why", seed + name, *place) for name in ("", "missing", "held", "queued0", "later", "lost")),
         ("why", f"http://127.0.0.3:{port}/4", *place),
         ("items", *place),
+        ("fsck", *place),
     ]
     writing = [
         ("export", "-o", "exported.jsonl", *place),
         ("pause", *place),
+        ("fsck", "--repair", *place),
         ("resume", *place),
         ("add", f"{seed}more", *place),
         ("retry", *place),
@@ -386,7 +388,8 @@ def faults(said: Said, place: str) -> list[str]:
         found.append(f"a traceback: {said.err}")
     if _CLASS_NAME.search(said.err) and not said.raw:
         found.append(f"the name of a class: {said.err}")
-    if said.code and not said.err.strip():
+    # What fsck finds is its answer.
+    if said.code and not said.err.strip() and not (said.words[0] == "fsck" and said.out.strip()):
         found.append(f"exit code {said.code} without a word")
     if said.code == 3 and JOB not in said.err and TARGET not in said.err:
         found.append(f"neither the job nor its target is named: {said.err}")

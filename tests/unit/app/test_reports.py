@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from skitter.app.report_polling import ReportDiff
+from skitter.app.report_polling import CapacityDiff, ReportDiff
 from skitter.model.job import Counts, Job, JobSpec, Report, SinkSeen, State
+from skitter.model.store_capacity import ROOM_BYTES, StoreCapacity
 from skitter.observe.events import Event, Level
 
 
@@ -47,3 +48,24 @@ def test_a_sink_that_blocks_and_goes_on_is_told_once_each() -> None:
     events = told(report(), *[report(blocking=True)] * 3, *[report()] * 3, report(blocking=True))
     assert [event.kind.name for event in events] == ["sink.blocking", "sink.caught_up", "sink.blocking"]
     assert msgspec.to_builtins(events[0].fields) == {"target": "out.jsonl", "undelivered": 7, "owner": ""}
+
+
+def room(free_bytes: int, total_bytes: int = 1000, *, is_disk: bool = False) -> StoreCapacity:
+    return StoreCapacity(place="there", total_bytes=total_bytes, free_bytes=free_bytes, is_disk=is_disk)
+
+
+def test_a_store_that_is_nearly_full_is_told_once_until_there_is_room_again() -> None:
+    events: list[Event] = []
+    watching = CapacityDiff(events.append)
+    for free_bytes in (500, 99, 50, 99, 101, 99):
+        watching.update([room(free_bytes)])
+    assert [event.kind.name for event in events] == ["frontier.nearly_full"] * 2
+    assert events[0].fields == {"place": "there", "free_bytes": 99, "total_bytes": 1000}
+    assert events[0].level is Level.WARNING
+
+
+def test_a_large_disk_is_not_nearly_full_while_gigabytes_are_left() -> None:
+    disk = 100 * ROOM_BYTES
+    assert not room(ROOM_BYTES, disk, is_disk=True).is_nearly_full
+    assert room(ROOM_BYTES - 1, disk, is_disk=True).is_nearly_full
+    assert room(ROOM_BYTES, disk).is_nearly_full, "of the memory of a server the share counts"

@@ -20,6 +20,7 @@ from redis.asyncio.connection import AbstractConnection
 from skitter.errors import FrontierError
 from skitter.frontier.redis.errors import explain
 from skitter.frontier.redis.scripts import script
+from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
 from skitter.redis_driver import connections, server_checks
 from skitter.redis_driver.address import Address
@@ -138,13 +139,30 @@ class RedisServer:
     async def check(self) -> None:
         """Refuse a server that would lose parts of a job, and warn of one that is open to the world."""
         await server_checks.warn_if_open(self.address, await self._route.host())
+        server_checks.refuse_if_evicting(await self._memory_info(), str(self.address))
+
+    async def capacity(self) -> list[StoreCapacity]:
+        """What is left of its memory; nothing where it has no limit, or does not tell."""
+        info = await self._memory_info()
+        total = int(info.get("maxmemory", "0"))
+        if not total:
+            return []
+        free = max(0, total - int(info.get("used_memory", "0")))
+        return [
+            StoreCapacity(
+                place=f"the memory of the Redis at {self.address}", total_bytes=total, free_bytes=free, is_disk=False
+            )
+        ]
+
+    async def _memory_info(self) -> dict[str, str]:
+        """What the server tells of its memory; nothing where INFO is forbidden."""
         try:
             reply: bytes = await self.command("INFO", "memory")
         except FrontierError as error:
             if isinstance(error.__cause__, exceptions.NoPermissionError):
-                return
+                return {}
             raise
-        server_checks.refuse_if_evicting(server_checks.parse_info(reply), str(self.address))
+        return server_checks.parse_info(reply)
 
     # ---- one command and its answer
 

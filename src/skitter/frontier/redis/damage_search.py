@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from skitter.frontier.damage_errors import SearchDeadline, check_job, checked_time, problem_of
+from skitter.frontier.damage_errors import SEARCH_SECONDS, SearchDeadline, check_job, checked_time, problem_of
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import scan_keys
@@ -52,11 +54,14 @@ _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
 _decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
 
 
-async def find_damage(server: RedisServer, prefix: str) -> str:
-    """The first value that cannot be read, as ``KEY of the hash or list: why``; empty: none was found."""
-    deadline = SearchDeadline()
+async def find_damage(server: RedisServer, prefix: str, *, whole: bool = False) -> str:
+    """The first value that cannot be read, as ``KEY of the hash or list: why``; empty: none was found.
+
+    ``whole``: however long it takes, and without a look at what names what, which is a matter of consistency.
+    """
+    deadline = SearchDeadline(math.inf if whole else SEARCH_SECONDS)
     # The types of all first: what is of another one cannot be asked for what it holds.
-    for question in (_wrong_type, _wrong_job, _wrong_value):
+    for question in (_wrong_type, _wrong_job, functools.partial(_wrong_value, whole=whole)):
         async for keys in scan_keys(server, prefix):
             for key in sorted(keys):
                 if deadline.is_over():
@@ -99,12 +104,12 @@ def _check_job(record: bytes, spec: bytes) -> None:
     msgspec.msgpack.decode(record, type=codec.ScriptsRecord)
 
 
-async def _wrong_value(server: RedisServer, prefix: str, key: bytes) -> str:
+async def _wrong_value(server: RedisServer, prefix: str, key: bytes, *, whole: bool) -> str:
     run, name = _name_of(prefix, key)
     kind = _TYPE_OF.get(name, "")
     if name in _PACKED_BY_SCRIPTS:
-        return await _unpacked(server, prefix, key, name)
-    check, named = _CHECKS.get(name, _anything), _NAMED.get(name)
+        return await _unpacked(server, prefix, key, name, whole=whole)
+    check, named = _CHECKS.get(name, _anything), None if whole else _NAMED.get(name)
     found = await _elements(server, key, kind) if name in _CHECKS or named else []
     for field, value in found:
         if problem := problem_of(lambda: check(field, value)):  # noqa: B023  called at once
@@ -122,8 +127,8 @@ def _shown(name: bytes) -> str:
     return name.decode(errors="backslashreplace")
 
 
-async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str) -> str:
-    cursor, deadline = b"0", SearchDeadline()
+async def _unpacked(server: RedisServer, prefix: str, key: bytes, name: str, *, whole: bool = False) -> str:
+    cursor, deadline = b"0", SearchDeadline(math.inf if whole else SEARCH_SECONDS)
     while not deadline.is_over():
         cursor, *found = await server.run("find_damage", prefix + "job", "", key, name, cursor)
         if found:

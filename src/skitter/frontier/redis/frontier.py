@@ -14,11 +14,12 @@ from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean
 from skitter.errors import JobError
 from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
 from skitter.frontier.dedup_settings import check_dedup, is_same_dedup, refuse_other_dedup
-from skitter.frontier.redis import codec, report
+from skitter.frontier.redis import codec, consistency, report
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.report import OutboxSeen
 from skitter.frontier.tables import no_such_job, public_job
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -38,6 +39,7 @@ from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 _REVIVE_BATCH = 1000
@@ -284,6 +286,16 @@ class RedisFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return await self._server.capacity()
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await self.check_keys(repair=repair)
+
+    async def check_keys(self, *, repair: bool, belongs: Callable[[str], bool] | None = None) -> Consistency:
+        """Compare what is stored here; ``belongs`` tells whether a host is one of this shard."""
+        return await consistency.check_keys(self._server, self._prefix, self._run, repair=repair, belongs=belongs)
 
     async def close(self) -> None:
         await self._server.close()

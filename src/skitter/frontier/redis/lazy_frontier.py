@@ -144,6 +144,8 @@ class LazyFrontier:
     trace = _of_opened(Frontier.trace)
     page_record = _of_opened(Frontier.page_record)
     dead = _of_opened(Frontier.dead)
+    capacity = _of_opened(Frontier.capacity)
+    check_consistency = _of_opened(Frontier.check_consistency)
 
     async def close(self) -> None:
         if self._opened is not None:

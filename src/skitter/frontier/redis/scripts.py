@@ -24,6 +24,11 @@ from skitter.policy import generations, host_budgets, lost_leases, politeness, s
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs")
+CONSISTENCY = frozenset(
+    "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
+    " mend_host mend_request mend_lease mend_job".split()
+)
+"""Scripts of the consistency check, which have ``consistency.lua`` before them."""
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
 # uses most, has room for 20 more.)
 _ANSWER = """
@@ -96,7 +101,8 @@ def constants() -> dict[str, int | float | str]:
 def script(name: str) -> tuple[bytes, str]:
     """A script and its hash."""
     shared, values = _shared()
-    final = (shared + inline(_ANSWER.format(own=read(name)), dict(values))).encode()
+    own = read("consistency") + read(name) if name in CONSISTENCY else read(name)
+    final = (shared + inline(_ANSWER.format(own=own), dict(values))).encode()
     return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
 
 

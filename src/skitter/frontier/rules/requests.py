@@ -18,7 +18,7 @@ from skitter.model.request import Entry
 from skitter.policy import host_budgets, lost_leases, politeness
 from skitter.settings import Recrawl
 
-_COUNTER = {
+COUNTER = {
     RequestState.QUEUED: "queued",
     RequestState.SUSPECT: "queued",
     RequestState.DELAYED: "delayed",
@@ -151,7 +151,7 @@ class RequestRules:
 
     def move(self, row: Row, state: RequestState) -> None:
         """Change the state of a row, and the job's counters with it."""
-        record, old, new = self._record, _COUNTER[row.state], _COUNTER[state]
+        record, old, new = self._record, COUNTER[row.state], COUNTER[state]
         setattr(record, old, getattr(record, old) - 1)
         setattr(record, new, getattr(record, new) + 1)
         row.state = state

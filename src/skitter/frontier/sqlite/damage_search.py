@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from skitter.frontier.damage_errors import SearchDeadline, check_job, is_time, problem_of
+from skitter.frontier.damage_errors import SEARCH_SECONDS, SearchDeadline, check_job, is_time, problem_of
 from skitter.frontier.sqlite.row_codec import NEEDY_PLACE, SEQ_BITS, lease_of, row_of
 from skitter.frontier.tables import JobRow, public_job
 from skitter.model.host import Host, Phase
@@ -162,11 +163,14 @@ class _Text(bytes):
     """A text as it lies there: it may be no UTF-8."""
 
 
-def find_damage(connection: sqlite3.Connection, job_name: str) -> str:
-    """The first value of the job that cannot be read, as ``TABLE.COLUMN of ROW: why``; empty: none was found."""
+def find_damage(connection: sqlite3.Connection, job_name: str, *, whole: bool = False) -> str:
+    """The first value of the job that cannot be read, as ``TABLE.COLUMN of ROW: why``; empty: none was found.
+
+    ``whole``: however long it takes.
+    """
     before, connection.text_factory = connection.text_factory, _Text
     try:
-        return next(_problems(connection, job_name), "")
+        return next(_problems(connection, job_name, SearchDeadline(math.inf if whole else SEARCH_SECONDS)), "")
     except sqlite3.Error as error:
         # A table that is not there, or a page of the file that cannot be read.
         return str(error)
@@ -174,8 +178,7 @@ def find_damage(connection: sqlite3.Connection, job_name: str) -> str:
         connection.text_factory = before
 
 
-def _problems(connection: sqlite3.Connection, job_name: str) -> Iterator[str]:
-    deadline = SearchDeadline()
+def _problems(connection: sqlite3.Connection, job_name: str, deadline: SearchDeadline) -> Iterator[str]:
     found = connection.execute("SELECT job FROM jobs WHERE name = ?", (job_name,)).fetchone()
     if found is None:
         return

@@ -17,13 +17,12 @@ from skitter import private_files
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import UNREADABLE, damaged
+from skitter.frontier.sqlite.consistency import ConsistencyTable
 from skitter.frontier.sqlite.damage_search import find_damage
-from skitter.frontier.sqlite.leases import LeaseTable
-from skitter.frontier.sqlite.outbox import OutboxTable
 from skitter.frontier.sqlite.pages import PageTable
-from skitter.frontier.sqlite.requests import RequestTable
 from skitter.frontier.tables import Tables
 from skitter.frontier.transactional import TransactionalFrontier
+from skitter.model.store_capacity import StoreCapacity
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ def _schema() -> list[str]:
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
 
 
-class SqliteTables(RequestTable, PageTable, LeaseTable, OutboxTable):
+class SqliteTables(ConsistencyTable, PageTable):
     """``Tables`` as SQL: all tables of one job."""
 
 
@@ -327,6 +326,13 @@ class SqliteStore:
         """Whoever is cancelled while it waits leaves the job to its end."""
         future = self._in_work = asyncio.get_running_loop().run_in_executor(self._thread, job)
         return await asyncio.shield(future)
+
+    async def capacity(self) -> list[StoreCapacity]:
+        with self._errors():
+            # In a thread of its own: a disk of the network may take its time, and no transaction waits for that.
+            found = await asyncio.to_thread(os.statvfs, self._path.parent)
+        total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        return [StoreCapacity(place=f"the disk of {self._path}", total_bytes=total, free_bytes=free, is_disk=True)]
 
     async def close(self) -> None:
         if not self._closed:

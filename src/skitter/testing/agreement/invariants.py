@@ -115,6 +115,24 @@ class Agreeing(Pair):
                 assert host.pages <= self.settings["max_pages_per_host"]
 
     @invariant()
+    def what_is_stored_is_consistent(self) -> None:
+        """After each step of the oracle, and of the other one at the end: it may need many calls for it."""
+        if hasattr(self, "settings"):
+            self.is_consistent(self.oracle)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "settings"):
+                self.is_consistent(self.other)
+        finally:
+            super().teardown()
+
+    def is_consistent(self, frontier: Frontier) -> None:
+        report = self.loop.run_until_complete(frontier.check_consistency())
+        assert not report.findings, report.findings
+        assert not report.unchecked, report.unchecked
+
+    @invariant()
     def the_dead_agree(self) -> None:
         if hasattr(self, "settings"):
             self.dig()

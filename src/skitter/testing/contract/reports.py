@@ -266,6 +266,13 @@ class NarrowReads:
         await other.begin(fresh=True)
         assert await client.frontier.state() == JobState(state=State.RUNNING, run=2)
 
+    async def test_the_room_that_is_left_is_told(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.begin()
+        for one in await client.frontier.capacity():
+            assert 0 <= one.free_bytes <= one.total_bytes
+            assert one.place
+
     async def test_sinks_are_those_of_the_report(self, store: ContractStore) -> None:
         client, other = store.client(), store.client()
         await client.begin(sinks=["unopened"], max_outbox_items=4)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from skitter.errors import JobError, VanishedError
 from skitter.frontier.contract import Frontier
 from skitter.testing.contract.client import Client
 
@@ -81,6 +83,14 @@ class ContractStore:
         return list("abcdefgh"[:count])
 
     async def close(self) -> None:
-        """Close all clients, at the end of the test."""
+        """Check that everything stored agrees, and close all clients, at the end of the test."""
+        for job in self._seen:
+            frontier = self.connect(job)
+            self._open.append(frontier)
+            # A test may not have begun its job, or have removed it.
+            with contextlib.suppress(JobError, VanishedError):
+                report = await frontier.check_consistency()
+                assert not report.findings, report.findings
+                assert not report.unchecked, report.unchecked
         for frontier in self._open:
             await frontier.close()

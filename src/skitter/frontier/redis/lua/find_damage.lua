@@ -45,7 +45,7 @@ end
 local check = {
   hosts = function(_, stored)
     local h = unpack_host(stored)
-    for place = 1, SIGNS do
+    for place = 1, PACER do
       if h[place] == nil then error('nothing at place ' .. place) end
     end
     check_numbers(h, {[ADDRESS] = true, [HOST_ERROR] = true, [LEVELS] = true, [PACER] = true, [NEEDS] = true})
@@ -75,7 +75,7 @@ if ARGV[3] == 'job' then
   if not is_good then return {'0', 'its record', tostring(reason)} end
   return {'0'}
 end
-local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', BATCH)
+local scanned = call('HSCAN', ARGV[2], ARGV[4], 'COUNT', 500)
 local found = scanned[2]
 for place = 1, #found, 2 do
   local is_good, reason = pcall(check[ARGV[3]], found[place], found[place + 1])

@@ -1,7 +1,7 @@
 -- trust_hosts: host keys that somebody has typed, at the shard that they belong to. Before they join the scope of the job:
 -- from then on any worker may find a link to them, and the network guard must know by then that it may be followed.
 --
---   job (read), hosts (written)
+--   job, hosts and the sets that they stand in (written)
 --
 -- ARGV: time, run, host keys... Answers 0 when the run is another.
 
@@ -12,4 +12,6 @@ for place = 3, #ARGV do keys[#keys + 1] = ARGV[place] end
 load_hosts(keys)
 for _, key in ipairs(keys) do host_of(key)[TRUSTED] = 1 end
 save_hosts()
+-- A host whose address has been filled since it was put down as ready is parked by this, which the record counts.
+save_job()
 return 1

@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import msgspec
 
 from skitter.concurrency import gather_or_cancel
+from skitter.frontier.redis.shards.consistency import check_shards
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
 from skitter.frontier.redis.shards.leasing import ShardedLeasing, numbered
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
+from skitter.model.consistency import Consistency
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -35,6 +37,7 @@ from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
+from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
 RENEWAL_SECONDS = 2.0
@@ -248,6 +251,19 @@ class ShardedFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._report.dead(error_class, limit, after)
+
+    async def capacity(self) -> list[StoreCapacity]:
+        # One of each server: its run id tells servers apart.
+        servers = {shard.life or shard.number: shard for shard in self._shard_set.shards}
+        found = []
+        for shard in servers.values():
+            for one in await shard.capacity():
+                place = f"{one.place}, shard {shard.number}" if len(servers) > 1 else one.place
+                found.append(msgspec.structs.replace(one, place=place))
+        return found
+
+    async def check_consistency(self, *, repair: bool = False) -> Consistency:
+        return await check_shards(self._shard_set, repair=repair)
 
     async def close(self) -> None:
         for renewing in list(self._renewing.values()):

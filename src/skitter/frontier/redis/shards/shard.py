@@ -181,6 +181,25 @@ class Shard(RedisFrontier):
         count: int = await self._server.command("ZCARD", f"{self._prefix}{run}:{name}")
         return count
 
+    async def stored_record(self) -> dict[str, Any]:
+        """The record as it is stored, with what only scripts read."""
+        record: dict[str, Any] = msgspec.msgpack.decode(await self._server.command("GET", self._key))
+        return record
+
+    async def stored_sinks(self) -> dict[str, int]:
+        """The position up to which each target's items may be forgotten here."""
+        name = f"{self._prefix}{self.status.run}:sinks"
+        flat = await self._server.command("HGETALL", name)
+        return {
+            target.decode(): codec.decode_sink(sink).position
+            for target, sink in zip(flat[::2], flat[1::2], strict=True)
+        }
+
+    async def stored_targets(self) -> dict[str, list[int] | None]:
+        """The positions of each target in all shards, None before they are known; asked of the lead."""
+        _, targets = await self._run("targets")
+        return {target[0].decode(): target[1] for target in targets}
+
     # ---- work
 
     async def visit(

@@ -1,0 +1,267 @@
+"""The consistency check of a job in one Redis, or of one shard of it, and its repair.
+
+Everything is looked at in pieces, each by a script (``lua/check_*.lua``) that compares what belongs together and holds
+the server for some milliseconds. So a finding was true at one instant, whoever works at the job meanwhile. Sums over
+all hosts are compared only if one script could count them, or if nothing has changed from the first piece to the last.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.frontier.redis.client import RedisServer
+from skitter.frontier.redis.codec import JobRecord, decode_record
+from skitter.frontier.redis.damage_search import find_damage
+from skitter.frontier.redis.jobs import scan_keys
+from skitter.model.consistency import Consistency, Finding, unreadable, with_mended
+
+RunScript = Callable[..., Awaitable[Any]]
+
+PIECE = 250
+"""Hosts, requests or members that one script looks at: two to five milliseconds."""
+COUNTED_AT_ONCE = 3000
+"""Hosts, and buckets of the seen set, that one script counts."""
+LEASES_AT_ONCE = 3000
+"""Leases that one script compares with hosts and addresses while the job runs: about ten milliseconds."""
+_KEYS_AT_ONCE = 100
+_TRIES = 3
+"""Of counting, while the job changes."""
+_PASSES = 5
+"""Of a repair: what was mended may show something else."""
+_MEMBERS = frozenset(
+    "ready waiting given_up parked returned delayed suspects away dead held alone seen permits".split()
+)
+_SHAKEN = frozenset(
+    "two_places no_place no_request request_index host_missing host_queue not_seen seen_bucket lease_work".split()
+)
+"""Findings that make sums wrong by themselves: counts are compared when they are mended."""
+_COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+
+
+async def check_keys(
+    server: RedisServer,
+    prefix: str,
+    run_script: RunScript,
+    *,
+    repair: bool,
+    belongs: Callable[[str], bool] | None = None,
+) -> Consistency:
+    """Compare what has this prefix; with ``repair``, mend it and look again. ``belongs``: whether a host is of this
+    shard."""
+    if damage := await find_damage(server, prefix, whole=True):
+        report = Consistency()
+        report.add(unreadable(damage))
+        return report
+    check = _KeyCheck(server, prefix, run_script, repair=repair, belongs=belongs)
+    report = await check.run()
+    if not (repair and report.counts):
+        return report
+    left = report
+    for _ in range(_PASSES):
+        left = await check.run()
+        if not any(finding.mendable for finding in left.findings):
+            break
+    return with_mended(report, left)
+
+
+class _KeyCheck:
+    """Passes over the keys of a job or a shard."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        prefix: str,
+        run_script: RunScript,
+        *,
+        repair: bool,
+        belongs: Callable[[str], bool] | None,
+    ) -> None:
+        self._server = server
+        self._prefix = prefix
+        self._run_script = run_script
+        self._repair = repair
+        self._belongs = belongs
+
+    async def run(self) -> Consistency:
+        self._report = Consistency()
+        self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
+        faults, items = await self._run_script("check_job")
+        await self._take(faults)
+        self._report.look_at("items", items)
+        in_flight = await self._scan("check_hosts", "hosts")
+        staged = await self._keys()
+        await self._scan("check_requests", "records of requests")
+        await self._scan("check_holds", "leases")
+        await self._in_flight(in_flight, staged)
+        await self._counts()
+        return self._report
+
+    async def _take(self, faults: Sequence[Sequence[Any]]) -> None:
+        """Report faults, and mend them if that is asked for."""
+        for code, place, what, expected, found, mend in faults:
+            texts = [text.decode(errors="backslashreplace") for text in (code, place, what, expected, found)]
+            names = ("code", "place", "what", "expected", "found")
+            self._report.add(Finding(**dict(zip(names, texts, strict=True)), mendable=mend is not None))
+            if mend is not None and self._repair:
+                await self._mend(*mend)
+
+    async def _mend(self, script: bytes, *arguments: Any) -> None:
+        answer = await self._run_script(script.decode(), *arguments)
+        while arguments[0] == b"permits" and answer != b"0":
+            answer = await self._run_script("mend_job", "permits", answer)
+
+    async def _scan(self, script: str, kind: str) -> list[bytes]:
+        """Run a script on one piece of a hash after the other; the last part of its answers, joined."""
+        cursor: Any = b"0"
+        told: list[bytes] = []
+        while True:
+            cursor, faults, number, *rest = await self._run_script(script, cursor, PIECE)
+            await self._take(faults)
+            self._report.look_at(kind, number)
+            for part in rest:
+                told += part
+            if cursor in (b"0", 0):
+                return told
+
+    # ---- keys by their names
+
+    async def _keys(self) -> list[bytes]:
+        """Look through queues and indexes; the epochs under which something is staged."""
+        run = f"{self._prefix}{self._job.run}:".encode()
+        queues: list[list[Any]] = []
+        members: dict[str, list[list[Any]]] = defaultdict(list)
+        staged: list[bytes] = []
+        async for keys in scan_keys(self._server, self._prefix):
+            # A key may come twice.
+            for name in {key.removeprefix(run) for key in keys if key.startswith(run)}:
+                kind, _, suffix = name.partition(b":")
+                if kind == b"q":
+                    priority, _, host = suffix.partition(b":")
+                    await self._check_home(host)
+                    queues.append([priority, host, 0])
+                elif kind == b"staged":
+                    staged.append(suffix)
+                elif kind.decode(errors="replace") in _MEMBERS:
+                    members[kind.decode()].append([suffix, b"0"])
+            queues = await self._check_queues(queues, _KEYS_AT_ONCE)
+            for kind_name, waiting in members.items():
+                members[kind_name] = await self._check_members(kind_name, waiting, _KEYS_AT_ONCE)
+        members["cards"] = [[b"", b"0"]]
+        await self._check_queues(queues, 1)
+        for kind_name, waiting in members.items():
+            await self._check_members(kind_name, waiting, 1)
+        return staged
+
+    async def _check_home(self, host: bytes) -> None:
+        if self._belongs is not None and not self._belongs(host.decode(errors="replace")):
+            await self._take([[b"host_shard", host, b"its shard", b"another one", b"this one", None]])
+
+    async def _check_queues(self, queues: list[list[Any]], least: int) -> list[list[Any]]:
+        """Look through queues while there are as many; those that are left."""
+        while len(queues) >= least:
+            batch, queues = queues[:_KEYS_AT_ONCE], queues[_KEYS_AT_ONCE:]
+            flat = [word for queue in batch for word in queue]
+            faults, number, looked = await self._run_script("check_queues", PIECE, *flat)
+            await self._take(faults)
+            self._report.look_at("queued requests", number)
+            queues += [[*queue[:2], done] for queue, done in zip(batch, looked, strict=True) if done >= 0]
+        return queues
+
+    async def _check_members(self, kind: str, keys: list[list[Any]], least: int) -> list[list[Any]]:
+        while len(keys) >= least:
+            batch, keys = keys[:_KEYS_AT_ONCE], keys[_KEYS_AT_ONCE:]
+            flat = [word for key in batch for word in key]
+            faults, number, cursors = await self._run_script("check_members", kind, PIECE, *flat)
+            await self._take(faults)
+            self._report.look_at("members of indexes", number)
+            left = zip(batch, cursors, strict=True)
+            keys += [[key[0], cursor.removeprefix(b"wait ")] for key, cursor in left if cursor != b"0"]
+        return keys
+
+    # ---- what is counted over all
+
+    async def _in_flight(self, hosts: list[bytes], staged: list[bytes]) -> None:
+        at_rest = self._repair or self._job.state not in ("running", "draining")
+        most = 2**31 if at_rest else LEASES_AT_ONCE
+        number, faults = await self._run_script("check_in_flight", most, len(hosts), *hosts, *staged)
+        await self._take(faults)
+        if number > most:
+            self._report.unchecked.append(f"leases against hosts and addresses: more than {LEASES_AT_ONCE:,} leases")
+
+    async def _counts(self) -> None:
+        if not _SHAKEN.isdisjoint(self._report.counts):
+            return
+        for _ in range(_TRIES):
+            if (sums := await self._count()) is not None:
+                self._report.look_at("requests", sums.seen)
+                for fault in sums.faults(is_shard=self._belongs is not None):
+                    await self._take([fault])
+                return
+        self._report.unchecked.append("counts of requests: the job changed all the while")
+
+    async def _count(self) -> _Sums | None:
+        """The sums over all hosts and the seen set; None: something has changed meanwhile."""
+        cursor: Any = b"0"
+        bucket, total, states = 0, [0, 0, 0, 0, 0], set()
+        while True:
+            answer = await self._run_script("count_places", cursor, bucket, COUNTED_AT_ONCE)
+            state, recorded, counted, piece, cursor, bucket = answer
+            states.add(state)
+            total = [one + other for one, other in zip(total, piece, strict=True)]
+            if cursor == b"" and bucket < 0:
+                return _Sums(recorded, *counted, *total) if len(states) == 1 else None
+
+
+class _Sums(msgspec.Struct):
+    """What the job's record says of its requests, and what was counted (count_places.lua)."""
+
+    recorded: list[int]
+    suspects: int
+    delayed: int
+    leased: int
+    dead: int
+    records: int
+    permits: int
+    queued: int
+    returned: int
+    pages: int
+    permitted: int
+    seen: int
+
+    def faults(self, *, is_shard: bool) -> list[list[Any]]:
+        """Faults in the form in which scripts tell them."""
+        told = dict(zip(_COUNTS, self.recorded, strict=True))
+        counted = {
+            "queued": self.queued + self.suspects,
+            "delayed": self.delayed,
+            "leased": self.leased,
+            "dead": self.dead,
+            "excluded": self.records - self.returned - self.delayed - self.suspects - self.dead,
+        }
+        found = [_count_fault(name, number, told[name]) for name, number in counted.items() if number != told[name]]
+        # Nothing is kept of what is done or redirected but that it was seen, and how many pages each host has had.
+        ended = self.seen - sum(counted.values())
+        if ended == told["done"] + told["redirected"]:
+            if self.pages != told["done"]:
+                found.append(_fault("pages_count", "hosts", "pages done", told["done"], self.pages))
+        elif ended == self.pages + told["redirected"]:
+            found.append(_count_fault("done", self.pages, told["done"]))
+        else:
+            expected = told["done"] + told["redirected"]
+            found.append(_fault("ended_count", "job", "seen, and in no place: done or redirected", expected, ended))
+        if self.permitted != self.permits and not is_shard:
+            mend = [b"mend_job", b"permits", b"0"] if self.permitted > self.permits else None
+            found.append(_fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))
+        return found
+
+
+def _count_fault(name: str, expected: int, found: int) -> list[Any]:
+    return _fault("count", "job", name, expected, found, [b"mend_job", b"set", name.encode(), expected])
+
+
+def _fault(code: str, place: str, what: str, expected: int, found: int, mend: list[Any] | None = None) -> list[Any]:
+    return [*(text.encode() for text in (code, place, what, str(expected), str(found))), mend]

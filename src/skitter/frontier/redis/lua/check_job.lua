@@ -1,0 +1,76 @@
+-- check_job: compares the job's record with the outbox, the sinks, and the lists that are short.
+--
+--   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:parked, RUN:errors, RUN:dead:CLASS, RUN:permits,
+--   RUN:permitted (read)
+--
+-- ARGV: time. Answers faults and the number of items.
+
+if not load_job() then return false end
+
+local function check_outbox()
+  local number, least = call('LLEN', RUN .. 'items'), math.huge
+  if J.first_item + number ~= J.position + 1 then
+    fault('outbox', 'outbox', 'items from position ' .. J.first_item .. ' on', J.position + 1 - J.first_item, number)
+  end
+  for target, sink in pairs(load_sinks()) do
+    least = math.min(least, sink[POSITION])
+    if sink[POSITION] > J.position then
+      fault('sink_position', target, 'its position', J.position .. ' at most', sink[POSITION])
+    elseif sink[POSITION] < J.first_item - 1 then
+      fault('sink_position', target, 'items after position ' .. sink[POSITION], 'in the outbox', 'gone')
+    end
+  end
+  if number > 0 and least == math.huge then
+    -- It may be the sink's record that is missing.
+    fault('outbox_leftover', 'outbox', 'items without a sink', 0, number)
+  elseif number > 0 and J.first_item <= least then
+    fault('outbox_leftover', 'outbox', 'the first position', least + 1, J.first_item, 'mend_job', 'items')
+  end
+  return number
+end
+
+-- Classes of which there are dead are compared one by one (check_members.lua).
+local function check_errors()
+  local counted = call('HGETALL', RUN .. 'errors')
+  for place = 1, #counted, 2 do
+    local class = counted[place]
+    if call('EXISTS', RUN .. 'dead:' .. class) == 0 then
+      fault('errors_count', 'errors', 'dead of class ' .. class, 0, counted[place + 1], 'mend_job', 'error', class)
+    end
+  end
+end
+
+local function check_state()
+  if J.shards then
+    if J.state == 'finished' and not is_idle() then
+      fault('state', 'job', 'its state', 'not finished', J.state)
+    end
+  elseif (J.state == 'finished') ~= is_idle() then
+    fault('state', 'job', 'its state', is_idle() and 'finished' or 'not finished', J.state, 'mend_job', 'state')
+  end
+end
+
+local function check_lists()
+  local parked = call('ZCARD', RUN .. 'parked')
+  if parked ~= (J.parked or 0) then
+    fault('parked_count', 'job', 'parked', parked, J.parked or 0, 'mend_job', 'parked')
+  end
+  for key, length in pairs(J.crowded) do
+    local h = host_in_run(key)
+    if (h and h[QUEUED] or 0) ~= length then
+      fault('crowded', key, 'the length of its queue', h and h[QUEUED] or 0, length, 'mend_job', 'crowded', key)
+    end
+  end
+  if J.shards and J.shard == 0 then
+    local listed, known = call('LLEN', RUN .. 'permits'), call('SCARD', RUN .. 'permitted')
+    if listed ~= J.permits or known ~= listed then
+      fault('permit', 'permits', 'entries, by list, set and record', listed, listed .. ', ' .. known .. ', ' .. J.permits)
+    end
+  end
+end
+
+check_errors()
+local items = check_outbox()
+check_state()
+check_lists()
+return {faults, items}

@@ -1,0 +1,129 @@
+-- check_members: compares members of indexes with the records that they name.
+--
+--   job, hosts, workers, cards, RUN:requests, RUN:holds, RUN:ready:P, RUN:waiting, RUN:given_up, RUN:parked,
+--   RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:dead, RUN:dead:CLASS, RUN:held:WORKER, RUN:alone,
+--   RUN:seen:N, RUN:permits, RUN:errors (read)
+--
+-- ARGV: time, kind, most members to look at, then for each key of this kind: what stands behind its kind, or nothing, and
+-- where to go on.
+-- Answers faults, the number of members looked at, and for each key where to go on ("0": it is through).
+
+if not load_job() then return false end
+local kind, left, total, answer = ARGV[2], tonumber(ARGV[3]), 0, {}
+
+local function remove(key, member)
+  return 'mend_request', 'remove', key, member
+end
+
+-- A host that stands where its record does not say.
+local function check_host(name, member)
+  local key = kind == 'parked' and parked_key(member) or member
+  local h = host_in_run(key)
+  local set, _, as = false, 0, ''
+  if h then set, _, as = stand_of(key, h) end
+  if set ~= RUN .. name or as ~= member then
+    fault('host_index', key, 'its place in ' .. name, 'none', 'one', remove(name, member))
+  end
+end
+
+local places = {
+  returned = {[AT_QUEUED] = true}, delayed = {[AT_DELAYED] = true}, suspects = {[AT_SUSPECT] = true},
+  away = {[AT_DELAYED] = true, [AT_SUSPECT] = true}, dead = {[AT_DEAD] = true},
+}
+
+-- A request that stands in an index of one place, and is in another, or in none.
+local function check_request(name, member, suffix)
+  local id = kind == 'returned' and string.sub(member, -8) or member
+  local stored = call('HGET', RUN .. 'requests', id)
+  if not stored then
+    local is_leased = call('HEXISTS', RUN .. 'holds', id) == 1
+    if is_leased then return fault('two_places', shown(id), 'places', 'holds', 'holds and ' .. name, remove(name, member)) end
+    return fault('no_request', shown(id), 'the record of what stands in ' .. name, 'one', 'none')
+  end
+  local row = unpack_row(stored, 1)
+  local is_here = places[kind][row[PLACE]]
+  if kind == 'returned' then is_here = is_here and row[HOST] == suffix and returned_member(id, row) == member end
+  if kind == 'away' then is_here = is_here and row[HOST] == suffix end
+  if kind == 'dead' and suffix ~= '' then is_here = is_here and row[ERROR_CLASS] == suffix end
+  if not is_here then
+    fault('two_places', shown(id), 'its place in ' .. name, 'none', 'one', remove(name, member))
+  end
+end
+
+local function check_held(name, member, worker)
+  local stored = call('HGET', RUN .. 'holds', member)
+  if not stored or unpack_hold(stored)[WORKER] ~= worker then
+    fault('lease_worker', worker, 'a lease in ' .. name, 'its own', 'none', remove(name, member))
+  end
+end
+
+local function check_alone(name, worker)
+  for _, hold in ipairs(load_holds(call('SMEMBERS', RUN .. 'held:' .. worker))) do
+    if hold and hold[ALONE] then return end
+  end
+  fault('lease_worker', worker, 'a lease that is alone', 'one', 'none', remove(name, worker))
+end
+
+local function check_bucket(name, id, suffix)
+  local bucket = bucket_of(id)
+  if bucket ~= tonumber(suffix) then
+    fault('seen_bucket', 'request ' .. id, 'where the seen set has it', bucket, suffix, 'mend_request', 'move', id, name)
+  end
+end
+
+local function check_card(_, worker)
+  if not call('ZSCORE', BASE .. 'workers', worker) then
+    fault('worker_card', worker, 'the worker of a card', 'known', 'unknown', 'mend_request', 'card', worker)
+  end
+end
+
+local function check_permit(_, key)
+  local h = host_in_run(key)
+  -- Of a job with shards, another one may have the host.
+  if not J.shards and (not h or h[TRUSTED] == 0) then
+    fault('permit', key, 'whether it is permitted', true, false, 'mend_host', key, 'permitted')
+  end
+end
+
+-- How many are dead of a class.
+local function check_class(name, class)
+  local dead, counted = call('ZCARD', RUN .. name), tonumber(call('HGET', RUN .. 'errors', class) or 0)
+  if dead ~= counted then
+    fault('errors_count', 'errors', 'dead of class ' .. class, dead, counted, 'mend_job', 'error', class)
+  end
+end
+
+local scans = {held = 'SSCAN', alone = 'SSCAN', seen = 'SSCAN', cards = 'HSCAN'}
+local checks = {
+  ready = check_host, waiting = check_host, given_up = check_host, parked = check_host,
+  returned = check_request, delayed = check_request, suspects = check_request, away = check_request,
+  dead = check_request, held = check_held, alone = check_alone, seen = check_bucket, cards = check_card,
+  permits = check_permit,
+}
+
+local function members_of(key, cursor)
+  if kind == 'permits' then
+    local first = tonumber(cursor)
+    local found = call('LRANGE', key, first, first + left - 1)
+    return #found < left and '0' or first + #found, found, 1
+  end
+  local scanned = call(scans[kind] or 'ZSCAN', key, cursor, 'COUNT', left)
+  return scanned[1], scanned[2], scans[kind] == 'SSCAN' and 1 or 2
+end
+
+for place = 4, #ARGV, 2 do
+  local suffix, cursor = ARGV[place], ARGV[place + 1]
+  local name = suffix == '' and kind or kind .. ':' .. suffix
+  if left > 0 then
+    if kind == 'dead' and suffix ~= '' and cursor == '0' then check_class(name, suffix) end
+    local members, step
+    cursor, members, step = members_of((kind == 'cards' and BASE or RUN) .. name, cursor)
+    for member = 1, #members, step do checks[kind](name, members[member], suffix) end
+    left, total = left - math.max(1, #members / step), total + #members / step
+    -- It may be 0 by now: then the next call goes on with the next key.
+  else
+    cursor = 'wait ' .. cursor
+  end
+  answer[#answer + 1] = tostring(cursor)
+end
+return {faults, total, answer}

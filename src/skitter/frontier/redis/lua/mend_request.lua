@@ -1,0 +1,95 @@
+-- mend_request: puts a request into the seen set or into its place, or takes it out of a place that is not its own.
+--
+--   job, RUN:requests and its indexes, RUN:q:P:HOST, RUN:holds, RUN:held:WORKER, RUN:seen:N, cards (written)
+--
+-- ARGV: time, step, then for
+--   "seen"     id, id in decimal: it joins the seen set
+--   "move"     id in decimal, the bucket where it stands: it goes to where it is looked for
+--   "place"    id: its record decides; a lease of what has ended is dropped, and the record of what is leased
+--   "unqueue"  id, host key, priority, element: the element leaves its queue. What stands nowhere else then goes on as a
+--              request that came back: it keeps its number, and is not lost
+--   "remove"   name of a set, member
+--   "card"     worker
+
+if not load_job() then return false end
+local step, id = ARGV[2], ARGV[3]
+
+local function drop_hold(lease_key)
+  local hold = load_holds({lease_key})[1]
+  if not hold then return end
+  call('HDEL', RUN .. 'holds', lease_key)
+  call('SREM', RUN .. 'held:' .. hold[WORKER], lease_key)
+  if hold[ALONE] then call('SREM', RUN .. 'alone', hold[WORKER]) end
+  if hold[STAGED] then call('DEL', RUN .. 'staged:' .. format('%d', hold[EPOCH])) end
+end
+
+local function put_in_place(row)
+  local at = row[PLACE]
+  if at ~= AT_QUEUED and at ~= AT_DELAYED and at ~= AT_SUSPECT and at ~= AT_DEAD and at ~= AT_EXCLUDED then
+    at = row[LOSSES] >= LOSSES_BEFORE_ALONE and AT_SUSPECT or AT_QUEUED
+    row[PLACE] = at
+    save_row(id, row)
+  end
+  if at == AT_QUEUED then
+    call('ZADD', RUN .. 'returned:' .. row[HOST], -row[PRIORITY], returned_member(id, row))
+  elseif at == AT_DEAD then
+    call('ZADD', RUN .. 'dead', row[SEQ], id)
+    call('ZADD', RUN .. 'dead:' .. row[ERROR_CLASS], row[SEQ], id)
+  elseif at ~= AT_EXCLUDED then
+    call('ZADD', RUN .. 'away:' .. row[HOST], row[SEQ], id)
+    if at == AT_DELAYED then
+      call('ZADD', RUN .. 'delayed', row[NOT_BEFORE], id)
+    else
+      call('ZADD', RUN .. 'suspects', row[SEQ], id)
+    end
+  end
+end
+
+local function take_out(row)
+  call('ZREM', RUN .. 'returned:' .. row[HOST], returned_member(id, row))
+  for _, name in ipairs({'delayed', 'suspects', 'away:' .. row[HOST]}) do call('ZREM', RUN .. name, id) end
+  call('HDEL', RUN .. 'requests', id)
+end
+
+local steps = {
+  seen = function() call('SADD', seen_key(bucket_of(ARGV[4])), ARGV[4]) end,
+  move = function()
+    call('SREM', RUN .. ARGV[4], id)
+    call('SADD', seen_key(bucket_of(id)), id)
+  end,
+  place = function()
+    local row = load_rows({id})[1]
+    if not row then return end
+    if call('HEXISTS', RUN .. 'holds', id) == 1 then
+      if row[PLACE] ~= AT_DEAD and row[PLACE] ~= AT_EXCLUDED then return take_out(row) end
+      drop_hold(id)
+    end
+    put_in_place(row)
+  end,
+  unqueue = function()
+    local key, priority, element = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+    local queue = queue_of(key, priority)
+    if call('LREM', queue, 1, element) == 0 then return end
+    if call('HEXISTS', RUN .. 'requests', id) + call('HEXISTS', RUN .. 'holds', id) > 0 then return end
+    for _, other in ipairs(call('LRANGE', queue, 0, -1)) do
+      if string.sub(other, 6, 13) == id then return end
+    end
+    local row = {
+      struct.unpack('>I5', element), key, priority, AT_QUEUED, 0, 0, 0, 0, 0, 0, '', '', 0, string.sub(element, 14),
+    }
+    save_row(id, row)
+    put_in_place(row)
+  end,
+  remove = function()
+    local key = RUN .. ARGV[3]
+    if call('TYPE', key).ok == 'set' then
+      call('SREM', key, ARGV[4])
+    else
+      call('ZREM', key, ARGV[4])
+    end
+  end,
+  card = function() call('HDEL', BASE .. 'cards', ARGV[3]) end,
+}
+steps[step]()
+save_job()
+return 1

@@ -1,0 +1,204 @@
+"""Faults that are planted in a job in Redis: by commands, and in packed records by the functions of the scripts.
+
+``{2}`` in a script is the key of the third host.
+"""
+
+from __future__ import annotations
+
+from rig.job_at_work import ADDRESS, Fault
+from skitter.frontier.redis import scripts
+
+
+def lua(body: str) -> str:
+    """A script that changes the job, which it has loaded. ``{2}`` is the key of the third host."""
+    shared, values = scripts._shared()
+    return shared + scripts.inline(f"load_job();\n(function()\n{body}\nend)()\nreturn 1", dict(values))
+
+
+def host_lua(number: int, change: str) -> str:
+    """Change the record of a host, ``h``, whose key is ``key``."""
+    return (
+        f"local key = '{{{number}}}' local h = unpack_host(call('HGET', BASE .. 'hosts', key)) {change}"
+        " call('HSET', BASE .. 'hosts', key, pack_host(h))"
+    )
+
+
+def job_lua(change: str) -> str:
+    return f"{change} save_job()"
+
+
+def row_lua(state: str, change: str) -> str:
+    """With the ``id`` and the ``row`` of the first request in this state."""
+    return (
+        "local id, row local found = call('HGETALL', RUN .. 'requests') for place = 1, #found, 2 do"
+        " local one = unpack_row(found[place + 1], 1)"
+        f" if one[PLACE] == AT_{state} and (not id or found[place] < id) then id, row = found[place], one end end"
+        f" {change}"
+    )
+
+
+def hold_lua(name: str, change: str) -> str:
+    """With the lease ``hold`` and its ``key``: of the page that is called so, or of the robots.txt of a host."""
+    return (
+        "local key, hold local found = call('HGETALL', RUN .. 'holds') for place = 1, #found, 2 do"
+        " local one = unpack_hold(found[place + 1])"
+        f" local name = work_of(found[place]) == PAGE and row_of(one)[PAYLOAD] or one[HOLD_HOST]"
+        f" if string.find(name, '{name}', 1, true) then key, hold = found[place], one end end {change}"
+    )
+
+
+_SET = "save_hold(key, hold)"
+_QUEUE_OF_2 = "local queue = RUN .. 'q:0:{2}' local element = call('LINDEX', queue, 0)"
+_SEEN = "for n = 0, J.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, decimal) end"
+IN_REDIS: dict[str, Fault] = {
+    **{
+        f"one more {name}": Fault("count", job_lua(f"J.{name} = J.{name} + 1"))
+        for name in ("queued", "delayed", "leased", "done", "dead", "excluded")
+    },
+    "one more redirected": Fault("ended_count", job_lua("J.redirected = J.redirected + 1"), mendable=False),
+    "a class of errors forgotten": Fault("errors_count", "call('DEL', RUN .. 'errors')"),
+    "a class of errors of none": Fault("errors_count", "call('HSET', RUN .. 'errors', 'tls', 4)"),
+    "parked hosts": Fault("parked_count", job_lua("J.parked = 7")),
+    "a queue shown too long": Fault("crowded", job_lua("J.crowded['{2}'] = 77")),
+    "next_seq in use": Fault("sequence", job_lua("J.next_seq = 3")),
+    "an epoch of the future": Fault("sequence", hold_lua("/held", f"hold[EPOCH] = J.next_epoch + 300 {_SET}")),
+    "one more queued at a host": Fault("host_queue", host_lua(2, "h[QUEUED] = h[QUEUED] + 1")),
+    "a list longer than known": Fault("host_queue", host_lua(2, "h[LEVELS][2] = h[LEVELS][2] - 1")),
+    "a priority too low": Fault("host_queue", host_lua(2, "h[TOP] = 3")),
+    "more delayed and suspect": Fault("host_queue", host_lua(4, "h[AWAY] = h[AWAY] + 1")),
+    "a list of unknown priority": Fault(
+        "host_queue", f"{_QUEUE_OF_2} call('LPOP', queue) call('RPUSH', RUN .. 'q:9:{{2}}', element)"
+    ),
+    "a request lost from its list": Fault("host_queue", "call('LPOP', RUN .. 'q:0:{2}')", mendable=False),
+    "one more in flight": Fault("host_in_flight", host_lua(0, "h[IN_FLIGHT] = 3")),
+    "one less in flight": Fault("host_in_flight", host_lua(0, "h[IN_FLIGHT] = 1")),
+    "in flight without a lease": Fault("host_in_flight", host_lua(2, "h[IN_FLIGHT] = 1")),
+    "a gate without a lease": Fault("host_in_flight", host_lua(2, "h[GATE] = 1")),
+    "a gate forgotten": Fault("host_in_flight", host_lua(5, "h[GATE] = 0")),
+    "idle with a queue": Fault("host_phase", host_lua(2, "h[PHASE] = IDLE call('ZREM', RUN .. 'ready:57', key)")),
+    "full with nothing in flight": Fault(
+        "host_phase", host_lua(2, "h[PHASE] = FULL call('ZREM', RUN .. 'ready:57', key)")
+    ),
+    "ready before its pause is over": Fault("host_phase", host_lua(4, "h[PHASE] = READY")),
+    "no reason for being given up": Fault("host_reason", "call('DEL', RUN .. 'reasons')"),
+    "a reason without being given up": Fault(
+        "host_reason", "call('HSET', RUN .. 'reasons', '{2}', pack({'connect', 'refused'}))"
+    ),
+    "not among the ready": Fault("host_index", "call('ZREM', RUN .. 'ready:57', '{2}')"),
+    "ready at another turn": Fault("host_index", "call('ZADD', RUN .. 'ready:57', 7, '{2}')"),
+    "ready with two priorities": Fault("host_index", "call('ZADD', RUN .. 'ready:3', 7, '{2}')"),
+    "a priority not looked at": Fault("host_index", "call('DEL', RUN .. 'tops')"),
+    "not among the waiting": Fault("host_index", "call('ZREM', RUN .. 'waiting', '{4}')"),
+    "waiting as well": Fault("host_index", "call('ZADD', RUN .. 'waiting', 7, '{2}')"),
+    "not in the list of parked hosts": Fault("host_index", "call('DEL', RUN .. 'parked')"),
+    "parked as well": Fault(
+        "host_index",
+        "call('ZADD', RUN .. 'parked', 0, parked_name('{2}', unpack_host(call('HGET', BASE .. 'hosts', '{2}'))))",
+    ),
+    "not in the list of those given up": Fault("host_index", "call('DEL', RUN .. 'given_up')"),
+    "given up as well": Fault("host_index", "call('ZADD', RUN .. 'given_up', 0, '{2}')"),
+    "a host of no record in an index": Fault("host_index", "call('ZADD', RUN .. 'waiting', 7, 'http://ghost.example')"),
+    "a host without its record": Fault("host_missing", "call('HDEL', BASE .. 'hosts', '{3}')"),
+    "not seen, and queued": Fault("not_seen", f"local decimal = ARGV[2] {_SEEN}"),
+    "seen where nobody looks": Fault(
+        "seen_bucket", f"local decimal = ARGV[2] {_SEEN} call('SADD', RUN .. 'seen:7', decimal)"
+    ),
+    "a seen id lost": Fault("ended_count", f"local decimal = ARGV[3] {_SEEN}", mendable=False),
+    "delayed, and in no index": Fault("no_place", row_lua("DELAYED", "call('ZREM', RUN .. 'delayed', id)")),
+    "delayed, and not found by its host": Fault(
+        "no_place", row_lua("DELAYED", "call('ZREM', RUN .. 'away:' .. row[HOST], id)")
+    ),
+    "delayed until another time": Fault("request_index", row_lua("DELAYED", "call('ZADD', RUN .. 'delayed', 5, id)")),
+    "suspect, and in no index": Fault("no_place", row_lua("SUSPECT", "call('ZREM', RUN .. 'suspects', id)")),
+    "dead, and not in the list": Fault("no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead', id)")),
+    "dead, and not in that of its class": Fault(
+        "no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)")
+    ),
+    "returned, and not in its queue": Fault(
+        "no_place", row_lua("QUEUED", "call('ZREM', RUN .. 'returned:' .. row[HOST], returned_member(id, row))")
+    ),
+    "returned with another priority": Fault(
+        "request_index",
+        row_lua("QUEUED", "call('ZADD', RUN .. 'returned:' .. row[HOST], -1, returned_member(id, row))"),
+    ),
+    "delayed, and its record is gone": Fault(
+        "no_request", row_lua("DELAYED", "call('HDEL', RUN .. 'requests', id)"), mendable=False
+    ),
+    "dead and delayed": Fault("two_places", row_lua("DEAD", "call('ZADD', RUN .. 'delayed', 5, id)")),
+    "queued twice": Fault("two_places", f"{_QUEUE_OF_2} call('LPUSH', queue, element)"),
+    "queued and leased": Fault(
+        "two_places",
+        hold_lua("/held", "call('LPUSH', RUN .. 'q:0:{0}', struct.pack('>I5', 1) .. key .. row_of(hold)[PAYLOAD])"),
+    ),
+    "delayed and leased": Fault(
+        "two_places",
+        hold_lua("/held", "local row = row_of(hold) row[PLACE] = AT_DELAYED save_row(key, row)"),
+    ),
+    "queued and delayed": Fault(
+        "two_places",
+        row_lua("DELAYED", "call('LPUSH', RUN .. 'q:0:' .. row[HOST], struct.pack('>I5', 1) .. id .. row[PAYLOAD])"),
+    ),
+    "a lease that its worker forgot": Fault("lease_worker", hold_lua("/held", "call('SREM', RUN .. 'held:w2', key)")),
+    "a lease of another worker": Fault("lease_worker", hold_lua("/held", "call('SADD', RUN .. 'held:w1', key)")),
+    "a worker that is not alone": Fault("lease_worker", "call('SADD', RUN .. 'alone', 'w2')"),
+    "a worker that is never looked at": Fault("lease_deadline", "call('ZREM', RUN .. 'deadlines', 'w2')"),
+    "a worker that is looked at too late": Fault("lease_deadline", "call('ZADD', RUN .. 'deadlines', 1e10, 'w2')"),
+    "two leases of an epoch": Fault(
+        "lease_epoch",
+        "local epoch local found = call('HGETALL', RUN .. 'holds') for place = 1, #found, 2 do"
+        " local key, hold = found[place], unpack_hold(found[place + 1]) if work_of(key) == ROBOTS then"
+        f" if epoch then hold[EPOCH] = epoch {_SET} end epoch = hold[EPOCH] end end",
+    ),
+    "a lease beside one alone": Fault(
+        "lease_alone",
+        hold_lua("/held", f"hold[ALONE] = true {_SET} call('SADD', RUN .. 'alone', 'w2')"),
+        mendable=False,
+    ),
+    "a lease of another host": Fault("lease_work", hold_lua("/held", f"hold[HOLD_HOST] = '{{2}}' {_SET}")),
+    "staged for nobody": Fault("staged", "call('RPUSH', RUN .. 'staged:77', '\\0x')"),
+    "a lease that forgot what it staged": Fault("staged", hold_lua("/staged", f"hold[STAGED] = false {_SET}")),
+    "staged items lost": Fault(
+        "staged", hold_lua("/staged", "call('DEL', RUN .. 'staged:' .. format('%d', hold[EPOCH]))"), mendable=False
+    ),
+    "one more at an address": Fault("address_count", f"call('HINCRBY', RUN .. 'addresses', '{ADDRESS}', 1)"),
+    "an address forgotten": Fault("address_count", "call('DEL', RUN .. 'addresses')"),
+    "an address of no lease": Fault("address_count", "call('HSET', RUN .. 'addresses', '10.0.0.9', 2)"),
+    "an item missing": Fault("outbox", "call('RPOP', RUN .. 'items')", mendable=False),
+    "a sink ahead of the items": Fault(
+        "sink_position", "call('HSET', RUN .. 'sinks', 'b.jsonl', pack({99, false, '', 0, 0, ''}))", mendable=False
+    ),
+    "items that every sink has": Fault(
+        "outbox_leftover",
+        "for _, name in ipairs({'a.jsonl', 'b.jsonl'}) do"
+        " call('HSET', RUN .. 'sinks', name, pack({2, false, '', 0, 0, ''})) end",
+    ),
+    "items without a sink": Fault("outbox_leftover", "call('DEL', RUN .. 'sinks')", mendable=False),
+    "a robots.txt missing": Fault("robots", "call('HDEL', BASE .. 'robots', '{2}')"),
+    "pages of a host": Fault("pages_count", host_lua(0, "h[PAGES] = 40"), mendable=False),
+    "a host that cannot be read": Fault("unreadable", "call('HSET', BASE .. 'hosts', '{2}', 'x')", mendable=False),
+    "a record that cannot be read": Fault("unreadable", "call('SET', KEYS[1], 'x')", mendable=False),
+}
+WHOLE_JOB: dict[str, Fault] = {
+    "finished with a queue": Fault("state", job_lua("J.state = 'finished'")),
+    "a permit lost": Fault("permit", "call('LREM', RUN .. 'permits', 0, '{0}')"),
+    "a permit of a host that is none": Fault("permit", "call('RPUSH', RUN .. 'permits', '{2}')"),
+    "a card of nobody": Fault("worker_card", "call('ZREM', BASE .. 'workers', 'w1')"),
+    "a seeding that is over": Fault(
+        "lease_work", "call('HSET', RUN .. 'holds', 's', pack_hold(7, now, now, false, false, 'w2', '', ''))"
+    ),
+}
+"""Where a job is in shards, the lead has these lists."""
+ACROSS_SHARDS: dict[str, Fault] = {
+    "a shard that is finished": Fault("state", job_lua("J.state = 'finished'"), mendable=False),
+    "a shard with another number": Fault("shard", job_lua("J.shard = 2"), mendable=False),
+    "a shard that knows more permits": Fault("permit", job_lua("J.permits = 99"), mendable=False),
+    "a target that a shard does not know": Fault("shard", "call('HDEL', RUN .. 'sinks', 'a.jsonl')", mendable=False),
+    "items that a target lacks and a shard has forgotten": Fault(
+        "sink_position",
+        "call('HSET', RUN .. 'sinks', 'a.jsonl', pack({3, false, '', 0, 0, ''}))",
+        mendable=False,
+    ),
+    "a host of another shard": Fault(
+        "host_shard", f"{_QUEUE_OF_2} call('RPUSH', RUN .. 'q:0:{{7}}', element)", mendable=False
+    ),
+}
