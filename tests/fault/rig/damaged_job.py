@@ -153,6 +153,8 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
     await frontier.commit(second, [staged])
     if needs:
         await _fill_needs(frontier, [entry(Request(f"http://127.0.0.3:{port}/{n}", need=NEED)) for n in range(5)])
+        # A host that is ready: another one that was has been found to wait for its address meanwhile.
+        await frontier.add([entry(Request(f"http://127.0.0.4:{port}/"))])
 
 
 async def _fill_needs(frontier: Frontier, entries: Sequence[Entry]) -> None:

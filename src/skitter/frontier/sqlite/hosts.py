@@ -50,13 +50,8 @@ class HostTable(JobTable):
             _SAVE_HOST,
             [
                 (
-                    *(
-                        _READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase,
-                        h.top,
-                        h.turn,
-                        due_at(h),
-                    ),
-                    *(encode(h), numbers[h.key]),
+                    _READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase,
+                    *(h.top, h.turn, due_at(h), encode(h), numbers[h.key]),
                 )
                 for h in hosts
             ],

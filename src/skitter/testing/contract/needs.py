@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from skitter.frontier.contract import NEEDS_TOLD
+from skitter.frontier.contract import BATCH, NEEDS_TOLD
 from skitter.model.job import NeedSeen, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending
@@ -89,10 +89,22 @@ class Needs:
         await client.add("a/browser", priority=4, need="browser")
         await client.add("d/plain", priority=5)
         client.serves("w", "browser")
+        leases = await client.lease()
+        assert names_of(leases) == ["d/plain", "a/browser", "b/browser", "a/plain"]
+        await client.release(*leases)
         served = [name for _ in range(5) for name in await client.names(limit=1)]
-        assert served == ["d/plain", "a/browser", "b/browser", "a/plain"]
+        assert served == names_of(leases)
         client.serves("w", "session")
         assert await client.names() == ["c/session"]
+
+    async def test_a_higher_priority_that_is_added_later_goes_first(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded()
+        await client.add("a/1", need="browser")
+        await client.add("b/1", need="browser", priority=1)
+        await client.add("a/2", need="browser", priority=2)
+        client.serves("w", "browser")
+        assert [name for _ in range(3) for name in await client.names(limit=1)] == ["a/2", "b/1", "a/1"]
 
     async def test_inside_a_host_it_is_first_in_first_out_over_all_needs(self, store: ContractStore) -> None:
         client = store.client()
@@ -180,8 +192,9 @@ class Needs:
         assert (await client.frontier.report()).needs == []
         (seeding,) = await client.lease()
         assert seeding.work is Work.SEED
-        await client.end(seeding, links=["a/1"])
-        assert await client.names("plain") == ["a/1"]
+        await client.end(seeding, links=["a/1", "b/1"])
+        await client.add("c/1", need="browser")
+        assert sorted(await client.names()) == ["a/1", "b/1", "c/1"]
 
     async def test_a_call_that_is_sent_again_is_answered_as_before(self, store: ContractStore) -> None:
         client = store.client()
@@ -271,17 +284,38 @@ class NeedsOfOthers:
 
     async def test_a_host_given_up_takes_along_what_has_needs(self, store: ContractStore) -> None:
         client = store.client()
-        await client.seeded("a/1", "a/2", max_attempts=1, retry_delay_seconds=0.2)
+        await client.seeded("leased/0", max_attempts=1, retry_delay_seconds=0.2)
+        await client.one("holder")
+        await client.add("a/1", "a/2")
         await client.add("a/3", "a/4", need="browser")
         await client.unreachable(await client.one())
         assert [(await client.trace(f"a/{page}")).state for page in (2, 3, 4)] == ["dead"] * 3
         assert (await client.frontier.report()).needs == []
+        await store.elapse(0.3)
+        await client.add("b/1", need="browser")
+        client.serves("w", "browser")
+        assert await client.names() == ["b/1"]
         assert await client.frontier.revive() == 4
         assert (await client.frontier.report()).needs == [NeedSeen("browser", 2)]
-        await store.elapse(0.3)
         assert await client.names("plain") == ["a/1", "a/2"]
-        client.serves("w", "browser")
         assert await client.names() == ["a/3", "a/4"]
+
+    async def test_what_was_not_buried_of_a_host_that_answers_again_stays_queued(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/one", "a/other", max_attempts=1, retry_delay_seconds=0.2, per_host=2)
+        await client.add(*(f"a/alpha-{page}" for page in range(BATCH // 2)), need="alpha")
+        await client.add(*(f"a/beta-{page}" for page in range(BATCH)), need="beta")
+        one, other = await client.lease()
+        await client.unreachable(one)
+        assert await client.answered(other)
+        report = await client.frontier.report()
+        assert [need.name for need in report.needs] == ["beta"]
+        assert report.needs[0].queued == report.counts.queued == BATCH // 2
+        await store.elapse(0.3)
+        client.serves("w", "alpha")
+        assert await client.lease() == []
+        client.serves("w", "alpha", "beta")
+        assert await client.names() == [f"a/beta-{page}" for page in range(BATCH // 2, BATCH // 2 + 2)]
 
     async def test_a_host_whose_budget_is_spent_excludes_what_has_needs(self, store: ContractStore) -> None:
         client = store.client()

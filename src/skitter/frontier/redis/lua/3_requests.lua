@@ -346,7 +346,7 @@ local function exclude_together(ids, rows, rule, reason)
   bulk('HSET', RUN .. 'requests', fields)
 end
 
--- The first of a host's queue of a need, out of it: its id and its row.
+-- The first of the queue of a host for a need (empty: for none), out of it: its id and its row.
 local function take_head(key, h, need)
   local queue = need == '' and h or needs.queue(h, need)
   local levels = queue[LEVELS]
@@ -375,7 +375,7 @@ local function take_head(key, h, need)
   return string.sub(element, 6, 13), row
 end
 
--- The priority of what waits next, and of which need.
+-- The priority of what waits next in the queue of a host for a need.
 local function find_top(key, h, need)
   local queue = need == '' and h or (h[NEEDS] and h[NEEDS][need])
   if not queue or queue[QUEUED] == 0 then return end
