@@ -67,7 +67,7 @@ def measure(name: str, seen: SeenSet, options: argparse.Namespace, taken: Callab
     single_rate = SINGLE / (time.perf_counter() - started)
     # An exact set makes no mistakes: tests say so.
     has_filter = isinstance(seen, BloomFilter | RedisBloomFilter)
-    wrong = sum(sum(seen.contains_many(batch)) for batch in keys("other", options.probes)) if has_filter else 0
+    wrong = f"{sum(sum(seen.contains_many(batch)) for batch in keys('other', options.probes)):,}" if has_filter else ""
     row = {
         "set": name,
         "new keys/s": f"{new_rate:,.0f}",
@@ -75,7 +75,7 @@ def measure(name: str, seen: SeenSet, options: argparse.Namespace, taken: Callab
         "one by one/s": f"{single_rate:,.0f}",
         "bytes/key": f"{size / total:.2f}",
         "called known when added": f"{total - new:,}",
-        f"wrong of {options.probes:,}": f"{wrong:,}",
+        f"wrong of {options.probes:,}": wrong,
     }
     print(json.dumps(row), file=sys.stderr)
     return row
