@@ -53,7 +53,7 @@ def refuse_other_dedup(before: JobSpec, now: JobSpec) -> None:
         )
 
 
-def ended_set(spec: JobSpec, clock: Callable[[], float]) -> SeenSet | None:
+def ended_set(spec: JobSpec, clock: Callable[[], float]) -> BloomFilter | ExpiringSet | None:
     """Return an empty set for the ids of requests that are done or redirected; None: their rows are kept."""
     dedup = dedup_of(spec)
     if dedup.dedup == "bloom":
