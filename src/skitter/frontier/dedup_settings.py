@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.dedup import BloomFilter, ExpiringSet, SeenSet
+from skitter.dedup import BloomFilter, ExpiringSet
 from skitter.dedup.bloom_layout import SubFilter, layout, stats_of
 from skitter.errors import JobError, UsageError
 from skitter.frontier.damage_errors import settings_of

@@ -49,7 +49,7 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable):
         first = self._job << SEQ_BITS
         # Not grouped: that would sort all rows.
         sums = ", ".join(f"coalesce(sum(place = {place}), 0)" for place in range(NEEDY_PLACE + 1))
-        query = f"SELECT {sums} FROM requests WHERE number BETWEEN ? AND ?"  # noqa: S608  our own numbers
+        query = f"SELECT {sums} FROM requests WHERE number BETWEEN ? AND ?"
         *found, needy = self._execute(query, (first, first | SEQ_MASK)).fetchone()
         counts = dict(zip(RequestState, found, strict=True))
         counts[RequestState.QUEUED] += needy
@@ -212,7 +212,7 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable):
         columns = "address, top, turn" if table == "parked" else "top, turn"
         rows: dict[str, dict[str, list[object]]] = {}
         for key, need, *values in self._execute(
-            f"SELECT key, need, {columns} FROM {table} WHERE job = ?1 AND key > ?2 AND (?3 IS NULL OR key <= ?3)",  # noqa: S608
+            f"SELECT key, need, {columns} FROM {table} WHERE job = ?1 AND key > ?2 AND (?3 IS NULL OR key <= ?3)",
             (self._job, after, last),
         ):
             rows.setdefault(key, {})[need] = values
@@ -221,7 +221,7 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable):
     def _stand_setter(self, host: Host, *, stands: bool) -> Callable[[], None]:
         def save() -> None:
             for table in ("ready_for", "parked"):
-                self._execute(f"DELETE FROM {table} WHERE job = ? AND key = ?", (self._job, host.key))  # noqa: S608
+                self._execute(f"DELETE FROM {table} WHERE job = ? AND key = ?", (self._job, host.key))
             if stands and host.phase is Phase.PARKED:
                 self.park([host])
             elif stands:
