@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.dedup import BloomFilter, ExpiringSet, SeenSet
+from skitter.dedup import BloomFilter, ExpiringSet
 from skitter.dedup.bloom_layout import SubFilter, layout, stats_of
 from skitter.errors import JobError, UsageError
 from skitter.frontier.damage_errors import settings_of
@@ -53,7 +53,7 @@ def refuse_other_dedup(before: JobSpec, now: JobSpec) -> None:
         )
 
 
-def ended_set(spec: JobSpec, clock: Callable[[], float]) -> SeenSet | None:
+def ended_set(spec: JobSpec, clock: Callable[[], float]) -> BloomFilter | ExpiringSet | None:
     """Return an empty set for the ids of requests that are done or redirected; None: their rows are kept."""
     dedup = dedup_of(spec)
     if dedup.dedup == "bloom":

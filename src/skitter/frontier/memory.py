@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from skitter.dedup import BloomFilter, SeenSet
+from skitter.dedup import BloomFilter, ExpiringSet
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.dedup_settings import ended_set
 from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
@@ -144,7 +144,7 @@ class MemoryTables:
         self._empty_run()
 
     def _empty_run(self) -> None:
-        self._ended: SeenSet | None = None
+        self._ended: BloomFilter | ExpiringSet | None = None
         """Ids of requests that are done or redirected; None: their rows are kept."""
         self._kept: set[int] = set()
         self._rows: dict[int, Row] = {}
@@ -486,6 +486,20 @@ class MemoryTables:
 
     def done_by_host(self) -> dict[str, int]:
         return Counter(row.host_key for row in self._rows.values() if row.state is RequestState.DONE)
+
+    def count_ended(self) -> int | None:
+        return None if self._ended is None else len(self._ended)
+
+    def count_needs(self) -> dict[str, int]:
+        waiting = (RequestState.QUEUED, RequestState.SUSPECT)
+        return Counter(row.need for row in self._rows.values() if row.need and row.state in waiting)
+
+    def need_tops(self, host_keys: Sequence[str]) -> dict[str, dict[str, int]]:
+        return {
+            key: {need: -queue.first(1)[0][0] for need, queue in self._needy[key].items() if len(queue)}
+            for key in host_keys
+            if key in self._needy
+        }
 
     def hosts_after(self, key: str, limit: int) -> list[Host]:
         return [self._hosts[other] for other in nsmallest(limit, (other for other in self._hosts if other > key))]

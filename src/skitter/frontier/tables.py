@@ -465,6 +465,18 @@ class Tables(Protocol):
         """How many pages of each host are done. A number for each host: asked for only if their sum is wrong."""
         ...
 
+    def count_ended(self) -> int | None:
+        """How many ids of requests that are done or redirected are remembered; None: their rows are kept."""
+        ...
+
+    def count_needs(self) -> dict[str, int]:
+        """How many requests of each need are queued or suspect, and not held."""
+        ...
+
+    def need_tops(self, host_keys: Sequence[str]) -> dict[str, dict[str, int]]:
+        """The highest priority that is queued and not held for each need of each host that has any."""
+        ...
+
     def hosts_after(self, key: str, limit: int) -> list[Host]:
         """Hosts whose keys come after this one, by key."""
         ...

@@ -7,7 +7,7 @@ all hosts are compared only if one script could count them, or if nothing has ch
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -33,13 +33,15 @@ _TRIES = 3
 _PASSES = 5
 """Of a repair: what was mended may show something else."""
 _MEMBERS = frozenset(
-    "ready waiting given_up parked returned delayed suspects away dead held alone seen permits".split()
+    "ready ready_for waiting given_up parked returned returned_for delayed suspects suspects_for away dead held alone"
+    " seen kept generation permits".split()
 )
+_MEMBERS_OF_ALL_RUNS = frozenset("cards delivered pages records due".split())
 _SHAKEN = frozenset(
     "two_places no_place no_request request_index host_missing host_queue not_seen seen_bucket lease_work".split()
 )
 """Findings that make sums wrong by themselves: counts are compared when they are mended."""
-_COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+_COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "parked", "needy")
 
 
 async def check_keys(
@@ -88,8 +90,11 @@ class _KeyCheck:
 
     async def run(self) -> Consistency:
         self._report = Consistency()
-        self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
+        self._needs: set[bytes] = set()
+        """Needs of which some requests are suspect."""
+        # The script tells if there is no such job.
         faults, items = await self._run_script("check_job")
+        self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
         await self._take(faults)
         self._report.look_at("items", items)
         in_flight = await self._scan("check_hosts", "hosts")
@@ -131,26 +136,30 @@ class _KeyCheck:
 
     async def _keys(self) -> list[bytes]:
         """Look through queues and indexes; the epochs under which something is staged."""
-        run = f"{self._prefix}{self._job.run}:".encode()
+        base, run = self._prefix.encode(), f"{self._prefix}{self._job.run}:".encode()
         queues: list[list[Any]] = []
         members: dict[str, list[list[Any]]] = defaultdict(list)
         staged: list[bytes] = []
         async for keys in scan_keys(self._server, self._prefix):
             # A key may come twice.
-            for name in {key.removeprefix(run) for key in keys if key.startswith(run)}:
-                kind, _, suffix = name.partition(b":")
-                if kind == b"q":
-                    priority, _, host = suffix.partition(b":")
+            for key in set(keys):
+                is_of_run = key.startswith(run)
+                kind, _, suffix = key.removeprefix(run if is_of_run else base).partition(b":")
+                name = kind.decode(errors="replace")
+                if name in (_MEMBERS if is_of_run else _MEMBERS_OF_ALL_RUNS):
+                    members[name].append([suffix, b"0"])
+                    if name == "suspects_for":
+                        self._needs.add(suffix)
+                elif is_of_run and name in ("q", "q_for"):
+                    need, _, rest = suffix.partition(b":") if name == "q_for" else (b"", b"", suffix)
+                    priority, _, host = rest.partition(b":")
                     await self._check_home(host)
-                    queues.append([priority, host, 0])
-                elif kind == b"staged":
+                    queues.append([need, priority, host, 0])
+                elif is_of_run and name == "staged":
                     staged.append(suffix)
-                elif kind.decode(errors="replace") in _MEMBERS:
-                    members[kind.decode()].append([suffix, b"0"])
             queues = await self._check_queues(queues, _KEYS_AT_ONCE)
             for kind_name, waiting in members.items():
                 members[kind_name] = await self._check_members(kind_name, waiting, _KEYS_AT_ONCE)
-        members["cards"] = [[b"", b"0"]]
         await self._check_queues(queues, 1)
         for kind_name, waiting in members.items():
             await self._check_members(kind_name, waiting, 1)
@@ -168,7 +177,7 @@ class _KeyCheck:
             faults, number, looked = await self._run_script("check_queues", PIECE, *flat)
             await self._take(faults)
             self._report.look_at("queued requests", number)
-            queues += [[*queue[:2], done] for queue, done in zip(batch, looked, strict=True) if done >= 0]
+            queues += [[*queue[:3], done] for queue, done in zip(batch, looked, strict=True) if done >= 0]
         return queues
 
     async def _check_members(self, kind: str, keys: list[list[Any]], least: int) -> list[list[Any]]:
@@ -197,40 +206,66 @@ class _KeyCheck:
             return
         for _ in range(_TRIES):
             if (sums := await self._count()) is not None:
-                self._report.look_at("requests", sums.seen)
+                self._report.look_at("requests", sums.number)
                 for fault in sums.faults(is_shard=self._belongs is not None):
                     await self._take([fault])
                 return
         self._report.unchecked.append("counts of requests: the job changed all the while")
 
     async def _count(self) -> _Sums | None:
-        """The sums over all hosts and the seen set; None: something has changed meanwhile."""
+        """The sums over all hosts and exact sets; None: something has changed meanwhile."""
         cursor: Any = b"0"
         bucket, total, states = 0, [0, 0, 0, 0, 0], set()
+        ids, queued = Counter[bytes](), Counter[bytes]()
         while True:
-            answer = await self._run_script("count_places", cursor, bucket, COUNTED_AT_ONCE)
-            state, recorded, counted, piece, cursor, bucket = answer
-            states.add(state)
+            answer = await self._run_script("count_places", cursor, bucket, COUNTED_AT_ONCE, *self._needs)
+            state, recorded, counted, piece, cursor, bucket, sets, needs = answer
+            # A generation may have become too old meanwhile.
+            states.add((state, *(name for name, *_ in sets)))
             total = [one + other for one, other in zip(total, piece, strict=True)]
+            ids.update({name: found for name, _, found in sets})
+            queued.update({need: found for need, *_, found in needs})
             if cursor == b"" and bucket < 0:
-                return _Sums(recorded, *counted, *total) if len(states) == 1 else None
+                if len(states) > 1:
+                    return None
+                told = {need: (number, suspects) for need, number, suspects, _ in needs}
+                of_sets = [(name, count, ids[name]) for name, count, _ in sets]
+                of_needs = [(need, *told.get(need, (0, 0)), number) for need, number in queued.items()]
+                return _Sums(recorded, of_sets, of_needs, *counted, *total)
 
 
 class _Sums(msgspec.Struct):
     """What the job's record says of its requests, and what was counted (count_places.lua)."""
 
     recorded: list[int]
+    sets: list[tuple[bytes, int, int]]
+    """What the keys of each exact set begin with, what its record counts, and how many ids there are."""
+    needs: list[tuple[bytes, int, int, int]]
+    """Each need, how many are counted, and how many are suspect and queued."""
     suspects: int
     delayed: int
     leased: int
     dead: int
     records: int
     permits: int
+    ended: int
+    """Ids of requests that are done or redirected, which a filter or generations have; -1: the seen set has them."""
     queued: int
     returned: int
     pages: int
     permitted: int
-    seen: int
+    parked: int
+
+    @property
+    def seen(self) -> int:
+        """Ids in the seen set, which is the first."""
+        return self.sets[0][2]
+
+    @property
+    def number(self) -> int:
+        """All requests."""
+        told = dict(zip(_COUNTS, self.recorded, strict=True))
+        return self.seen if self.ended < 0 else self.seen + told["done"] + told["redirected"]
 
     def faults(self, *, is_shard: bool) -> list[list[Any]]:
         """Faults in the form in which scripts tell them."""
@@ -243,19 +278,55 @@ class _Sums(msgspec.Struct):
             "excluded": self.records - self.returned - self.delayed - self.suspects - self.dead,
         }
         found = [_count_fault(name, number, told[name]) for name, number in counted.items() if number != told[name]]
-        # Nothing is kept of what is done or redirected but that it was seen, and how many pages each host has had.
-        ended = self.seen - sum(counted.values())
-        if ended == told["done"] + told["redirected"]:
-            if self.pages != told["done"]:
-                found.append(_fault("pages_count", "hosts", "pages done", told["done"], self.pages))
-        elif ended == self.pages + told["redirected"]:
-            found.append(_count_fault("done", self.pages, told["done"]))
-        else:
-            expected = told["done"] + told["redirected"]
-            found.append(_fault("ended_count", "job", "seen, and in no place: done or redirected", expected, ended))
+        found += self._of_ended(told, self.seen - sum(counted.values()))
+        mend: list[Any] | None
+        found += self._of_needs(told["needy"])
+        for name, recorded, number in self.sets:
+            if recorded != number:
+                mend = [b"mend_job", b"ids", name, number]
+                shown = name.decode(errors="backslashreplace")
+                found.append(_fault("set_count", shown, "ids by its record", number, recorded, mend))
+        if self.parked != told["parked"]:
+            mend = [b"mend_job", b"set", b"parked", self.parked]
+            found.append(_fault("parked_count", "job", "parked", self.parked, told["parked"], mend))
         if self.permitted != self.permits and not is_shard:
             mend = [b"mend_job", b"permits", b"0"] if self.permitted > self.permits else None
             found.append(_fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))
+        return found
+
+    def _of_ended(self, told: dict[str, int], left: int) -> list[list[Any]]:
+        """Nothing is kept of what is done or redirected but that it was seen, and how many pages each host has had.
+
+        ``left``: ids in the seen set that stand in no place.
+        """
+        found: list[list[Any]] = []
+        expected = told["done"] + told["redirected"]
+        if self.ended >= 0:
+            # A filter takes some for known, and generations go: there may be fewer.
+            if self.ended > expected:
+                what = "ids of what is done or redirected"
+                found.append(_fault("remembered", "job", what, f"{expected} at most", self.ended))
+            left += expected
+        if left == expected:
+            if self.pages != told["done"]:
+                found.append(_fault("pages_count", "hosts", "pages done", told["done"], self.pages))
+        elif left == self.pages + told["redirected"] and self.ended < 0:
+            found.append(_count_fault("done", self.pages, told["done"]))
+        else:
+            found.append(_fault("ended_count", "job", "seen, and in no place: done or redirected", expected, left))
+        return found
+
+    def _of_needs(self, needy: int) -> list[list[Any]]:
+        found = []
+        for need, recorded, suspects, queued in self.needs:
+            if need and recorded != queued + suspects:
+                mend = [b"mend_job", b"need", need, queued + suspects]
+                place = f"need {need.decode(errors='backslashreplace')}"
+                found.append(_fault("need_count", place, "requests that are queued", queued + suspects, recorded, mend))
+        expected = sum(queued + suspects for need, _, suspects, queued in self.needs if need)
+        if expected != needy:
+            mend = [b"mend_job", b"set", b"needy", expected]
+            found.append(_fault("need_count", "job", "needy", expected, needy, mend))
         return found
 
 
@@ -263,5 +334,5 @@ def _count_fault(name: str, expected: int, found: int) -> list[Any]:
     return _fault("count", "job", name, expected, found, [b"mend_job", b"set", name.encode(), expected])
 
 
-def _fault(code: str, place: str, what: str, expected: int, found: int, mend: list[Any] | None = None) -> list[Any]:
+def _fault(code: str, place: str, what: str, expected: object, found: int, mend: list[Any] | None = None) -> list[Any]:
     return [*(text.encode() for text in (code, place, what, str(expected), str(found))), mend]

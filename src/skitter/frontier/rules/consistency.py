@@ -200,12 +200,15 @@ class _Comparison:
             self._report.look_at("hosts", len(hosts))
             current = [host for host in hosts if host.run == job.run]
             heads = tables.heads([host.key for host in current], 1)
+            needy = tables.need_tops([host.key for host in current])
             for host in hosts:
                 yield from self._robots(host)
             for host in current:
                 head = heads[host.key]
                 unknown.discard(host.key)
                 yield from self._host(host, head[0][0] if head else None)
+                yield from self._needs_of(host, needy.get(host.key, {}))
+                yield from self._phase(host)
                 yield from self._permit(host, permits[host.key])
                 pages += host.pages
                 parked += host.phase is Phase.PARKED
@@ -236,16 +239,25 @@ class _Comparison:
             # Nothing dies by a mark that nobody has acted on: a host that is down is given up again.
             mend = self._host_setter(host, given_up=None)
             yield fault("host_reason", key, "a reason for being given up", "none", host.given_up[0], mend)
+
+    def _needs_of(self, host: Host, tops: dict[str, int]) -> Iterator[Fault]:
+        if host.needs != tops:
+            mend = self._host_setter(host, needs=tops)
+            yield fault("host_queue", host.key, "the highest priority of each need", tops, host.needs, mend)
+
+    def _phase(self, host: Host) -> Iterator[Fault]:
         if expected := self._wrong_phase(host):
-            yield fault("host_phase", key, "its phase", expected, host.phase.name.lower(), self._host_setter(host))
+            found = host.phase.name.lower()
+            yield fault("host_phase", host.key, "its phase", expected, found, self._host_setter(host))
 
     def _wrong_phase(self, host: Host) -> str:
         """What the phase of a host has to be; empty: it is possible. It was decided when the host was last written."""
         phase = host.phase
         if phase is Phase.GIVEN_UP:
             return "" if host.given_up is not None else "not given up"
-        if (phase in _QUEUED_PHASES) != host.waiting:
-            return "one with a queue" if host.waiting else "idle"
+        waits = host.waiting or bool(host.needs)
+        if (phase in _QUEUED_PHASES) != waits:
+            return "one with a queue" if waits else "idle"
         if phase is Phase.FULL and not host.in_flight:
             return "not full: nothing is in flight"
         if phase in (Phase.READY, Phase.PARKED) and politeness.due_at(host) > self._now:
@@ -293,12 +305,21 @@ class _Comparison:
         for state, number in self._tables.count_rows().items():
             counted[COUNTER[state]] += number
         self._report.look_at("requests", counted.total())
+        remembered = self._tables.count_ended()
+        if remembered is not None:
+            # Of what is done or redirected no row is kept, but ids at most; some are forgotten, or come again.
+            counted["done"], counted["redirected"] = job.done, job.redirected
+            if remembered > job.done + job.redirected:
+                most = f"{job.done + job.redirected} at most"
+                yield fault("remembered", "job", "ids of what is done or redirected", most, remembered, None)
         for name in dict.fromkeys(COUNTER.values()):
             if counted[name] != getattr(job, name):
                 mend = _setter(job, name, counted[name])
                 yield fault("count", "job", name, counted[name], getattr(job, name), mend)
         if self._pages != counted["done"]:
-            yield fault("pages_count", "hosts", "pages done", counted["done"], self._pages, self._recount_pages)
+            recount = self._recount_pages if remembered is None else None
+            yield fault("pages_count", "hosts", "pages done", counted["done"], self._pages, recount)
+        yield from self._need_counts()
         dead = self._tables.count_dead()
         if {name: number for name, number in dead.items() if number} != job.errors:
             mend = _setter(job, "errors", dict(dead))
@@ -306,6 +327,18 @@ class _Comparison:
         if (last := self._tables.last_seq()) >= job.next_seq:
             mend = _setter(job, "next_seq", last + 1)
             yield fault("sequence", "job", "next_seq", f"more than {last}", job.next_seq, mend)
+
+    def _need_counts(self) -> Iterator[Fault]:
+        job, counted, stored = self._job, self._tables.count_needs(), dict(self._tables.needs(2**31))
+        for need in sorted(counted.keys() | stored.keys()):
+            if (expected := counted.get(need, 0)) != (found := stored.get(need, 0)):
+                mend = self._need_setter(need, expected - found)
+                yield fault("need_count", f"need {need}", "requests that are queued", expected, found, mend)
+        if (needy := sum(counted.values())) != job.needy:
+            yield fault("need_count", "job", "needy", needy, job.needy, _setter(job, "needy", needy))
+
+    def _need_setter(self, need: str, step: int) -> Callable[[], None]:
+        return lambda: self._tables.add_to_needs({need: step})
 
     def _recount_pages(self) -> None:
         done = self._tables.done_by_host()

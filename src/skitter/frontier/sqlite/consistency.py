@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.contract import BATCH
 from skitter.frontier.sqlite.damage_search import find_damage
+from skitter.frontier.sqlite.hosts import READY_FOR_NEEDS
 from skitter.frontier.sqlite.leases import LeaseTable
 from skitter.frontier.sqlite.outbox import OutboxTable
-from skitter.frontier.sqlite.requests import RequestTable
-from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK
+from skitter.frontier.sqlite.pages import PageTable
+from skitter.frontier.sqlite.requests import NOT_HELD, RequestTable
+from skitter.frontier.sqlite.row_codec import NEEDY_PLACE, SEQ_BITS, SEQ_MASK, listed
 from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, fault
 from skitter.model.host import Host, Phase
+from skitter.model.page_record import PageRecord
 from skitter.policy import lost_leases
 from skitter.policy.politeness import due_at
 
 _decode_host = msgspec.msgpack.Decoder(Host).decode
+_decode_page = msgspec.msgpack.Decoder(PageRecord).decode
 _HELD = "SELECT place, count(*) FROM holds CROSS JOIN requests ON requests.job = holds.job AND requests.id = holds.id"
 
 
-class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
+class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable):
     """All tables of one job, and what the consistency check asks of them."""
 
     def __init__(self, connection: sqlite3.Connection, job_name: str, clock: StoreClock) -> None:
@@ -44,13 +48,14 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
     def count_rows(self) -> dict[RequestState, int]:
         first = self._job << SEQ_BITS
         # Not grouped: that would sort all rows.
-        sums = ", ".join(f"coalesce(sum(place = {state.value}), 0)" for state in RequestState)
-        query = f"SELECT {sums} FROM requests WHERE number BETWEEN ? AND ?"  # noqa: S608  our own numbers
-        found = self._execute(query, (first, first | SEQ_MASK))
-        counts = dict(zip(RequestState, found.fetchone(), strict=True))
+        sums = ", ".join(f"coalesce(sum(place = {place}), 0)" for place in range(NEEDY_PLACE + 1))
+        query = f"SELECT {sums} FROM requests WHERE number BETWEEN ? AND ?"
+        *found, needy = self._execute(query, (first, first | SEQ_MASK)).fetchone()
+        counts = dict(zip(RequestState, found, strict=True))
+        counts[RequestState.QUEUED] += needy
         # Of a request that is leased, the row stays where it was.
         for place, number in self._execute(f"{_HELD} WHERE holds.job = ? AND work = 0 GROUP BY place", (self._job,)):
-            counts[RequestState(place)] -= number
+            counts[RequestState.QUEUED if place == NEEDY_PLACE else RequestState(place)] -= number
         counts[RequestState.LEASED] = int(self._one("SELECT count(*) FROM holds WHERE job = ? AND work = 0"))
         return counts
 
@@ -73,6 +78,32 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
         )
         found = self._execute("SELECT key, number FROM hosts WHERE job = ?", (self._job,))
         return {key: done[number] for key, number in found if number in done}
+
+    def count_ended(self) -> int | None:
+        return None
+
+    def count_needs(self) -> dict[str, int]:
+        counts = Counter[str]()
+        # By their indexes: of nearly all jobs, there is nothing in the first.
+        for index, where in (
+            ("needy", "place = 8 AND host IN (SELECT number FROM hosts WHERE job = ?1)"),
+            ("suspect", "place = 7 AND job = ?1 AND need > ''"),
+        ):
+            query = f"SELECT need, count(*) FROM requests INDEXED BY {index} WHERE {where} AND {NOT_HELD} GROUP BY need"
+            counts.update(dict(self._execute(query, (self._job,)).fetchall()))
+        return counts
+
+    def need_tops(self, host_keys: Sequence[str]) -> dict[str, dict[str, int]]:
+        tops: dict[str, dict[str, int]] = {}
+        found = self._execute(
+            "SELECT hosts.key, need, max(priority) FROM hosts CROSS JOIN requests INDEXED BY needy ON place = 8"
+            f" AND requests.host = hosts.number AND {NOT_HELD} WHERE hosts.job = ? AND hosts.key IN"
+            " (SELECT value FROM json_each(?)) GROUP BY hosts.key, need",
+            (self._job, listed(host_keys)),
+        )
+        for key, need, top in found:
+            tops.setdefault(key, {})[need] = top
+        return tops
 
     def hosts_after(self, key: str, limit: int) -> list[Host]:
         found = self._execute(
@@ -109,7 +140,8 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
     def index_faults(self, job: JobRow) -> Iterator[Fault]:
         yield from self._places()
         yield from self._columns(job)
-        yield from self._parked(job)
+        yield from self._stands(job)
+        yield from self._pages()
         yield from self._permit_numbers()
         yield from self._cards()
 
@@ -140,7 +172,8 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
             for key, *columns, record in found:
                 host = _decode_host(record)
                 if host.run == job.run:
-                    expected = [+host.phase, host.top, host.turn, due_at(host)]
+                    phase = READY_FOR_NEEDS if host.phase is Phase.READY and not host.waiting else +host.phase
+                    expected = [phase, host.top, host.turn, due_at(host)]
                 else:
                     expected = [+Phase.IDLE, *columns[1:]]
                 if columns != expected:
@@ -155,33 +188,46 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
 
         return save
 
-    def _parked(self, job: JobRow) -> Iterator[Fault]:
-        after = ""
-        query = "SELECT key, address, top, turn FROM parked WHERE job = ? AND key > ? ORDER BY key LIMIT ?"
-        while found := self._execute(query, (self._job, after, BATCH)).fetchall():
-            after = found[-1][0]
-            hosts = self.hosts([key for key, *_ in found])
-            for key, *columns in found:
-                host = hosts.get(key)
-                if host is None or host.run != job.run or host.phase is not Phase.PARKED:
-                    mend = self._unparker(key)
-                    yield fault("host_index", key, "a row in parked", "none: it is not parked", columns, mend)
-                elif columns != [host.address, host.top, host.turn]:
-                    expected = [host.address, host.top, host.turn]
-                    yield fault("host_index", key, "its row in parked", expected, columns, self._parker(host))
-        lacking = self._execute(
-            "SELECT key FROM hosts WHERE job = ?1 AND phase = 5 AND key NOT IN (SELECT key FROM parked WHERE job = ?1)",
-            (self._job,),
-        ).fetchall()
-        for (key,) in lacking:
-            host = self.hosts([key])[key]
-            yield fault("host_index", key, "its row in parked", "one", "none", self._parker(host))
+    def _stands(self, job: JobRow) -> Iterator[Fault]:
+        """Who is ready for requests with needs, and who is parked: a row for each queue."""
+        after, hosts = "", self.hosts_after("", BATCH)
+        while True:
+            known = {host.key: host for host in hosts}
+            last = hosts[-1].key if hosts else None
+            for table, phase in (("ready_for", Phase.READY), ("parked", Phase.PARKED)):
+                rows = self._stand_rows(table, after, last)
+                for key in sorted(known.keys() | rows.keys()):
+                    host = known.get(key, Host(key))
+                    stands = host.run == job.run and host.phase is phase
+                    expected, found = _rows_of(host) if stands else {}, rows.get(key, {})
+                    if found != expected:
+                        mend = self._stand_setter(host, stands=stands)
+                        yield fault("host_index", key, f"its rows in {table}", expected, found, mend)
+            if last is None:
+                return
+            after, hosts = last, self.hosts_after(last, BATCH)
 
-    def _parker(self, host: Host) -> Callable[[], None]:
-        return lambda: self.park([host])
+    def _stand_rows(self, table: str, after: str, last: str | None) -> dict[str, dict[str, list[object]]]:
+        """Rows by key and need, of keys behind ``after``, and no further than ``last``."""
+        columns = "address, top, turn" if table == "parked" else "top, turn"
+        rows: dict[str, dict[str, list[object]]] = {}
+        for key, need, *values in self._execute(
+            f"SELECT key, need, {columns} FROM {table} WHERE job = ?1 AND key > ?2 AND (?3 IS NULL OR key <= ?3)",
+            (self._job, after, last),
+        ):
+            rows.setdefault(key, {})[need] = values
+        return rows
 
-    def _unparker(self, key: str) -> Callable[[], None]:
-        return lambda: self.unpark([key])
+    def _stand_setter(self, host: Host, *, stands: bool) -> Callable[[], None]:
+        def save() -> None:
+            for table in ("ready_for", "parked"):
+                self._execute(f"DELETE FROM {table} WHERE job = ? AND key = ?", (self._job, host.key))
+            if stands and host.phase is Phase.PARKED:
+                self.park([host])
+            elif stands:
+                self.save_hosts([host])
+
+        return save
 
     def _permit_numbers(self) -> Iterator[Fault]:
         """Workers ask for those after the number that they know."""
@@ -198,6 +244,21 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
         for host in hosts:
             self.permit(host)
 
+    def _pages(self) -> Iterator[Fault]:
+        """A known page is due when its record says."""
+        after = -(2**63)
+        query = "SELECT id, due, record FROM pages WHERE job = ? AND id > ? AND record IS NOT NULL ORDER BY id LIMIT ?"
+        while found := self._execute(query, (self._job, after, BATCH)).fetchall():
+            after = found[-1][0]
+            for page_id, due, stored in found:
+                record = _decode_page(stored)
+                if due != record.next_at:
+                    mend = self._page_setter(page_id, record)
+                    yield fault("known_page", f"page {page_id}", "when it is due", record.next_at, due, mend)
+
+    def _page_setter(self, page_id: int, record: PageRecord) -> Callable[[], None]:
+        return lambda: self.save_page_records({page_id: record})
+
     def _cards(self) -> Iterator[Fault]:
         lost = self._execute(
             "SELECT worker FROM cards WHERE job = ?1 AND worker NOT IN (SELECT worker FROM workers WHERE job = ?1)",
@@ -208,3 +269,10 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable):
 
     def _forgetter(self, worker: str) -> Callable[[], None]:
         return lambda: self.forget_worker(worker)
+
+
+def _rows_of(host: Host) -> dict[str, list[object]]:
+    """What stands in ``ready_for`` or in ``parked`` of a host that is ready or parked, by need."""
+    if host.phase is Phase.PARKED:
+        return {need: [host.address, top, host.turn] for need, top in host.tops().items()}
+    return {need: [top, host.turn] for need, top in host.needs.items()}

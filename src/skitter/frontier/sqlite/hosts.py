@@ -13,7 +13,7 @@ from skitter.model.outcome import RobotsRecord
 from skitter.policy.politeness import due_at
 
 _SAVE_HOST = "UPDATE hosts SET phase = ?, top = ?, turn = ?, due = ?, record = ? WHERE number = ?"
-_READY_FOR_NEEDS = len(Phase)
+READY_FOR_NEEDS = len(Phase)
 """The hosts.phase of a host that is ready, and has only requests with needs."""
 _MOST_NUMBERS = 100_000
 """Host numbers that are remembered; then they are read again."""
@@ -50,7 +50,7 @@ class HostTable(JobTable):
             _SAVE_HOST,
             [
                 (
-                    _READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase,
+                    READY_FOR_NEEDS if h.phase is Phase.READY and not h.waiting else h.phase,
                     *(h.top, h.turn, due_at(h), encode(h), numbers[h.key]),
                 )
                 for h in hosts

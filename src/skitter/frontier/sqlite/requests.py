@@ -16,7 +16,7 @@ _INSERT_ROW = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SAVE_ROW = "UPDATE requests SET place = ?, not_before = ?, error_class = ?, history = ? WHERE number = ?"
-_NOT_HELD = "NOT EXISTS (SELECT 1 FROM holds WHERE holds.job = requests.job AND work = 0 AND holds.id = requests.id)"
+NOT_HELD = "NOT EXISTS (SELECT 1 FROM holds WHERE holds.job = requests.job AND work = 0 AND holds.id = requests.id)"
 
 
 def _heads(index: str) -> str:
@@ -24,7 +24,7 @@ def _heads(index: str) -> str:
     return (
         "SELECT wanted.value, priority, requests.number FROM json_each(?1) AS wanted CROSS JOIN requests"
         f" ON requests.number IN (SELECT number FROM requests INDEXED BY {index} AND host = wanted.value"
-        f" AND {_NOT_HELD} ORDER BY priority DESC, number LIMIT ?2) ORDER BY wanted.key, priority DESC, requests.number"
+        f" AND {NOT_HELD} ORDER BY priority DESC, number LIMIT ?2) ORDER BY wanted.key, priority DESC, requests.number"
     )
 
 
@@ -77,7 +77,7 @@ class RequestTable(HostTable):
         return {row.id: row for row in self._rows("by_id", where, self._job, listed(ids))}
 
     def queue_length(self, host_key: str, limit: int) -> int:
-        of_host = f"{_NOT_HELD} AND host = (SELECT number FROM hosts WHERE job = ?1 AND key = ?2)"
+        of_host = f"{NOT_HELD} AND host = (SELECT number FROM hosts WHERE job = ?1 AND key = ?2)"
         found = self._execute(
             f"SELECT count(*) FROM (SELECT 1 FROM requests INDEXED BY queue WHERE place = 0 AND {of_host} UNION ALL"
             f" SELECT 1 FROM requests INDEXED BY needy WHERE place = 8 AND {of_host} LIMIT ?3)",
@@ -128,7 +128,7 @@ class RequestTable(HostTable):
         return dict(zip(host_keys, heads.values(), strict=True))
 
     def suspects(self, limit: int, need: str = "") -> list[Row]:
-        where = f"requests.job = ? AND need = ? AND place = 7 AND {_NOT_HELD} ORDER BY requests.number LIMIT ?"
+        where = f"requests.job = ? AND need = ? AND place = 7 AND {NOT_HELD} ORDER BY requests.number LIMIT ?"
         return self._rows("suspect", where, self._job, need, limit)
 
     def due_rows(self, now: float, limit: int) -> list[Row]:
@@ -141,7 +141,7 @@ class RequestTable(HostTable):
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
         number = self._numbers_of({host_key: None})[host_key]
-        where = f"host = ? AND {_NOT_HELD} ORDER BY"
+        where = f"host = ? AND {NOT_HELD} ORDER BY"
         found: list[Row] = []
         for index, condition in (
             ("queue", f"place = 0 AND {where} priority DESC, requests.number LIMIT ?"),

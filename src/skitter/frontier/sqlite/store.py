@@ -19,7 +19,6 @@ from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import UNREADABLE, damaged
 from skitter.frontier.sqlite.consistency import ConsistencyTable
 from skitter.frontier.sqlite.damage_search import find_damage
-from skitter.frontier.sqlite.pages import PageTable
 from skitter.frontier.tables import Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.store_capacity import StoreCapacity
@@ -102,7 +101,7 @@ def _schema() -> list[str]:
     return "\n".join(line for line in lines if not line.startswith("--")).split(";")
 
 
-class SqliteTables(ConsistencyTable, PageTable):
+class SqliteTables(ConsistencyTable):
     """``Tables`` as SQL: all tables of one job."""
 
 

@@ -1,6 +1,6 @@
 -- check_job: compares the job's record with the outbox, the sinks, and the lists that are short.
 --
---   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:parked, RUN:errors, RUN:dead:CLASS, RUN:permits,
+--   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:errors, RUN:dead:CLASS, RUN:permits,
 --   RUN:permitted (read)
 --
 -- ARGV: time. Answers faults and the number of items.
@@ -51,14 +51,11 @@ local function check_state()
 end
 
 local function check_lists()
-  local parked = call('ZCARD', RUN .. 'parked')
-  if parked ~= (J.parked or 0) then
-    fault('parked_count', 'job', 'parked', parked, J.parked or 0, 'mend_job', 'parked')
-  end
   for key, length in pairs(J.crowded) do
     local h = host_in_run(key)
-    if (h and h[QUEUED] or 0) ~= length then
-      fault('crowded', key, 'the length of its queue', h and h[QUEUED] or 0, length, 'mend_job', 'crowded', key)
+    local queued = h and needs.queued(h) or 0
+    if queued ~= length then
+      fault('crowded', key, 'the length of its queue', queued, length, 'mend_job', 'crowded', key)
     end
   end
   if J.shards and J.shard == 0 then

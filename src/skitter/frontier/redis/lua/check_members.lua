@@ -2,7 +2,8 @@
 --
 --   job, hosts, workers, cards, RUN:requests, RUN:holds, RUN:ready:P, RUN:waiting, RUN:given_up, RUN:parked,
 --   RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:dead, RUN:dead:CLASS, RUN:held:WORKER, RUN:alone,
---   RUN:seen:N, RUN:permits, RUN:errors (read)
+--   RUN:seen:N, RUN:kept:N, RUN:generation:G:N, delivered:N, RUN:permits, RUN:errors, pages, records, due, and what there is of
+--   them for a need (read)
 --
 -- ARGV: time, kind, most members to look at, then for each key of this kind: what stands behind its kind, or nothing, and
 -- where to go on.
@@ -17,23 +18,24 @@ end
 
 -- A host that stands where its record does not say.
 local function check_host(name, member)
-  local key = kind == 'parked' and parked_key(member) or member
+  local key = kind == 'parked' and addresses.parked_key(member) or member
   local h = host_in_run(key)
-  local set, _, as = false, 0, ''
-  if h then set, _, as = stand_of(key, h) end
-  if set ~= RUN .. name or as ~= member then
-    fault('host_index', key, 'its place in ' .. name, 'none', 'one', remove(name, member))
+  for _, stand in ipairs(h and all_stands_of(key, h) or {}) do
+    if stand[1] == RUN .. name and stand[3] == member then return end
   end
+  fault('host_index', key, 'its place in ' .. name, 'none', 'one', remove(name, member))
 end
 
 local places = {
-  returned = {[AT_QUEUED] = true}, delayed = {[AT_DELAYED] = true}, suspects = {[AT_SUSPECT] = true},
+  returned = {[AT_QUEUED] = true}, returned_for = {[AT_QUEUED] = true}, delayed = {[AT_DELAYED] = true},
+  suspects = {[AT_SUSPECT] = true}, suspects_for = {[AT_SUSPECT] = true},
   away = {[AT_DELAYED] = true, [AT_SUSPECT] = true}, dead = {[AT_DEAD] = true},
 }
 
 -- A request that stands in an index of one place, and is in another, or in none.
 local function check_request(name, member, suffix)
-  local id = kind == 'returned' and string.sub(member, -8) or member
+  local is_returned = kind == 'returned' or kind == 'returned_for'
+  local id = is_returned and string.sub(member, -8) or member
   local stored = call('HGET', RUN .. 'requests', id)
   if not stored then
     local is_leased = call('HEXISTS', RUN .. 'holds', id) == 1
@@ -42,7 +44,11 @@ local function check_request(name, member, suffix)
   end
   local row = unpack_row(stored, 1)
   local is_here = places[kind][row[PLACE]]
-  if kind == 'returned' then is_here = is_here and row[HOST] == suffix and returned_member(id, row) == member end
+  if is_returned then
+    is_here = is_here and returned_of(row[HOST], row[NEED]) == RUN .. name and returned_member(id, row) == member
+  elseif kind == 'suspects' or kind == 'suspects_for' then
+    is_here = is_here and suspects_of(row[NEED]) == name
+  end
   if kind == 'away' then is_here = is_here and row[HOST] == suffix end
   if kind == 'dead' and suffix ~= '' then is_here = is_here and row[ERROR_CLASS] == suffix end
   if not is_here then
@@ -64,10 +70,33 @@ local function check_alone(name, worker)
   fault('lease_worker', worker, 'a lease that is alone', 'one', 'none', remove(name, worker))
 end
 
-local function check_bucket(name, id, suffix)
-  local bucket = bucket_of(id)
-  if bucket ~= tonumber(suffix) then
-    fault('seen_bucket', 'request ' .. id, 'where the seen set has it', bucket, suffix, 'mend_request', 'move', id, name)
+local function check_bucket(name, id)
+  local key = (kind == 'delivered' and BASE or RUN) .. name
+  local record, prefix = exact_set_of(key)
+  -- A generation may be too old by now.
+  if record and prefix .. exact.bucket_of(record, id) ~= key then
+    local set, bucket = string.match(name, '^(.*):(%d+)$')
+    fault('seen_bucket', 'request ' .. id, 'where ' .. set .. ' has it', exact.bucket_of(record, id), bucket,
+      'mend_request', 'move', id, key)
+  end
+end
+
+-- Known pages: each has a time when it is due, and a record or none.
+local function check_page(_, id)
+  if not call('ZSCORE', BASE .. 'due', id) then
+    fault('known_page', shown(id), 'when it is due', 'some time', 'never', 'mend_request', 'due', id)
+  end
+end
+
+local function check_due(name, id)
+  if call('HEXISTS', BASE .. 'pages', id) == 0 then
+    fault('known_page', shown(id), 'a page in ' .. name, 'known', 'unknown', 'mend_request', 'forget', id)
+    return
+  end
+  local stored = call('HGET', BASE .. 'records', id)
+  local due, next_at = call('ZSCORE', BASE .. 'due', id), stored and unpacked(stored)[2]
+  if next_at and due and tonumber(due) ~= next_at then
+    fault('known_page', shown(id), 'when it is due', text(next_at), due, 'mend_request', 'due', id)
   end
 end
 
@@ -93,12 +122,17 @@ local function check_class(name, class)
   end
 end
 
-local scans = {held = 'SSCAN', alone = 'SSCAN', seen = 'SSCAN', cards = 'HSCAN'}
+local scans = {
+  held = 'SSCAN', alone = 'SSCAN', seen = 'SSCAN', kept = 'SSCAN', generation = 'SSCAN', delivered = 'SSCAN', cards = 'HSCAN',
+  pages = 'HSCAN', records = 'HSCAN',
+}
+local is_of_all_runs = {cards = true, delivered = true, pages = true, records = true, due = true}
 local checks = {
-  ready = check_host, waiting = check_host, given_up = check_host, parked = check_host,
-  returned = check_request, delayed = check_request, suspects = check_request, away = check_request,
-  dead = check_request, held = check_held, alone = check_alone, seen = check_bucket, cards = check_card,
-  permits = check_permit,
+  ready = check_host, ready_for = check_host, waiting = check_host, given_up = check_host, parked = check_host,
+  returned = check_request, returned_for = check_request, delayed = check_request, suspects = check_request,
+  suspects_for = check_request, away = check_request, dead = check_request, held = check_held, alone = check_alone,
+  seen = check_bucket, kept = check_bucket, generation = check_bucket, delivered = check_bucket, cards = check_card,
+  permits = check_permit, pages = check_page, records = check_due, due = check_due,
 }
 
 local function members_of(key, cursor)
@@ -117,7 +151,7 @@ for place = 4, #ARGV, 2 do
   if left > 0 then
     if kind == 'dead' and suffix ~= '' and cursor == '0' then check_class(name, suffix) end
     local members, step
-    cursor, members, step = members_of((kind == 'cards' and BASE or RUN) .. name, cursor)
+    cursor, members, step = members_of((is_of_all_runs[kind] and BASE or RUN) .. name, cursor)
     for member = 1, #members, step do checks[kind](name, members[member], suffix) end
     left, total = left - math.max(1, #members / step), total + #members / step
     -- It may be 0 by now: then the next call goes on with the next key.

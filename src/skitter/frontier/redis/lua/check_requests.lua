@@ -1,7 +1,7 @@
 -- check_requests: compares some of the requests that have a record with the places where they are looked for.
 --
 --   job, hosts, RUN:requests, RUN:holds, RUN:seen:N, RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:dead,
---   RUN:dead:CLASS (read)
+--   RUN:dead:CLASS, and what there is of them for a need (read)
 --
 -- ARGV: time, where to go on, how many. Answers where to go on, faults, and the number of requests.
 
@@ -26,16 +26,21 @@ for place = 1, #found, 2 do
   if call('HEXISTS', RUN .. 'holds', id) == 1 then
     fault('two_places', shown(id), 'places', 'one', 'requests and holds', 'mend_request', 'place', id)
   end
-  if not host_in_run(row[HOST]) then
+  local h = host_in_run(row[HOST])
+  if not h then
     fault('host_missing', row[HOST], 'its record', 'one', 'none', 'mend_host', row[HOST])
   end
   if at == AT_QUEUED then
-    check_member(id, 'returned:' .. row[HOST], returned_member(id, row), -row[PRIORITY])
+    local need = row[NEED]
+    if h and not queues_of(h)[need] then
+      fault('host_queue', row[HOST], 'a queue of need ' .. need, 'one', 'none', 'mend_host', row[HOST], '@' .. need)
+    end
+    check_member(id, string.sub(returned_of(row[HOST], need), #RUN + 1), returned_member(id, row), -row[PRIORITY])
   elseif at == AT_DELAYED then
     check_member(id, 'delayed', id, row[NOT_BEFORE])
     check_member(id, 'away:' .. row[HOST], id, row[SEQ])
   elseif at == AT_SUSPECT then
-    check_member(id, 'suspects', id, row[SEQ])
+    check_member(id, suspects_of(row[NEED]), id, row[SEQ])
     check_member(id, 'away:' .. row[HOST], id, row[SEQ])
   elseif at == AT_DEAD then
     check_member(id, 'dead', id, row[SEQ])

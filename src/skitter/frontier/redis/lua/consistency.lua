@@ -15,38 +15,13 @@ local function whole(number)
   return format('%.0f', number)
 end
 
--- The text of an id, as the seen set has it: Lua's numbers cannot hold it.
-local function decimal_of(raw)
-  local parts = {struct.unpack('>I2I2I2I2', raw)}
-  local sign = ''
-  if parts[1] >= 32768 then
-    sign = '-'
-    local carry = 1
-    for place = 4, 1, -1 do
-      parts[place] = 65535 - parts[place] + carry
-      carry = parts[place] == 65536 and 1 or 0
-      if carry == 1 then parts[place] = 0 end
-    end
-  end
-  local high, middle, low = 0, 0, 0
-  for place = 1, 4 do
-    low = low * 65536 + parts[place]
-    middle = middle * 65536 + math.floor(low / 1e9)
-    high = high * 65536 + math.floor(middle / 1e9)
-    low, middle = low % 1e9, middle % 1e9
-  end
-  if high > 0 then return sign .. format('%d%09d%09d', high, middle, low) end
-  if middle > 0 then return sign .. format('%d%09d', middle, low) end
-  return sign .. format('%d', low)
-end
-
 local function shown(id)
-  return 'request ' .. decimal_of(id)
+  return 'request ' .. exact.decimal(id)
 end
 
 local function check_seen(id)
-  local text_of_id = decimal_of(id)
-  if call('SISMEMBER', seen_key(bucket_of(text_of_id)), text_of_id) == 0 then
+  local text_of_id = exact.decimal(id)
+  if not exact.has(J.seen, RUN .. 'seen:', text_of_id) then
     fault('not_seen', shown(id), 'the seen set', 'has it', 'has not', 'mend_request', 'seen', id, text_of_id)
   end
 end
@@ -62,4 +37,48 @@ local function host_in_run(key)
   local stored = call('HGET', BASE .. 'hosts', key)
   local h = stored and unpack_host(stored)
   return h and h[RUN_OF] == J.run and h or nil
+end
+
+-- The queues of a host: need, or nothing, and the queue.
+local function queues_of(h)
+  local queues = {[''] = h}
+  for need, queue in pairs(h[NEEDS] or {}) do queues[need] = queue end
+  return queues
+end
+
+local function returned_of(key, need)
+  return need == '' and RUN .. 'returned:' .. key or needs.returned_of(key, need)
+end
+
+local function suspects_of(need)
+  return need == '' and 'suspects' or 'suspects_for:' .. need
+end
+
+-- All sets in which a host stands: {set, score, name} each.
+local function all_stands_of(key, h)
+  local stands = needs.stands_of(key, h)
+  local set, score, name = stand_of(key, h)
+  if set then stands[#stands + 1] = {set, score, name} end
+  return stands
+end
+
+-- The exact sets of the job: what their keys begin with, and their records. Of generations, those that are not too old.
+local function exact_sets()
+  local sets, record = {{RUN .. 'seen:', J.seen}}, seen.load()
+  if J.delivered then sets[#sets + 1] = {BASE .. 'delivered:', J.delivered} end
+  if record and S.layout then sets[#sets + 1] = {RUN .. 'kept:', record.kept} end
+  for _, generation in ipairs(record and record.generations or {}) do
+    if expiring.is_alive(record, generation) then
+      sets[#sets + 1] = {RUN .. 'generation:' .. generation.number .. ':', generation}
+    end
+  end
+  return sets
+end
+
+-- The record of the exact set that a key belongs to, and what its keys begin with.
+local function exact_set_of(key)
+  local prefix = string.match(key, '^(.*:)%d+$')
+  for _, set in ipairs(exact_sets()) do
+    if set[1] == prefix then return set[2], prefix end
+  end
 end

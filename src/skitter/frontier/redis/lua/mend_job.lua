@@ -1,6 +1,6 @@
 -- mend_job: sets a count or a sequence of the job to what it has to be.
 --
---   job, RUN:errors, RUN:addresses, RUN:items, RUN:permits (written), hosts (read)
+--   job, RUN:errors, RUN:addresses, RUN:items, RUN:permits, RUN:needs, RUN:ended (written), hosts (read)
 --
 -- ARGV: time, step, then for
 --   "set"      field of the record, number: a sequence only grows
@@ -8,12 +8,15 @@
 --   "load"     IP address, leases
 --   "crowded"  host key: the length of its queue
 --   "permits"  where to go on among the hosts: those that are permitted and not listed join the list
---   "items", "parked", "state": nothing more
+--   "need"     need, queued requests
+--   "ids"      what the keys of an exact set begin with, ids
+--   "items", "state": nothing more
 -- Answers 1; for "permits" where to go on.
 
 if not load_job() then return false end
 local step, name = ARGV[2], ARGV[3]
 local grows = {next_seq = true, next_epoch = true}
+local may_be_missing = {needy = true, parked = true}
 
 local function count_dead(class)
   local dead = call('ZCARD', RUN .. 'dead:' .. class)
@@ -28,6 +31,7 @@ local steps = {
   set = function()
     local value = tonumber(ARGV[4])
     J[name] = grows[name] and math.max(J[name], value) or value
+    if may_be_missing[name] and value == 0 then J[name] = nil end
   end,
   error = function() count_dead(name) end,
   load = function()
@@ -39,7 +43,8 @@ local steps = {
   end,
   crowded = function()
     local h = host_in_run(name)
-    J.crowded[name] = h and h[QUEUED] > 0 and h[QUEUED] or nil
+    local queued = h and needs.queued(h) or 0
+    J.crowded[name] = queued > 0 and queued or nil
   end,
   permits = function()
     local scanned = call('HSCAN', BASE .. 'hosts', name, 'COUNT', 100)
@@ -52,9 +57,19 @@ local steps = {
     return scanned[1]
   end,
   items = drop_items,
-  parked = function()
-    local parked = call('ZCARD', RUN .. 'parked')
-    J.parked = parked > 0 and parked or nil
+  need = function()
+    if tonumber(ARGV[4]) == 0 then
+      call('HDEL', RUN .. 'needs', name)
+    else
+      call('HSET', RUN .. 'needs', name, ARGV[4])
+    end
+  end,
+  ids = function()
+    for _, set in ipairs(exact_sets()) do
+      if set[1] == name then set[2].count = tonumber(ARGV[4]) end
+    end
+    seen.changed = seen.ended ~= false
+    seen.save()
   end,
   state = function()
     if is_idle() then settle() else reopen() end

@@ -5,8 +5,10 @@
 -- ARGV: time, step, then for
 --   "seen"     id, id in decimal: it joins the seen set
 --   "move"     id in decimal, the bucket where it stands: it goes to where it is looked for
+--   "due"      id: a known page is due when its record says; if it has none, now
+--   "forget"   id: a page that is not known is due no more
 --   "place"    id: its record decides; a lease of what has ended is dropped, and the record of what is leased
---   "unqueue"  id, host key, priority, element: the element leaves its queue. What stands nowhere else then goes on as a
+--   "unqueue"  id, host key, priority, element, need: the element leaves its queue. What stands nowhere else then goes on as a
 --              request that came back: it keeps its number, and is not lost
 --   "remove"   name of a set, member
 --   "card"     worker
@@ -31,7 +33,7 @@ local function put_in_place(row)
     save_row(id, row)
   end
   if at == AT_QUEUED then
-    call('ZADD', RUN .. 'returned:' .. row[HOST], -row[PRIORITY], returned_member(id, row))
+    call('ZADD', returned_of(row[HOST], row[NEED]), -row[PRIORITY], returned_member(id, row))
   elseif at == AT_DEAD then
     call('ZADD', RUN .. 'dead', row[SEQ], id)
     call('ZADD', RUN .. 'dead:' .. row[ERROR_CLASS], row[SEQ], id)
@@ -40,22 +42,33 @@ local function put_in_place(row)
     if at == AT_DELAYED then
       call('ZADD', RUN .. 'delayed', row[NOT_BEFORE], id)
     else
-      call('ZADD', RUN .. 'suspects', row[SEQ], id)
+      call('ZADD', RUN .. suspects_of(row[NEED]), row[SEQ], id)
     end
   end
 end
 
 local function take_out(row)
-  call('ZREM', RUN .. 'returned:' .. row[HOST], returned_member(id, row))
-  for _, name in ipairs({'delayed', 'suspects', 'away:' .. row[HOST]}) do call('ZREM', RUN .. name, id) end
+  call('ZREM', returned_of(row[HOST], row[NEED]), returned_member(id, row))
+  for _, name in ipairs({'delayed', suspects_of(row[NEED]), 'away:' .. row[HOST]}) do call('ZREM', RUN .. name, id) end
   call('HDEL', RUN .. 'requests', id)
 end
 
 local steps = {
-  seen = function() call('SADD', seen_key(bucket_of(ARGV[4])), ARGV[4]) end,
+  -- How many they are is counted when all of them are there.
+  seen = function() call('SADD', RUN .. 'seen:' .. exact.bucket_of(J.seen, ARGV[4]), ARGV[4]) end,
   move = function()
-    call('SREM', RUN .. ARGV[4], id)
-    call('SADD', seen_key(bucket_of(id)), id)
+    local record, prefix = exact_set_of(ARGV[4])
+    if not record then return end
+    call('SREM', ARGV[4], id)
+    call('SADD', prefix .. exact.bucket_of(record, id), id)
+  end,
+  due = function()
+    local stored = call('HGET', BASE .. 'records', id)
+    call('ZADD', BASE .. 'due', text(stored and unpacked(stored)[2] or now), id)
+  end,
+  forget = function()
+    call('ZREM', BASE .. 'due', id)
+    call('HDEL', BASE .. 'records', id)
   end,
   place = function()
     local row = load_rows({id})[1]
@@ -67,8 +80,8 @@ local steps = {
     put_in_place(row)
   end,
   unqueue = function()
-    local key, priority, element = ARGV[4], tonumber(ARGV[5]), ARGV[6]
-    local queue = queue_of(key, priority)
+    local key, priority, element, need = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
+    local queue = queue_of(key, priority, need)
     if call('LREM', queue, 1, element) == 0 then return end
     if call('HEXISTS', RUN .. 'requests', id) + call('HEXISTS', RUN .. 'holds', id) > 0 then return end
     for _, other in ipairs(call('LRANGE', queue, 0, -1)) do
@@ -76,6 +89,7 @@ local steps = {
     end
     local row = {
       struct.unpack('>I5', element), key, priority, AT_QUEUED, 0, 0, 0, 0, 0, 0, '', '', 0, string.sub(element, 14),
+      need,
     }
     save_row(id, row)
     put_in_place(row)
