@@ -88,8 +88,9 @@ class _KeyCheck:
 
     async def run(self) -> Consistency:
         self._report = Consistency()
-        self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
+        # First: a job that does not exist says so here.
         faults, items = await self._run_script("check_job")
+        self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
         await self._take(faults)
         self._report.look_at("items", items)
         in_flight = await self._scan("check_hosts", "hosts")
