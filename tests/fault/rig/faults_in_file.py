@@ -123,7 +123,7 @@ IN_FILE: dict[str, Fault] = {
     "the column of the time": Fault("host_index", sql("UPDATE hosts SET due = 7.0 WHERE key = ?", key_of(4))),
     "pages of a host": Fault("pages_count", host_with(0, pages=40)),
     "not in the list of parked hosts": Fault("host_index", sql("DELETE FROM parked")),
-    "parked as well": Fault("host_index", sql("INSERT INTO parked VALUES (1, ?, ?, 0, 0)", key_of(2), ADDRESS)),
+    "parked as well": Fault("host_index", sql("INSERT INTO parked VALUES (1, ?, '', ?, 0, 0)", key_of(2), ADDRESS)),
     "parked at another address": Fault("host_index", sql("UPDATE parked SET address = '10.0.0.9'")),
     "one more at an address": Fault("address_count", sql("UPDATE addresses SET leases = leases + 1")),
     "an address forgotten": Fault("address_count", sql("DELETE FROM addresses")),

@@ -49,7 +49,7 @@ def hold_lua(name: str, change: str) -> str:
 
 _SET = "save_hold(key, hold)"
 _QUEUE_OF_2 = "local queue = RUN .. 'q:0:{2}' local element = call('LINDEX', queue, 0)"
-_SEEN = "for n = 0, J.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, decimal) end"
+_SEEN = "for n = 0, J.seen.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, decimal) end"
 IN_REDIS: dict[str, Fault] = {
     **{
         f"one more {name}": Fault("count", job_lua(f"J.{name} = J.{name} + 1"))
@@ -93,7 +93,8 @@ IN_REDIS: dict[str, Fault] = {
     "not in the list of parked hosts": Fault("host_index", "call('DEL', RUN .. 'parked')"),
     "parked as well": Fault(
         "host_index",
-        "call('ZADD', RUN .. 'parked', 0, parked_name('{2}', unpack_host(call('HGET', BASE .. 'hosts', '{2}'))))",
+        "local h = unpack_host(call('HGET', BASE .. 'hosts', '{2}'))"
+        " call('ZADD', RUN .. 'parked', 0, addresses.parked_name('{2}', h, '', h[TOP]))",
     ),
     "not in the list of those given up": Fault("host_index", "call('DEL', RUN .. 'given_up')"),
     "given up as well": Fault("host_index", "call('ZADD', RUN .. 'given_up', 0, '{2}')"),
