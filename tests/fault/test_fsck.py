@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from rig.faults_in_file import IN_FILE, Plant, key_of
-from rig.faults_in_redis import ACROSS_SHARDS, IN_REDIS, WHOLE_JOB, lua
+from rig.faults_in_file import IN_FILE, IN_RECRAWLED_FILE, RECRAWLED, Plant, key_of
+from rig.faults_in_redis import ACROSS_SHARDS, IN_REDIS, WHOLE_JOB, WITH_SETTINGS, lua
 from rig.job_at_work import HOSTS, JOB, Fault, JobAtWork
 
 from skitter.app.views.fsck import check_job
@@ -97,8 +97,9 @@ async def test_a_job_in_memory_is_consistent_and_mends_its_records() -> None:
 class File:
     """The job in a file, as it was and with a fault."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **settings: Any) -> None:
         self._path = path
+        self._settings = settings
         self._clock = FakeClock()
         self._whole = b""
         self.urls: set[str] = set()
@@ -111,7 +112,8 @@ class File:
         self._whole = self._path.read_bytes()
 
     def open(self) -> JobAtWork:
-        return JobAtWork(sqlite_frontier(self._path, JOB, clock=self._clock.of_store()), self._clock, HOSTS)
+        frontier = sqlite_frontier(self._path, JOB, clock=self._clock.of_store())
+        return JobAtWork(frontier, self._clock, HOSTS, **self._settings)
 
     def damage(self, plant: Plant) -> JobAtWork:
         self._path.write_bytes(self._whole)
@@ -142,7 +144,17 @@ async def test_a_job_in_a_file_at_work_is_consistent(file: File) -> None:
 
 @pytest.mark.parametrize("name", IN_FILE)
 async def test_a_fault_in_a_file_is_found_and_mended(file: File, name: str) -> None:
-    fault = IN_FILE[name]
+    await found_and_mended_in_file(file, IN_FILE[name])
+
+
+@pytest.mark.parametrize("name", IN_RECRAWLED_FILE)
+async def test_a_fault_in_a_file_of_a_job_that_recrawls_is_found_and_mended(tmp_path: Path, name: str) -> None:
+    file = File(tmp_path / "job.db", **RECRAWLED)
+    await file.fill()
+    await found_and_mended_in_file(file, IN_RECRAWLED_FILE[name])
+
+
+async def found_and_mended_in_file(file: File, fault: Fault) -> None:
     job = file.damage(fault.plant)
     try:
         await is_found(job.frontier, fault)
@@ -165,7 +177,8 @@ def names_in_shard(number: int, count: int, letter: str) -> list[str]:
 class Keys:
     """The job in a Redis, as it was and with a fault in one of its shards."""
 
-    def __init__(self, url: str, shards: int) -> None:
+    def __init__(self, url: str, shards: int, **settings: Any) -> None:
+        self._settings = settings
         self.url = url if shards == 1 else f"{url}?shards={shards}"
         self._shards = shards
         # All of the job's life is in a shard that is not the lead; the others have queues.
@@ -184,7 +197,7 @@ class Keys:
         return f"http://{self.hosts[host]}.example"
 
     def open(self) -> JobAtWork:
-        job = JobAtWork(redis_frontier(self.url, JOB, clock=self._clock), self._clock, self.hosts)
+        job = JobAtWork(redis_frontier(self.url, JOB, clock=self._clock), self._clock, self.hosts, **self._settings)
         job.urls = set(self._urls)
         return job
 
@@ -265,3 +278,18 @@ async def test_a_fault_in_redis_is_found_and_mended(keys: Keys, name: str) -> No
 @pytest.mark.parametrize("name", [*IN_REDIS, *ACROSS_SHARDS])
 async def test_a_fault_in_a_shard_is_found_and_mended(shards: Keys, name: str) -> None:
     await found_and_mended(shards, (IN_REDIS | ACROSS_SHARDS)[name])
+
+
+@pytest.mark.parametrize("name", WITH_SETTINGS)
+@pytest.mark.parametrize("shards", [1, SHARDS])
+async def test_a_fault_of_other_settings_is_found_and_mended(services: Any, name: str, shards: int) -> None:
+    settings, fault = WITH_SETTINGS[name]
+    keys = Keys(services.need("redis")["url"], shards, **settings)
+    try:
+        await keys.fill()
+        job = keys.open()
+        assert (await check_job(job.frontier)).findings == []
+        await job.frontier.close()
+        await found_and_mended(keys, fault)
+    finally:
+        await keys.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rig.job_at_work import ADDRESS, HOSTS, SINKS, Fault
+from rig.job_at_work import ADDRESS, HOSTS, NEED, SINKS, Fault
 from skitter.frontier.sqlite.row_codec import encode
 from skitter.model.host import Host, Phase
 from skitter.model.job import SinkProgress
@@ -121,9 +121,25 @@ IN_FILE: dict[str, Fault] = {
     "the column of the priority": Fault("host_index", sql("UPDATE hosts SET top = 7 WHERE key = ?", key_of(2))),
     "the column of the turn": Fault("host_index", sql("UPDATE hosts SET turn = 7 WHERE key = ?", key_of(2))),
     "the column of the time": Fault("host_index", sql("UPDATE hosts SET due = 7.0 WHERE key = ?", key_of(4))),
+    "a need that its host forgot": Fault("host_queue", host_with(2, needs={})),
+    "a priority of a need too low": Fault("host_queue", host_with(2, needs={NEED: 1})),
+    "a need of nothing": Fault("host_queue", host_with(2, needs={NEED: 82, "session": 5})),
+    "not ready for a need": Fault("host_index", sql("DELETE FROM ready_for WHERE key = ?", key_of(2))),
+    "ready for a need that nothing has": Fault(
+        "host_index", sql("INSERT INTO ready_for VALUES (1, ?, 'session', 0, 0)", key_of(2))
+    ),
+    "ready for a need with another priority": Fault("host_index", sql("UPDATE ready_for SET top = 7")),
+    "a host of no record that is ready": Fault(
+        "host_index", sql("INSERT INTO ready_for VALUES (1, 'http://ghost.example', 'session', 0, 0)")
+    ),
+    "not parked for a need": Fault("host_index", sql("DELETE FROM parked WHERE need = ?", NEED)),
+    "a need counted once more": Fault("need_count", sql("UPDATE needs SET queued = queued + 1")),
+    "a need not counted": Fault("need_count", sql("DELETE FROM needs")),
+    "a need counted of which nothing is queued": Fault("need_count", sql("INSERT INTO needs VALUES (1, 'session', 4)")),
+    "nobody looks for what has needs": Fault("need_count", job_with(needy=0)),
     "pages of a host": Fault("pages_count", host_with(0, pages=40)),
     "not in the list of parked hosts": Fault("host_index", sql("DELETE FROM parked")),
-    "parked as well": Fault("host_index", sql("INSERT INTO parked VALUES (1, ?, ?, 0, 0)", key_of(2), ADDRESS)),
+    "parked as well": Fault("host_index", sql("INSERT INTO parked VALUES (1, ?, '', ?, 0, 0)", key_of(2), ADDRESS)),
     "parked at another address": Fault("host_index", sql("UPDATE parked SET address = '10.0.0.9'")),
     "one more at an address": Fault("address_count", sql("UPDATE addresses SET leases = leases + 1")),
     "an address forgotten": Fault("address_count", sql("DELETE FROM addresses")),
@@ -159,4 +175,10 @@ IN_FILE: dict[str, Fault] = {
     "a value that cannot be read": Fault("unreadable", sql("UPDATE requests SET history = x'c1'"), mendable=False),
     "a record that cannot be read": Fault("unreadable", sql("UPDATE jobs SET record = x'c1'"), mendable=False),
     "a request of no host": Fault("unreadable", sql("UPDATE requests SET host = 999 WHERE place = 1"), mendable=False),
+}
+RECRAWLED = {"recrawl": "all"}
+IN_RECRAWLED_FILE: dict[str, Fault] = {
+    "due at another time than its record says": Fault(
+        "known_page", sql("UPDATE pages SET due = 7.0 WHERE record IS NOT NULL")
+    ),
 }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from rig.job_at_work import ADDRESS, Fault
+from rig.job_at_work import ADDRESS, NEED, Fault
 from skitter.frontier.redis import scripts
 
 
@@ -21,6 +21,16 @@ def host_lua(number: int, change: str) -> str:
         f"local key = '{{{number}}}' local h = unpack_host(call('HGET', BASE .. 'hosts', key)) {change}"
         " call('HSET', BASE .. 'hosts', key, pack_host(h))"
     )
+
+
+def need_lua(change: str) -> str:
+    """Change the ``queue`` of a host for the need."""
+    return host_lua(2, f"local queue = h[NEEDS]['{NEED}'] {change}")
+
+
+def ended_lua(change: str) -> str:
+    """Change the ``record`` of the filter or of the generations."""
+    return f"local record = seen.load() {change} seen.changed = true seen.save()"
 
 
 def job_lua(change: str) -> str:
@@ -49,7 +59,8 @@ def hold_lua(name: str, change: str) -> str:
 
 _SET = "save_hold(key, hold)"
 _QUEUE_OF_2 = "local queue = RUN .. 'q:0:{2}' local element = call('LINDEX', queue, 0)"
-_SEEN = "for n = 0, J.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, decimal) end"
+_QUEUE_FOR_2 = f"local queue = RUN .. 'q_for:{NEED}:2:{{2}}' local element = call('LINDEX', queue, 0)"
+_SEEN = "for n = 0, J.seen.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, decimal) end"
 IN_REDIS: dict[str, Fault] = {
     **{
         f"one more {name}": Fault("count", job_lua(f"J.{name} = J.{name} + 1"))
@@ -70,6 +81,42 @@ IN_REDIS: dict[str, Fault] = {
         "host_queue", f"{_QUEUE_OF_2} call('LPOP', queue) call('RPUSH', RUN .. 'q:9:{{2}}', element)"
     ),
     "a request lost from its list": Fault("host_queue", "call('LPOP', RUN .. 'q:0:{2}')", mendable=False),
+    "one more queued for a need": Fault("host_queue", need_lua("queue[QUEUED] = queue[QUEUED] + 1")),
+    "a list of a need longer than known": Fault("host_queue", need_lua("queue[LEVELS][2] = queue[LEVELS][2] + 1")),
+    "a priority of a need too low": Fault("host_queue", need_lua("queue[TOP] = 1")),
+    "a need that its host forgot": Fault("host_queue", host_lua(2, "h[NEEDS] = false")),
+    "a need of nothing": Fault(
+        "host_queue", host_lua(2, "h[NEEDS].session = {[QUEUED] = 0, [TOP] = 0, [LEVELS] = false}")
+    ),
+    "a list of unknown priority of a need": Fault(
+        "host_queue", f"{_QUEUE_FOR_2} call('LPOP', queue) call('RPUSH', RUN .. 'q_for:{NEED}:9:{{2}}', element)"
+    ),
+    "not ready for a need": Fault("host_index", f"call('ZREM', RUN .. 'ready_for:{NEED}:82', '{{2}}')"),
+    "ready for a need at another turn": Fault("host_index", f"call('ZADD', RUN .. 'ready_for:{NEED}:82', 7, '{{2}}')"),
+    "ready for a need that nothing has": Fault("host_index", "call('ZADD', RUN .. 'ready_for:session:3', 7, '{2}')"),
+    "a priority of a need not looked at": Fault("host_index", f"call('DEL', RUN .. 'tops_for:{NEED}')"),
+    "not parked for a need": Fault(
+        "host_index",
+        "for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, -1)) do local _, need = addresses.parked_key(name)"
+        " if need ~= '' then call('ZREM', RUN .. 'parked', name) end end",
+    ),
+    "a need counted once more": Fault("need_count", f"call('HINCRBY', RUN .. 'needs', '{NEED}', 1)"),
+    "a need not counted": Fault("need_count", "call('DEL', RUN .. 'needs')"),
+    "a need counted of which nothing is queued": Fault("need_count", "call('HSET', RUN .. 'needs', 'session', 4)"),
+    "nobody looks for what has needs": Fault("need_count", job_lua("J.needy = nil")),
+    "suspect with a need, and in no index": Fault("no_place", f"call('DEL', RUN .. 'suspects_for:{NEED}')"),
+    "suspect with a need, and among those without": Fault(
+        "two_places",
+        f"local id = call('ZRANGE', RUN .. 'suspects_for:{NEED}', 0, 0)[1] call('ZADD', RUN .. 'suspects', 5, id)",
+    ),
+    "returned with a need, and in no index": Fault("no_place", f"call('DEL', RUN .. 'returned_for:{NEED}:{{2}}')"),
+    "queued with a need and returned": Fault(
+        "two_places",
+        f"local member = call('ZRANGE', RUN .. 'returned_for:{NEED}:{{2}}', 0, 0)[1]"
+        " call('ZADD', RUN .. 'returned:{2}', -82, member)",
+    ),
+    "queued twice with a need": Fault("two_places", f"{_QUEUE_FOR_2} call('LPUSH', queue, element)"),
+    "the seen set counted once more": Fault("set_count", job_lua("J.seen.count = J.seen.count + 1")),
     "one more in flight": Fault("host_in_flight", host_lua(0, "h[IN_FLIGHT] = 3")),
     "one less in flight": Fault("host_in_flight", host_lua(0, "h[IN_FLIGHT] = 1")),
     "in flight without a lease": Fault("host_in_flight", host_lua(2, "h[IN_FLIGHT] = 1")),
@@ -93,7 +140,8 @@ IN_REDIS: dict[str, Fault] = {
     "not in the list of parked hosts": Fault("host_index", "call('DEL', RUN .. 'parked')"),
     "parked as well": Fault(
         "host_index",
-        "call('ZADD', RUN .. 'parked', 0, parked_name('{2}', unpack_host(call('HGET', BASE .. 'hosts', '{2}'))))",
+        "local h = unpack_host(call('HGET', BASE .. 'hosts', '{2}'))"
+        " call('ZADD', RUN .. 'parked', 0, addresses.parked_name('{2}', h, '', h[TOP]))",
     ),
     "not in the list of those given up": Fault("host_index", "call('DEL', RUN .. 'given_up')"),
     "given up as well": Fault("host_index", "call('ZADD', RUN .. 'given_up', 0, '{2}')"),
@@ -202,3 +250,68 @@ ACROSS_SHARDS: dict[str, Fault] = {
         "host_shard", f"{_QUEUE_OF_2} call('RPUSH', RUN .. 'q:0:{{7}}', element)", mendable=False
     ),
 }
+_PAGE = "local found = call('HGETALL', BASE .. 'records') local id, record = found[1], found[2]"
+WITH_SETTINGS: dict[str, tuple[dict[str, object], Fault]] = {
+    **{
+        f"a filter: {name}": ({"dedup": "bloom"}, fault)
+        for name, fault in {
+            "not seen, and queued": IN_REDIS["not seen, and queued"],
+            "one more queued": IN_REDIS["one more queued"],
+            "more ids than there were": Fault(
+                "remembered", ended_lua("record.items[1] = record.items[1] + 9"), mendable=False
+            ),
+            "one more seed": Fault("set_count", ended_lua("record.kept.count = record.kept.count + 1")),
+            "a seed where nobody looks": Fault(
+                "seen_bucket",
+                "local id = call('SRANDMEMBER', RUN .. 'kept:0') call('SMOVE', RUN .. 'kept:0', RUN .. 'kept:7', id)",
+            ),
+            "an id of nothing": Fault(
+                "ended_count",
+                job_lua("J.seen.count = J.seen.count + call('SADD', RUN .. 'seen:0', 7)"),
+                mendable=False,
+            ),
+            "one more done": Fault("pages_count", job_lua("J.done = J.done + 1"), mendable=False),
+        }.items()
+    },
+    **{
+        f"generations: {name}": ({"dedup_seconds": 9e6}, fault)
+        for name, fault in {
+            "one more": Fault("set_count", ended_lua("record.generations[1].count = record.generations[1].count + 1")),
+            "more ids than there were": Fault(
+                "remembered",
+                ended_lua(
+                    "local one = record.generations[1] for id = 1, 9 do"
+                    " exact.add(one, RUN .. 'generation:' .. one.number .. ':', tostring(id)) end"
+                ),
+                mendable=False,
+            ),
+            "an id where nobody looks": Fault(
+                "seen_bucket",
+                "local prefix = RUN .. 'generation:' .. seen.load().generations[1].number .. ':'"
+                " call('SMOVE', prefix .. 0, prefix .. 7, call('SRANDMEMBER', prefix .. 0))",
+            ),
+        }.items()
+    },
+    **{
+        f"delivered: {name}": ({"dedup_scope": "job"}, fault)
+        for name, fault in {
+            "one more": Fault("set_count", job_lua("J.delivered.count = J.delivered.count + 1")),
+            "an id where nobody looks": Fault(
+                "seen_bucket",
+                "local key = BASE .. 'delivered:' call('SMOVE', key .. 0, key .. 7, call('SRANDMEMBER', key .. 0))",
+            ),
+        }.items()
+    },
+    **{
+        f"known pages: {name}": ({"recrawl": "all"}, fault)
+        for name, fault in {
+            "never due": Fault("known_page", "call('ZREM', BASE .. 'due', call('HKEYS', BASE .. 'pages')[1])"),
+            "due at another time": Fault("known_page", f"{_PAGE} call('ZADD', BASE .. 'due', 7, id)"),
+            "due, and not known": Fault("known_page", "call('ZADD', BASE .. 'due', 7, 'unknown!')"),
+            "a record, and not known": Fault(
+                "known_page", f"{_PAGE} call('HSET', BASE .. 'records', 'unknown!', record)"
+            ),
+        }.items()
+    },
+}
+"""Of jobs with other settings."""

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from skitter.frontier.contract import Frontier
 from skitter.model.item import NewItem
 from skitter.model.job import Command, JobSpec, SinkProgress, State
-from skitter.model.lease import Lease, Work
+from skitter.model.lease import ONCE, Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
+from skitter.model.page_record import PageRecord
 from skitter.model.request import Fingerprinter, Request
 from skitter.model.worker import WorkerCard
+from skitter.policy.lost_leases import LOSSES_BEFORE_ALONE
 from skitter.settings import Settings
 from skitter.testing.clock import FakeClock
 
@@ -50,6 +52,10 @@ _QUEUE = {
 }
 
 
+NEED = "browser"
+_SERVES = Call(needs=(NEED,))
+
+
 class Fault(NamedTuple):
     """A fault that a test plants."""
 
@@ -63,15 +69,17 @@ class Fault(NamedTuple):
 class JobAtWork:
     """The job, through one frontier. ``hosts``: seven names, or more; those after the seventh only have a queue."""
 
-    def __init__(self, frontier: Frontier, clock: FakeClock, hosts: Sequence[str]) -> None:
+    def __init__(self, frontier: Frontier, clock: FakeClock, hosts: Sequence[str], **settings: Any) -> None:
+        """``settings``: besides ``SETTINGS``."""
         self.frontier = frontier
         self.clock = clock
         self.hosts = hosts
+        self._settings = SETTINGS | settings
         self.urls: set[str] = set()
 
     async def fill(self) -> None:
         frontier = self.frontier
-        settings = Settings.from_layers([("test", SETTINGS)])
+        settings = Settings.from_layers([("test", self._settings)])
         await frontier.begin(JobSpec(name=JOB, spider="", settings=settings.job_wide()), sinks=SINKS)
         self._entry = Fingerprinter((await frontier.job()).secret).entry
         for worker in ("w1", "w2"):
@@ -81,7 +89,9 @@ class JobAtWork:
         items = [NewItem(b"\x81\xa1n\x01")] * 3
         await self._end("w1", "first")
         await self._end("w1", "done1", items=items)
-        await self._end("w1", "done2")
+        is_recrawled = self._settings.get("recrawl", "off") != "off"
+        record = PageRecord(self.clock(), self.clock() + 9e6, 9e6, content_hash=b"hash") if is_recrawled else None
+        await self._end("w1", "done2", page=record)
         await self._end("w1", "dead", Ending.DEAD, status=404, error_class="http_4xx", error="HTTP 404")
         await self._end("w1", "excluded", Ending.EXCLUDED, error_class="robots", error="robots.txt line 2")
         target = self._link(3, "target", -7)
@@ -102,9 +112,19 @@ class JobAtWork:
         (gate,) = [lease for lease in gates if lease.host_key == self.key_of(2)]
         await frontier.commit("w3", [self._robots(gate)])
         await frontier.release([await self._page("w1", "returned")])
+        came_back = await self._page("w1", "came_back", _SERVES)
+        for _ in range(LOSSES_BEFORE_ALONE):
+            await self._page("w7", "crashes", _SERVES)
+            await frontier.release_worker("w7")
+        await frontier.release([came_back])
         assert await frontier.open_sink(SINKS[0], "node") is not None
         assert await frontier.items(SINKS[0], "node", 2)
         assert await frontier.items_done(SINKS[0], "node", SinkProgress(2))
+        if self._settings.get("dedup_scope") == "job":
+            assert await frontier.open_sink(SINKS[1], "node") is not None
+            for target in SINKS:
+                assert await frontier.items(target, "node", 3)
+                assert await frontier.items_done(target, "node", SinkProgress(3))
         await self._give_up()
         await frontier.command(Command.PAUSE)
         # Its workers have been silent for so long that they count as dead, and their leases are still there.
@@ -115,10 +135,10 @@ class JobAtWork:
     def key_of(self, host: int) -> str:
         return f"http://{self.hosts[host]}.example"
 
-    def _link(self, host: int, name: str, priority: int = 0, *, seed: bool = False) -> Any:
+    def _link(self, host: int, name: str, priority: int = 0, *, seed: bool = False, need: str = "") -> Any:
         url = f"{self.key_of(host)}/{name}"
         self.urls.add(url)
-        return self._entry(Request(url, priority=priority, seed=seed))
+        return self._entry(Request(url, priority=priority, seed=seed, need=need))
 
     def _links(self) -> list[Any]:
         links = [
@@ -128,12 +148,15 @@ class JobAtWork:
         ]
         for host in range(len(self.hosts)):
             links += [self._link(host, f"queued{n}") for n in range(3)]
+        for host, priority, name in ((0, 0, "rendered"), (1, 3, "rendered"), (2, 2, "rendered"), (2, 1, "drawn")):
+            links.append(self._link(host, name, priority, need=NEED))
+        links += [self._link(2, name, priority, need=NEED) for name, priority in (("came_back", 82), ("crashes", 81))]
         return [*links, self._link(0, "low", -5), self._link(0, "high", 5), self._link(6, "more", 91)]
 
-    async def _page(self, worker: str, name: str) -> Lease:
+    async def _page(self, worker: str, name: str, call: Call = ONCE) -> Lease:
         """The next lease, which has to be of this page; a robots.txt that is read before it is read."""
         for _ in range(3):
-            (lease,) = (await self.frontier.lease(worker, 1)).leases
+            (lease,) = (await self.frontier.lease(worker, 1, call)).leases
             if lease.work is Work.PAGE:
                 assert lease.request.url.endswith(f"/{name}"), f"{lease.request.url}, and not {name}"
                 return lease
@@ -184,7 +207,7 @@ class JobAtWork:
         done: list[str] = []
         await self.frontier.command(Command.RESUME)
         for _ in range(500):
-            grant = await self.frontier.lease("w5", 50)
+            grant = await self.frontier.lease("w5", 50, _SERVES)
             if grant.state is State.FINISHED:
                 return done
             if not grant.leases:

@@ -249,7 +249,7 @@ class _Sums(msgspec.Struct):
     records: int
     permits: int
     ended: int
-    """Ids of requests that are done or redirected, which a filter or generations have; -1: the seen set has them."""
+    """Items of the filter of what is done or redirected; 0: generations have it, -1: the seen set."""
     queued: int
     returned: int
     pages: int
@@ -303,9 +303,10 @@ class _Sums(msgspec.Struct):
         expected = told["done"] + told["redirected"]
         if self.ended >= 0:
             # A filter takes some for known, and generations go: there may be fewer.
-            if self.ended > expected:
+            ended = self.ended + sum(number for name, _, number in self.sets if b":generation:" in name)
+            if ended > expected:
                 what = "ids of what is done or redirected"
-                found.append(_fault("remembered", "job", what, f"{expected} at most", self.ended))
+                found.append(_fault("remembered", "job", what, f"{expected} at most", ended))
             left += expected
         if left == expected:
             if self.pages != told["done"]:

@@ -93,10 +93,9 @@ local function check_due(name, id)
     fault('known_page', shown(id), 'a page in ' .. name, 'known', 'unknown', 'mend_request', 'forget', id)
     return
   end
-  local stored = call('HGET', BASE .. 'records', id)
-  local due, next_at = call('ZSCORE', BASE .. 'due', id), stored and unpacked(stored)[2]
-  if next_at and due and tonumber(due) ~= next_at then
-    fault('known_page', shown(id), 'when it is due', text(next_at), due, 'mend_request', 'due', id)
+  local due, expected = call('ZSCORE', BASE .. 'due', id), next_at(id)
+  if due and expected and tonumber(due) ~= expected then
+    fault('known_page', shown(id), 'when it is due', text(expected), due, 'mend_request', 'due', id)
   end
 end
 

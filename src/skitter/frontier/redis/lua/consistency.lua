@@ -82,3 +82,11 @@ local function exact_set_of(key)
     if set[1] == prefix then return set[2], prefix end
   end
 end
+
+-- The time when a page is due, by its record; nil: it has none, or another form. The record is an array with two times at its
+-- beginning, which cannot be unpacked as a whole: Redis does not know the binary strings of msgpack.
+local function next_at(id)
+  local stored = call('HGET', BASE .. 'records', id)
+  if not stored or string.byte(stored, 2) ~= 203 or string.byte(stored, 11) ~= 203 then return end
+  return (struct.unpack('>d', stored, 12))
+end

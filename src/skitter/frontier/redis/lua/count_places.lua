@@ -7,8 +7,8 @@
 -- ARGV: time, where to go on among the hosts or nothing, first bucket of all exact sets, how many hosts and buckets, needs that
 -- may have suspects.
 -- Answers which state of the job this was, what the job's record says (queued, delayed, leased, done, redirected, dead,
--- excluded, parked, needy), what was counted (suspects, delayed, leased pages, dead, records, permits, ids of what has ended
--- or -1), what was counted of this piece (queued, returned, pages, permitted hosts, parked hosts), where to go on among the hosts
+-- excluded, parked, needy), what was counted (suspects, delayed, leased pages, dead, records, permits, items of the filter or
+-- 0, and -1 where the seen set has what has ended), what was counted of this piece (queued, returned, pages, permitted hosts, parked hosts), where to go on among the hosts
 -- ("": through), and the next bucket (-1); of each exact set its name, the count of its record, and the ids in this piece; of each need
 -- what was counted of it when it was queued, its suspects, and what is queued at the hosts of this piece.
 
@@ -66,9 +66,6 @@ local ended, record = -1, seen.load()
 if record then
   ended = 0
   for _, items in ipairs(S.layout and record.items or {}) do ended = ended + items end
-  for _, generation in ipairs(record.generations or {}) do
-    if expiring.is_alive(record, generation) then ended = ended + generation.count end
-  end
 end
 return {
   redis.sha1hex(stored),

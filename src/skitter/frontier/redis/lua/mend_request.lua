@@ -63,8 +63,7 @@ local steps = {
     call('SADD', prefix .. exact.bucket_of(record, id), id)
   end,
   due = function()
-    local stored = call('HGET', BASE .. 'records', id)
-    call('ZADD', BASE .. 'due', text(stored and unpacked(stored)[2] or now), id)
+    call('ZADD', BASE .. 'due', text(next_at(id) or now), id)
   end,
   forget = function()
     call('ZREM', BASE .. 'due', id)
