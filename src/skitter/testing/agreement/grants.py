@@ -86,11 +86,14 @@ def check_order(
     rooms: Rooms,
     served: dict[str, int] | None,
     in_burst: set[str],
+    *,
+    shares: bool = False,
 ) -> None:
     """Promise 5: the highest waiting priority, then those in a burst, then the least recently served.
 
     And promise 4, of addresses. ``served``: epochs, kept up to date; None: only priorities count.
-    ``in_burst``: the hosts that are in a burst and have nothing in flight.
+    ``in_burst``: the hosts that are in a burst and have nothing in flight. ``shares``: the worker may have had its share
+    of the requests without a need, and then it is granted only such as have one.
     """
 
     def place(key: str) -> tuple[int, bool, int]:
@@ -101,11 +104,15 @@ def check_order(
     granted: set[str] = set()
     waiting = dict(ready)
     rooms = Rooms(rooms.address_of, dict(rooms.left))
+    has_share = False
     for lease in grant.leases:
         host = lease.host_key
         assert rooms.has(host), f"the address of {host} was full"
         if host in waiting:
-            assert place(host) == min(place(key) for key in waiting if rooms.has(key)), f"{host} was not the next"
+            is_next = place(host) == min(place(key) for key in waiting if rooms.has(key))
+            has_share = has_share or (not is_next and shares)
+            assert is_next or has_share, f"{host} was not the next"
+            assert not has_share or lease.work is not Work.PAGE or lease.request.need, f"{host} is beyond the share"
             priorities, room = waiting.pop(host)
             if lease.work is Work.PAGE and lease.start_seconds is None and priorities[1:] and room > 1:
                 waiting[host] = (priorities[1:], room - 1)

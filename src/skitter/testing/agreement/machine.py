@@ -211,7 +211,7 @@ class FrontiersAgree(Agreeing):
         rooms = self.rooms()
         self.in_burst = {host.key for host in self.hosts() if host.burst_left and not host.in_flight}
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
-        self.take(grants, limit, ready, rooms)
+        self.take(grants, limit, ready, rooms, shares=bool(call.slots and call.needs))
         self.ask_everywhere(worker)
         return grants
 

@@ -171,7 +171,9 @@ class Pair(RuleBasedStateMachine):
 
     # ---- what a grant must be
 
-    def take(self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT) -> None:
+    def take(
+        self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT, *, shares: bool = False
+    ) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
         if not self.same_pieces:
@@ -191,7 +193,7 @@ class Pair(RuleBasedStateMachine):
         for grant, served in zip(grants, self.served, strict=True):
             assert len(grant.leases) <= limit
             in_order = self.order_across_hosts or grant is oracle
-            check_order(grant, ready, rooms, served if in_order else None, self.in_burst)
+            check_order(grant, ready, rooms, served if in_order else None, self.in_burst, shares=shares)
         for one, two in zip(oracle.leases, sorted(other.leases, key=self.position_in(oracle)), strict=True):
             key = (one.work, one.id)
             if key in self.held:
