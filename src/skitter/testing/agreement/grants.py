@@ -92,8 +92,8 @@ def check_order(
     """Promise 5: the highest waiting priority, then those in a burst, then the least recently served.
 
     And promise 4, of addresses. ``served``: epochs, kept up to date; None: only priorities count.
-    ``in_burst``: the hosts that are in a burst and have nothing in flight. ``shares``: the worker may have had its share
-    of the requests without a need, and then it is granted only such as have one.
+    ``in_burst``: the hosts that are in a burst and have nothing in flight. ``shares``: the worker may have had its
+    share of the requests without a need, and then it is granted only such as have one.
     """
 
     def place(key: str) -> tuple[int, bool, int]:
