@@ -108,7 +108,7 @@ async def test_a_callback_longer_than_a_lease_costs_none(bench: Bench, caplog: p
                 over.set()
                 stealing.join()
         assert (await bench.frontier.counts()).done == 12
-        assert len(taken) > 10
+        assert len(taken) > 3
         assert sum(taken) == 0
         assert "lost" not in caplog.text
 
