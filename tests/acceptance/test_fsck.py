@@ -156,9 +156,11 @@ def test_a_damaged_job_is_a_finding(skitter) -> None:
     assert (finding["code"], finding["mendable"]) == ("unreadable", False)
 
 
-def test_what_is_no_job_or_no_store_is_an_error(skitter) -> None:
+def test_what_is_no_job_or_no_store_is_an_error(skitter, services) -> None:
     with served(WebSpec.plain(hosts=1, pages_per_host=2)) as web:
         skitter.run("crawl", *web.urls, *place_of("sqlite", None, "small"))
     assert "no such job" in skitter.run("fsck", *place_of("sqlite", None, "other"), code=2).stderr
+    for kind in ("redis", "shards"):
+        assert "no such job" in skitter.run("fsck", *place_of(kind, services, "other"), code=2).stderr
     away = ("--frontier", "redis://127.0.0.1:1", "--job", "other")
     assert "error: " in skitter.run("fsck", *away, code=3).stderr

@@ -157,7 +157,7 @@ IN_REDIS: dict[str, Fault] = {
         "no_place", row_lua("DELAYED", "call('ZREM', RUN .. 'away:' .. row[HOST], id)")
     ),
     "delayed until another time": Fault("request_index", row_lua("DELAYED", "call('ZADD', RUN .. 'delayed', 5, id)")),
-    "suspect, and in no index": Fault("no_place", row_lua("SUSPECT", "call('ZREM', RUN .. 'suspects', id)")),
+    "suspect, and in no index": Fault("no_place", "call('DEL', RUN .. 'suspects')"),
     "dead, and not in the list": Fault("no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead', id)")),
     "dead, and not in that of its class": Fault(
         "no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)")

@@ -92,7 +92,7 @@ class _KeyCheck:
         self._report = Consistency()
         self._needs: set[bytes] = set()
         """Needs of which some requests are suspect."""
-        # The script tells if there is no such job.
+        # First: a job that does not exist says so here.
         faults, items = await self._run_script("check_job")
         self._job: JobRecord = decode_record(await self._server.command("GET", self._prefix + "job"))
         await self._take(faults)

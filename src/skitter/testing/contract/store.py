@@ -84,13 +84,18 @@ class ContractStore:
 
     async def close(self) -> None:
         """Check that everything stored agrees, and close all clients, at the end of the test."""
-        for job in self._seen:
-            frontier = self.connect(job)
-            self._open.append(frontier)
-            # A test may not have begun its job, or have removed it.
-            with contextlib.suppress(JobError, VanishedError):
-                report = await frontier.check_consistency()
-                assert not report.findings, report.findings
-                assert not report.unchecked, report.unchecked
-        for frontier in self._open:
-            await frontier.close()
+        try:
+            for job in self._seen:
+                await self._check(job)
+        finally:
+            for frontier in self._open:
+                await frontier.close()
+
+    async def _check(self, job: str) -> None:
+        frontier = self.connect(job)
+        self._open.append(frontier)
+        # A test may not have begun its job, or have removed it.
+        with contextlib.suppress(JobError, VanishedError):
+            report = await frontier.check_consistency()
+            assert not report.findings, report.findings
+            assert not report.unchecked, report.unchecked
