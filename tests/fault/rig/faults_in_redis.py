@@ -260,6 +260,12 @@ WITH_SETTINGS: dict[str, tuple[dict[str, object], Fault]] = {
             "more ids than there were": Fault(
                 "remembered", ended_lua("record.items[1] = record.items[1] + 9"), mendable=False
             ),
+            "fewer bits counted": Fault("filter_bits", ended_lua("record.ones[1] = record.ones[1] - 1")),
+            "a block lost": Fault(
+                "filter_bits",
+                "for block = 0, S.layout[1].blocks - 1 do call('DEL', RUN .. 'filter:1:' .. block) end",
+                mendable=False,
+            ),
             "one more seed": Fault("set_count", ended_lua("record.kept.count = record.kept.count + 1")),
             "a seed where nobody looks": Fault(
                 "seen_bucket",

@@ -15,7 +15,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import JobRecord, decode_record
 from skitter.frontier.redis.damage_search import find_damage
 from skitter.frontier.redis.jobs import scan_keys
-from skitter.frontier.redis.place_counts import PlaceCounts
+from skitter.frontier.redis.place_counts import PlaceCounts, fault
 from skitter.model.consistency import Consistency, Finding, unreadable, with_mended
 
 RunScript = Callable[..., Awaitable[Any]]
@@ -26,6 +26,8 @@ COUNTED_AT_ONCE = 3000
 """Hosts, and buckets of the seen set, that one script counts."""
 LEASES_AT_ONCE = 3000
 """Leases that one script compares with hosts and addresses while the job runs: about ten milliseconds."""
+BLOCKS_AT_ONCE = 32
+"""Blocks of a Bloom filter, a megabyte each at most, in which one script counts bits."""
 _KEYS_AT_ONCE = 100
 _TRIES = 3
 """Of counting, while the job changes."""
@@ -101,6 +103,7 @@ class _KeyCheck:
         await self._scan("check_holds", "leases")
         await self._in_flight(in_flight, staged)
         await self._counts()
+        await self._filter_bits()
         return self._report
 
     async def _take(self, faults: Sequence[Sequence[Any]]) -> None:
@@ -205,10 +208,31 @@ class _KeyCheck:
         for _ in range(_TRIES):
             if (sums := await self._count()) is not None:
                 self._report.look_at("requests", sums.number)
-                for fault in sums.faults(is_shard=self._belongs is not None):
-                    await self._take([fault])
+                for found in sums.faults(is_shard=self._belongs is not None):
+                    await self._take([found])
                 return
         self._report.unchecked.append("counts of requests: the job changed all the while")
+
+    async def _filter_bits(self) -> None:
+        for _ in range(_TRIES):
+            if (found := await self._count_bits()) is not None:
+                for sub, (recorded, bits) in found.items():
+                    if recorded != bits:
+                        # Bits that are gone are pages that are forgotten.
+                        mend = [b"mend_job", b"bits", sub, bits] if bits > recorded else None
+                        await self._take([fault("filter_bits", f"filter {sub}", "bits set", recorded, bits, mend)])
+                return
+        self._report.unchecked.append("bits of the filter: the job changed all the while")
+
+    async def _count_bits(self) -> dict[int, tuple[int, int]] | None:
+        """Of each sub-filter the bits by its record and those that were counted; None: something has changed."""
+        sub, block, states, found = 1, 0, set(), dict[int, tuple[int, int]]()
+        while sub:
+            state, recorded, bits, following, block = await self._run_script("count_bits", sub, block, BLOCKS_AT_ONCE)
+            states.add(state)
+            found[sub] = (recorded, found.get(sub, (0, 0))[1] + bits)
+            sub = following
+        return found if len(states) == 1 else None
 
     async def _count(self) -> PlaceCounts | None:
         """The sums over all hosts and exact sets; None: something has changed meanwhile."""

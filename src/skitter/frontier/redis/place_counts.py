@@ -60,13 +60,13 @@ class PlaceCounts(msgspec.Struct):
             if recorded != number:
                 mend = [b"mend_job", b"ids", name, number]
                 shown = name.decode(errors="backslashreplace")
-                found.append(_fault("set_count", shown, "ids by its record", number, recorded, mend))
+                found.append(fault("set_count", shown, "ids by its record", number, recorded, mend))
         if self.parked != told["parked"]:
             mend = [b"mend_job", b"set", b"parked", self.parked]
-            found.append(_fault("parked_count", "job", "parked", self.parked, told["parked"], mend))
+            found.append(fault("parked_count", "job", "parked", self.parked, told["parked"], mend))
         if self.permitted != self.permits and not is_shard:
             mend = [b"mend_job", b"permits", b"0"] if self.permitted > self.permits else None
-            found.append(_fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))
+            found.append(fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))
         return found
 
     def _of_ended(self, told: dict[str, int], left: int) -> list[list[Any]]:
@@ -81,15 +81,15 @@ class PlaceCounts(msgspec.Struct):
             ended = self.ended + sum(number for name, _, number in self.sets if b":generation:" in name)
             if ended > expected:
                 what = "ids of what is done or redirected"
-                found.append(_fault("remembered", "job", what, f"{expected} at most", ended))
+                found.append(fault("remembered", "job", what, f"{expected} at most", ended))
             left += expected
         if left == expected:
             if self.pages != told["done"]:
-                found.append(_fault("pages_count", "hosts", "pages done", told["done"], self.pages))
+                found.append(fault("pages_count", "hosts", "pages done", told["done"], self.pages))
         elif left == self.pages + told["redirected"] and self.ended < 0:
             found.append(_count_fault("done", self.pages, told["done"]))
         else:
-            found.append(_fault("ended_count", "job", "seen, and in no place: done or redirected", expected, left))
+            found.append(fault("ended_count", "job", "seen, and in no place: done or redirected", expected, left))
         return found
 
     def _of_needs(self, needy: int) -> list[list[Any]]:
@@ -98,17 +98,18 @@ class PlaceCounts(msgspec.Struct):
             if need and recorded != queued + suspects:
                 mend = [b"mend_job", b"need", need, queued + suspects]
                 place = f"need {need.decode(errors='backslashreplace')}"
-                found.append(_fault("need_count", place, "requests that are queued", queued + suspects, recorded, mend))
+                found.append(fault("need_count", place, "requests that are queued", queued + suspects, recorded, mend))
         expected = sum(queued + suspects for need, _, suspects, queued in self.needs if need)
         if expected != needy:
             mend = [b"mend_job", b"set", b"needy", expected]
-            found.append(_fault("need_count", "job", "needy", expected, needy, mend))
+            found.append(fault("need_count", "job", "needy", expected, needy, mend))
         return found
 
 
 def _count_fault(name: str, expected: int, found: int) -> list[Any]:
-    return _fault("count", "job", name, expected, found, [b"mend_job", b"set", name.encode(), expected])
+    return fault("count", "job", name, expected, found, [b"mend_job", b"set", name.encode(), expected])
 
 
-def _fault(code: str, place: str, what: str, expected: object, found: int, mend: list[Any] | None = None) -> list[Any]:
+def fault(code: str, place: str, what: str, expected: object, found: int, mend: list[Any] | None = None) -> list[Any]:
+    """A fault in the form in which scripts tell it."""
     return [*(text.encode() for text in (code, place, what, str(expected), str(found))), mend]
