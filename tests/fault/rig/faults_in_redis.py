@@ -38,11 +38,12 @@ def job_lua(change: str) -> str:
 
 
 def row_lua(state: str, change: str) -> str:
-    """With the ``id`` and the ``row`` of the first request in this state."""
+    """With the ``id`` and the ``row`` of the first request in this state that has no need."""
     return (
         "local id, row local found = call('HGETALL', RUN .. 'requests') for place = 1, #found, 2 do"
         " local one = unpack_row(found[place + 1], 1)"
-        f" if one[PLACE] == AT_{state} and (not id or found[place] < id) then id, row = found[place], one end end"
+        f" if one[PLACE] == AT_{state} and one[NEED] == '' and (not id or found[place] < id) then"
+        " id, row = found[place], one end end"
         f" {change}"
     )
 
