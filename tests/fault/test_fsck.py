@@ -91,6 +91,22 @@ async def test_a_job_in_memory_is_consistent_and_mends_its_records() -> None:
     await goes_on(job, {f"{key_of(0)}/done1", f"{key_of(0)}/done2", f"{key_of(1)}/first"})
 
 
+async def test_a_filter_in_memory_has_no_more_than_has_ended() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock.of_store())
+    job = JobAtWork(memory_frontier(JOB, store), clock, HOSTS, dedup="bloom")
+    await job.fill()
+    assert (await job.frontier.check_consistency()).findings == []
+    record = store.tables.load_job()
+    assert record is not None
+    record.done -= 1
+    record.needy += 1
+    report = await job.frontier.check_consistency(repair=True)
+    assert (report.counts, report.mended) == ({"remembered": 1, "pages_count": 1, "need_count": 1}, 1)
+    record.done += 1
+    assert (await job.frontier.check_consistency()).findings == []
+
+
 # ---- SQLite
 
 

@@ -18,6 +18,7 @@ CODES = {
     "sequence": "A sequence (of requests, of epochs, of items) would give a number that is in use.",
     "need_count": "The count of queued requests that have a need is not what is there.",
     "remembered": "More requests are remembered as done or redirected than there were.",
+    "filter_bits": "A Bloom filter has fewer bits set than its record says, and has forgotten pages; or more.",
     "set_count": "The record of an exact set has another number of ids than the set.",
     "state": "The job is finished and has unfinished requests, or has none and is not finished.",
     "not_seen": "A request stands in a place, and not in the seen set: it could be added again.",

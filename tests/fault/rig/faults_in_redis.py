@@ -38,11 +38,12 @@ def job_lua(change: str) -> str:
 
 
 def row_lua(state: str, change: str) -> str:
-    """With the ``id`` and the ``row`` of the first request in this state."""
+    """With the ``id`` and the ``row`` of the first request in this state that has no need."""
     return (
         "local id, row local found = call('HGETALL', RUN .. 'requests') for place = 1, #found, 2 do"
         " local one = unpack_row(found[place + 1], 1)"
-        f" if one[PLACE] == AT_{state} and (not id or found[place] < id) then id, row = found[place], one end end"
+        f" if one[PLACE] == AT_{state} and one[NEED] == '' and (not id or found[place] < id) then"
+        " id, row = found[place], one end end"
         f" {change}"
     )
 
@@ -157,7 +158,7 @@ IN_REDIS: dict[str, Fault] = {
         "no_place", row_lua("DELAYED", "call('ZREM', RUN .. 'away:' .. row[HOST], id)")
     ),
     "delayed until another time": Fault("request_index", row_lua("DELAYED", "call('ZADD', RUN .. 'delayed', 5, id)")),
-    "suspect, and in no index": Fault("no_place", row_lua("SUSPECT", "call('ZREM', RUN .. 'suspects', id)")),
+    "suspect, and in no index": Fault("no_place", "call('DEL', RUN .. 'suspects')"),
     "dead, and not in the list": Fault("no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead', id)")),
     "dead, and not in that of its class": Fault(
         "no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)")
@@ -259,6 +260,12 @@ WITH_SETTINGS: dict[str, tuple[dict[str, object], Fault]] = {
             "one more queued": IN_REDIS["one more queued"],
             "more ids than there were": Fault(
                 "remembered", ended_lua("record.items[1] = record.items[1] + 9"), mendable=False
+            ),
+            "fewer bits counted": Fault("filter_bits", ended_lua("record.ones[1] = record.ones[1] - 1")),
+            "a block lost": Fault(
+                "filter_bits",
+                "for block = 0, S.layout[1].blocks - 1 do call('DEL', RUN .. 'filter:1:' .. block) end",
+                mendable=False,
             ),
             "one more seed": Fault("set_count", ended_lua("record.kept.count = record.kept.count + 1")),
             "a seed where nobody looks": Fault(

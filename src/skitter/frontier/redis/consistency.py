@@ -11,12 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import JobRecord, decode_record
 from skitter.frontier.redis.damage_search import find_damage
 from skitter.frontier.redis.jobs import scan_keys
+from skitter.frontier.redis.place_counts import PlaceCounts, fault
 from skitter.model.consistency import Consistency, Finding, unreadable, with_mended
 
 RunScript = Callable[..., Awaitable[Any]]
@@ -27,6 +26,8 @@ COUNTED_AT_ONCE = 3000
 """Hosts, and buckets of the seen set, that one script counts."""
 LEASES_AT_ONCE = 3000
 """Leases that one script compares with hosts and addresses while the job runs: about ten milliseconds."""
+BLOCKS_AT_ONCE = 32
+"""Blocks of a Bloom filter, a megabyte each at most, in which one script counts bits."""
 _KEYS_AT_ONCE = 100
 _TRIES = 3
 """Of counting, while the job changes."""
@@ -41,7 +42,6 @@ _SHAKEN = frozenset(
     "two_places no_place no_request request_index host_missing host_queue not_seen seen_bucket lease_work".split()
 )
 """Findings that make sums wrong by themselves: counts are compared when they are mended."""
-_COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "parked", "needy")
 
 
 async def check_keys(
@@ -103,6 +103,7 @@ class _KeyCheck:
         await self._scan("check_holds", "leases")
         await self._in_flight(in_flight, staged)
         await self._counts()
+        await self._filter_bits()
         return self._report
 
     async def _take(self, faults: Sequence[Sequence[Any]]) -> None:
@@ -207,12 +208,33 @@ class _KeyCheck:
         for _ in range(_TRIES):
             if (sums := await self._count()) is not None:
                 self._report.look_at("requests", sums.number)
-                for fault in sums.faults(is_shard=self._belongs is not None):
-                    await self._take([fault])
+                for found in sums.faults(is_shard=self._belongs is not None):
+                    await self._take([found])
                 return
         self._report.unchecked.append("counts of requests: the job changed all the while")
 
-    async def _count(self) -> _Sums | None:
+    async def _filter_bits(self) -> None:
+        for _ in range(_TRIES):
+            if (found := await self._count_bits()) is not None:
+                for sub, (recorded, bits) in found.items():
+                    if recorded != bits:
+                        # Bits that are gone are pages that are forgotten.
+                        mend = [b"mend_job", b"bits", sub, bits] if bits > recorded else None
+                        await self._take([fault("filter_bits", f"filter {sub}", "bits set", recorded, bits, mend)])
+                return
+        self._report.unchecked.append("bits of the filter: the job changed all the while")
+
+    async def _count_bits(self) -> dict[int, tuple[int, int]] | None:
+        """Of each sub-filter the bits by its record and those that were counted; None: something has changed."""
+        sub, block, states, found = 1, 0, set(), dict[int, tuple[int, int]]()
+        while sub:
+            state, recorded, bits, following, block = await self._run_script("count_bits", sub, block, BLOCKS_AT_ONCE)
+            states.add(state)
+            found[sub] = (recorded, found.get(sub, (0, 0))[1] + bits)
+            sub = following
+        return found if len(states) == 1 else None
+
+    async def _count(self) -> PlaceCounts | None:
         """The sums over all hosts and exact sets; None: something has changed meanwhile."""
         cursor: Any = b"0"
         bucket, total, states = 0, [0, 0, 0, 0, 0], set()
@@ -231,109 +253,4 @@ class _KeyCheck:
                 told = {need: (number, suspects) for need, number, suspects, _ in needs}
                 of_sets = [(name, count, ids[name]) for name, count, _ in sets]
                 of_needs = [(need, *told.get(need, (0, 0)), number) for need, number in queued.items()]
-                return _Sums(recorded, of_sets, of_needs, *counted, *total)
-
-
-class _Sums(msgspec.Struct):
-    """What the job's record says of its requests, and what was counted (count_places.lua)."""
-
-    recorded: list[int]
-    sets: list[tuple[bytes, int, int]]
-    """What the keys of each exact set begin with, what its record counts, and how many ids there are."""
-    needs: list[tuple[bytes, int, int, int]]
-    """Each need, how many are counted, and how many are suspect and queued."""
-    suspects: int
-    delayed: int
-    leased: int
-    dead: int
-    records: int
-    permits: int
-    ended: int
-    """Items of the filter of what is done or redirected; 0: generations have it, -1: the seen set."""
-    queued: int
-    returned: int
-    pages: int
-    permitted: int
-    parked: int
-
-    @property
-    def seen(self) -> int:
-        """Ids in the seen set, which is the first."""
-        return self.sets[0][2]
-
-    @property
-    def number(self) -> int:
-        """All requests."""
-        told = dict(zip(_COUNTS, self.recorded, strict=True))
-        return self.seen if self.ended < 0 else self.seen + told["done"] + told["redirected"]
-
-    def faults(self, *, is_shard: bool) -> list[list[Any]]:
-        """Faults in the form in which scripts tell them."""
-        told = dict(zip(_COUNTS, self.recorded, strict=True))
-        counted = {
-            "queued": self.queued + self.suspects,
-            "delayed": self.delayed,
-            "leased": self.leased,
-            "dead": self.dead,
-            "excluded": self.records - self.returned - self.delayed - self.suspects - self.dead,
-        }
-        found = [_count_fault(name, number, told[name]) for name, number in counted.items() if number != told[name]]
-        found += self._of_ended(told, self.seen - sum(counted.values()))
-        mend: list[Any] | None
-        found += self._of_needs(told["needy"])
-        for name, recorded, number in self.sets:
-            if recorded != number:
-                mend = [b"mend_job", b"ids", name, number]
-                shown = name.decode(errors="backslashreplace")
-                found.append(_fault("set_count", shown, "ids by its record", number, recorded, mend))
-        if self.parked != told["parked"]:
-            mend = [b"mend_job", b"set", b"parked", self.parked]
-            found.append(_fault("parked_count", "job", "parked", self.parked, told["parked"], mend))
-        if self.permitted != self.permits and not is_shard:
-            mend = [b"mend_job", b"permits", b"0"] if self.permitted > self.permits else None
-            found.append(_fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))
-        return found
-
-    def _of_ended(self, told: dict[str, int], left: int) -> list[list[Any]]:
-        """Nothing is kept of what is done or redirected but that it was seen, and how many pages each host has had.
-
-        ``left``: ids in the seen set that stand in no place.
-        """
-        found: list[list[Any]] = []
-        expected = told["done"] + told["redirected"]
-        if self.ended >= 0:
-            # A filter takes some for known, and generations go: there may be fewer.
-            ended = self.ended + sum(number for name, _, number in self.sets if b":generation:" in name)
-            if ended > expected:
-                what = "ids of what is done or redirected"
-                found.append(_fault("remembered", "job", what, f"{expected} at most", ended))
-            left += expected
-        if left == expected:
-            if self.pages != told["done"]:
-                found.append(_fault("pages_count", "hosts", "pages done", told["done"], self.pages))
-        elif left == self.pages + told["redirected"] and self.ended < 0:
-            found.append(_count_fault("done", self.pages, told["done"]))
-        else:
-            found.append(_fault("ended_count", "job", "seen, and in no place: done or redirected", expected, left))
-        return found
-
-    def _of_needs(self, needy: int) -> list[list[Any]]:
-        found = []
-        for need, recorded, suspects, queued in self.needs:
-            if need and recorded != queued + suspects:
-                mend = [b"mend_job", b"need", need, queued + suspects]
-                place = f"need {need.decode(errors='backslashreplace')}"
-                found.append(_fault("need_count", place, "requests that are queued", queued + suspects, recorded, mend))
-        expected = sum(queued + suspects for need, _, suspects, queued in self.needs if need)
-        if expected != needy:
-            mend = [b"mend_job", b"set", b"needy", expected]
-            found.append(_fault("need_count", "job", "needy", expected, needy, mend))
-        return found
-
-
-def _count_fault(name: str, expected: int, found: int) -> list[Any]:
-    return _fault("count", "job", name, expected, found, [b"mend_job", b"set", name.encode(), expected])
-
-
-def _fault(code: str, place: str, what: str, expected: object, found: int, mend: list[Any] | None = None) -> list[Any]:
-    return [*(text.encode() for text in (code, place, what, str(expected), str(found))), mend]
+                return PlaceCounts(recorded, of_sets, of_needs, *counted, *total)

@@ -26,7 +26,7 @@ SETS = ("exact", "bloom", "expiring")
 SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs")
 CONSISTENCY = frozenset(
     "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
-    " mend_host mend_request mend_lease mend_job".split()
+    " count_bits mend_host mend_request mend_lease mend_job".split()
 )
 """Scripts of the consistency check, which have ``consistency.lua`` before them."""
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which

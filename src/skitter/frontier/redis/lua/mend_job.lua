@@ -10,6 +10,7 @@
 --   "permits"  where to go on among the hosts: those that are permitted and not listed join the list
 --   "need"     need, queued requests
 --   "ids"      what the keys of an exact set begin with, ids
+--   "bits"     sub-filter, bits that are set
 --   "items", "state": nothing more
 -- Answers 1; for "permits" where to go on.
 
@@ -69,6 +70,11 @@ local steps = {
       if set[1] == name then set[2].count = tonumber(ARGV[4]) end
     end
     seen.changed = seen.ended ~= false
+    seen.save()
+  end,
+  bits = function()
+    seen.load().ones[tonumber(name)] = tonumber(ARGV[4])
+    seen.changed = true
     seen.save()
   end,
   state = function()
