@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 import pytest_asyncio
 
 from skitter.frontier.contract import Frontier
@@ -156,6 +157,7 @@ class TestRedisWithBloomFilter(FrontierContract):
             yield store
 
 
+@pytest.mark.soak  # test_dedup_modes.py has what differs in shards
 class TestRedisShardsWithBloomFilters(FrontierContract):
     """All of it, with a filter in each of three shards."""
 
@@ -174,6 +176,7 @@ class TestRedisThatForgets(FrontierContract):
             yield store
 
 
+@pytest.mark.soak  # test_dedup_modes.py has what differs in shards
 class TestRedisShardsThatForget(FrontierContract):
     """All of it, with generations in each of three shards."""
 
