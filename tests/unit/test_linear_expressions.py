@@ -25,6 +25,7 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
+    "skitter.dedup.redis_sets": AUTHOR,
     "skitter.model.job_name": OPERATOR,
     "skitter.model.request:_NEED": AUTHOR,
     "skitter.cli.what_to_crawl": OPERATOR,
