@@ -44,7 +44,7 @@ def run_until(skitter: Any, place: tuple[str, ...], process: subprocess.Popen[st
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS[:-1], pytest.param(KINDS[-1], marks=pytest.mark.soak)])
 def test_a_job_that_two_workers_are_at_has_no_faults(skitter, services, kind) -> None:
     place = place_of(kind, services, "busy")
     spec = WebSpec.demo().replace(pages_per_host=400, latency_seconds=0.02)
@@ -94,7 +94,7 @@ async def plant_in_redis(url: str, job: str) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS[:-1], pytest.param(KINDS[-1], marks=pytest.mark.soak)])
 def test_a_killed_crawl_with_faults_is_repaired_and_ends_with_every_page_once(skitter, services, kind) -> None:
     place = place_of(kind, services, "faulty")
     spec = WebSpec.demo().replace(pages_per_host=200, latency_seconds=0.03)

@@ -152,8 +152,8 @@ def command_lines() -> set[str]:
 
 @pytest.mark.parametrize("options", ["", "?shards=2"])
 def test_a_redis_that_is_nearly_full_is_told_once(skitter, own_redis, options) -> None:
-    redis = own_redis("--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
-    command(redis.url, "SETRANGE", "ballast", 93_000_000, "x")
+    redis = own_redis("--maxmemory", "400mb", "--maxmemory-policy", "noeviction")
+    command(redis.url, "SETRANGE", "ballast", 365_000_000, "x")
     with served(WebSpec.plain(hosts=1, pages_per_host=5)) as web:
         told = skitter.run(
             "crawl", *web.urls, "--frontier", redis.url + options, "--job", "tight", "--workers", 2

@@ -99,7 +99,9 @@ def test_killed_machines_cost_what_they_held_and_no_more(tmp_path, own_services,
 
 @sizes(5, 100, soak_pages=1600, pause=2.0)
 @by_dedup
-@pytest.mark.parametrize("kind", ["redis", "redis-cluster", pytest.param("redis-sentinel", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "kind", ["redis", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("redis-cluster", "redis-sentinel"))]
+)
 def test_killed_machines_cost_no_more_with_another_dedup(tmp_path, own_services, kind, dedup, size) -> None:
     name = f"kills-{kind}-{next(iter(dedup))}"
     suffer(name, size, tmp_path, place(kind, own_services, tmp_path), Cluster.kill_some, dedup)
@@ -132,7 +134,14 @@ def test_a_machine_that_stands_still_for_longer_than_its_leases_does_no_harm(
 
 
 @sizes(2, 20)
-@pytest.mark.parametrize("dedup", [{}, BLOOM, FOR_A_WHILE], ids=["exact", "bloom", "seconds"])
+@pytest.mark.parametrize(
+    "dedup",
+    [
+        pytest.param({}, id="exact"),
+        pytest.param(BLOOM, id="bloom", marks=pytest.mark.soak),
+        pytest.param(FOR_A_WHILE, id="seconds", marks=pytest.mark.soak),
+    ],
+)
 def test_a_redis_that_is_killed_and_restarted_loses_nothing(tmp_path, services, dedup, size) -> None:
     """kill -9 of a Redis with ``appendfsync always``."""
     services.need("redis")  # installs it where it is missing

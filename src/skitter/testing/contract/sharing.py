@@ -253,7 +253,7 @@ class Sharing:
         await client.add(*(f"k{host}/1" for host in range(7)), need="browser")
         assert len(await client.lease("w1", 7)) == 7
 
-    @pytest.mark.parametrize("hosts", [40, 60])
+    @pytest.mark.parametrize("hosts", [40, pytest.param(60, marks=pytest.mark.soak)])
     async def test_on_a_slow_web_pages_go_by_slots(self, store: ContractStore, hosts: int) -> None:
         client = await self.seeded(store, hosts)
         if not store.controls_time:
