@@ -97,6 +97,7 @@ def documented_rules() -> list[str]:
     return rules
 
 
+@pytest.mark.soak  # the same scripts, by a user who may not do more than they need
 class TestOrdinaryUserFrontier(FrontierContract):
     """All of it, for a user that may do no more than docs/how-to/redis.md says."""
 
@@ -168,6 +169,7 @@ class TestRedisShardsWithBloomFilters(FrontierContract):
             yield store
 
 
+@pytest.mark.soak  # tests/contract/test_memory.py has the rules, the state machine compares both
 class TestRedisThatForgets(FrontierContract):
     """All of it."""
 
