@@ -110,7 +110,7 @@ def check_one_process(frontier: str, workers: int, *, has_file: bool) -> None:
 
 def check_recrawl(frontier: str, settings: Settings) -> None:
     """UsageError for a crawl that is to come back to its pages, and cannot."""
-    if settings.recrawl.is_on and settings.job_wide().get("dedup_scope") == "job":
+    if settings.recrawl.is_on and settings.dedup.dedup_scope == "job":
         raise UsageError(
             "what was delivered is not fetched again, so it cannot be recrawled: dedup_scope=job with --recrawl",
             hint="leave one of them away",

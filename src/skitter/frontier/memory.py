@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import chain, compress, islice, takewhile
-from operator import itemgetter
-from typing import Any, TypeVar
+from itertools import compress
+from typing import TypeVar
 
 import msgspec
 
 from skitter.dedup import BloomFilter, ExpiringSet
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.dedup_settings import ended_set
+from skitter.frontier.sorted_index import Key, SortedIndex
 from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.bloom_stats import BloomStats
@@ -29,8 +28,6 @@ from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
 
 T = TypeVar("T")
-_Key = tuple[Any, ...]
-_FIRST = itemgetter(0)
 _OVER = (RequestState.DONE, RequestState.REDIRECTED)
 
 
@@ -61,70 +58,6 @@ class MemoryStore:
         pass
 
 
-class _Index:
-    """Keys in order, each belonging to one name; a name may be re-keyed or taken out.
-
-    In blocks: with a million keys, a change moves a thousand of them at most.
-    """
-
-    BLOCK = 1000
-
-    def __init__(self) -> None:
-        self._blocks: list[list[_Key]] = [[]]
-        self._key_of: dict[Any, _Key] = {}
-
-    def __len__(self) -> int:
-        return len(self._key_of)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._key_of
-
-    def put(self, name: Any, key: _Key | None) -> None:
-        old = self._key_of.pop(name, None)
-        if old is not None:
-            self._take_out(old)
-        if key is not None:
-            self._key_of[name] = key
-            self._insert(key)
-
-    def first(self, limit: int) -> list[_Key]:
-        return list(islice(chain.from_iterable(self._blocks), limit))
-
-    def onwards(self, start: _Key, limit: int) -> list[_Key]:
-        """From ``start`` on, which need not be a key."""
-        return list(islice(self._from(start), limit))
-
-    def between(self, start: _Key, end: _Key) -> list[_Key]:
-        """From ``start`` on, and before ``end``."""
-        return list(takewhile(lambda key: key < end, self._from(start)))
-
-    def _from(self, start: _Key) -> Iterator[_Key]:
-        number = self._number_of(start)
-        block = self._blocks[number]
-        return chain(block[bisect_left(block, start) :], chain.from_iterable(self._blocks[number + 1 :]))
-
-    def _insert(self, key: _Key) -> None:
-        number = self._number_of(key)
-        block = self._blocks[number]
-        insort(block, key)
-        if len(block) > self.BLOCK:
-            half = len(block) // 2
-            self._blocks[number : number + 1] = [block[:half], block[half:]]
-
-    def _take_out(self, key: _Key) -> None:
-        number = self._number_of(key)
-        block = self._blocks[number]
-        del block[bisect_left(block, key)]
-        if not block and len(self._blocks) > 1:
-            del self._blocks[number]
-
-    def _number_of(self, key: _Key) -> int:
-        """The block where a key is, or belongs: the last one that begins with it, or before it."""
-        if len(self._blocks) == 1:
-            return 0
-        return max(0, bisect_right(self._blocks, key, key=_FIRST) - 1)
-
-
 class MemoryTables:
     """``Tables`` in dictionaries."""
 
@@ -139,7 +72,7 @@ class MemoryTables:
         self._cards: dict[str, WorkerCard] = {}
         self._delivered: set[int] = set()
         self._pages: dict[int, KnownPage] = {}
-        self._due = _Index()
+        self._due = SortedIndex()
         self._page_records: dict[int, PageRecord] = {}
         self._empty_run()
 
@@ -149,19 +82,19 @@ class MemoryTables:
         self._kept: set[int] = set()
         self._rows: dict[int, Row] = {}
         self._by_seq: dict[int, Row] = {}
-        self._queues: defaultdict[str, _Index] = defaultdict(_Index)
-        self._needy: defaultdict[str, defaultdict[str, _Index]] = defaultdict(lambda: defaultdict(_Index))
+        self._queues: defaultdict[str, SortedIndex] = defaultdict(SortedIndex)
+        self._needy: defaultdict[str, defaultdict[str, SortedIndex]] = defaultdict(lambda: defaultdict(SortedIndex))
         """Queues of requests that have a need: by host key, and by need."""
         self._needs: dict[str, int] = {}
-        self._delayed = _Index()
-        self._suspects: defaultdict[str, _Index] = defaultdict(_Index)
-        self._away: defaultdict[str, _Index] = defaultdict(_Index)
-        self._ready: defaultdict[str, _Index] = defaultdict(_Index)
+        self._delayed = SortedIndex()
+        self._suspects: defaultdict[str, SortedIndex] = defaultdict(SortedIndex)
+        self._away: defaultdict[str, SortedIndex] = defaultdict(SortedIndex)
+        self._ready: defaultdict[str, SortedIndex] = defaultdict(SortedIndex)
         self._stands: dict[str, list[str]] = {}
         """The needs that a host is ready for, by its key."""
-        self._waiting = _Index()
-        self._given_up = _Index()
-        self._parked: defaultdict[str, _Index] = defaultdict(_Index)
+        self._waiting = SortedIndex()
+        self._given_up = SortedIndex()
+        self._parked: defaultdict[str, SortedIndex] = defaultdict(SortedIndex)
         self._loads: dict[str, int] = {}
         self._permits: list[str] = []
         self._leases: dict[tuple[Work, int], LeaseRow] = {}
@@ -259,7 +192,7 @@ class MemoryTables:
 
     def waiting(self, host_key: str, limit: int) -> list[Row]:
         needy = self._needy[host_key]
-        keys: list[_Key] = []
+        keys: list[Key] = []
         for queue in (self._queues[host_key], *(needy[need] for need in sorted(needy)), self._away[host_key]):
             keys += queue.first(limit - len(keys))
         return [self._rows[key[-1]] for key in keys]

@@ -114,9 +114,9 @@ class RequestRules:
 
     def _ask_filter(self, fresh: dict[int, Entry]) -> None:
         """A Bloom filter may take what is left for known; but neither a seed nor an unfiltered request."""
-        exact = [entry.id for entry in fresh.values() if entry.exact or entry.trusts]
-        self._tables.keep(exact)
-        for known in self._tables.maybe_known([each for each in fresh if each not in set(exact)]):
+        exact = {entry.id for entry in fresh.values() if entry.exact or entry.trusts}
+        self._tables.keep(list(exact))
+        for known in self._tables.maybe_known([request_id for request_id in fresh if request_id not in exact]):
             del fresh[known]
 
     def _permit(self, trusts: Mapping[str, bool]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.frontier import memory
+from skitter.frontier.sorted_index import SortedIndex
 
 NAMES = st.integers(0, 30)
 KEYS = st.one_of(st.none(), st.integers(0, 20))
@@ -15,8 +15,8 @@ KEYS = st.one_of(st.none(), st.integers(0, 20))
 @given(st.lists(st.tuples(NAMES, KEYS), max_size=120), st.integers(0, 21), st.integers(0, 40))
 def test_blocks_are_one_list(changes: list[tuple[int, int | None]], start: int, limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory._Index, "BLOCK", 3)
-        index = memory._Index()
+        patch.setattr(SortedIndex, "BLOCK", 3)
+        index = SortedIndex()
         expected: dict[int, tuple[int, int]] = {}
         for name, number in changes:
             key = None if number is None else (number, name)
