@@ -59,6 +59,8 @@ class Event(msgspec.Struct, frozen=True):
     level: Level
     at: float
     """Time by the clock of the machine that emitted it."""
+    job: str = ""
+    """Its job, where one log has the events of several."""
 
     @property
     def text(self) -> str:
@@ -285,6 +287,33 @@ NODE_STOPPING = _kind(
     signal="its number",
 )
 
+# ---- a fleet
+
+FLEET_SERVES = _kind(
+    "fleet.serves",
+    Level.INFO,
+    "served by this node, workers: {workers}",
+    "A node of a fleet (`skitter worker --every-job`) begins to serve the job.",
+    workers="how many of this node's workers it gets",
+    priority="of the job",
+)
+FLEET_LEAVES = _kind(
+    "fleet.leaves",
+    Level.INFO,
+    "left by this node: {reason}",
+    "A node of a fleet serves the job no longer.",
+    reason="the job is over or paused, its turn is over, nothing is ready, or another job goes first",
+)
+FLEET_SKIPS = _kind(
+    "fleet.skips",
+    Level.WARNING,
+    "skipped by this node: {reason}",
+    "A node of a fleet cannot serve the job: its spider does not load, or is another file than the one that the job "
+    "was begun with; or the job cannot be read. Told once for each reason; other nodes and other jobs go on.",
+    reason="what happened",
+    hint="what to do",
+)
+
 # ---- the command
 
 COMMAND_NOTE = _kind(
@@ -416,6 +445,54 @@ ROBOTS_READ = _kind(
     crawl_delay_seconds="the delay it asks for; 0: none",
 )
 
+# ---- the master
+
+MASTER_STARTED = _kind(
+    "master.started",
+    Level.NOTICE,
+    "serving {frontier} at {url}",
+    "A master listens.",
+    url="where",
+    frontier="the store behind it",
+)
+MASTER_OPEN = _kind(
+    "master.open",
+    Level.WARNING,
+    "tokens cross the network as plain text: {url} has no TLS",
+    "A master listens beyond this machine, without TLS.",
+    url="where",
+)
+MASTER_STOPPED = _kind(
+    "master.stopped",
+    Level.NOTICE,
+    "no longer serving at {url}",
+    "A master has finished its running calls and ends. Its clients wait for it, or for another one at its address.",
+    url="where it listened",
+)
+MASTER_REFUSED = _kind(
+    "master.refused",
+    Level.WARNING,
+    "refused a call of {client}: {reason}",
+    "A call without a credential, with one that does not permit it, or that is none. Told once in ten seconds at most.",
+    client="the address of the client",
+    status="the HTTP status",
+    reason="what was wrong",
+)
+MASTER_TOKENS_READ = _kind(
+    "master.tokens_read",
+    Level.NOTICE,
+    "the token file has changed: {credentials} credentials",
+    "The token file of a master has changed, and counts from now on.",
+    credentials="how many it has",
+)
+MASTER_TOKENS_REFUSED = _kind(
+    "master.tokens_refused",
+    Level.ERROR,
+    "the token file has changed and cannot be used, so the old one still counts: {reason}",
+    "The token file of a master has changed and has a mistake in it.",
+    reason="what is wrong",
+)
+
 # ---- the frontier
 
 FRONTIER_AWAY = _kind(
@@ -526,6 +603,110 @@ ITEMS_REJECTED = _kind(
     target="of the sink",
     items="how many",
     reason="of the first",
+)
+
+INTAKE_OPENED = _kind(
+    "intake.opened",
+    Level.NOTICE,
+    "reading requests from {source}",
+    "This node reads an intake. The job does not finish until the intake is closed.",
+    source="of the intake",
+)
+INTAKE_READ_ELSEWHERE = _kind(
+    "intake.read_elsewhere",
+    Level.NOTICE,
+    "{source} is read by another process; this one waits",
+    "Another process reads an intake that one process reads at a time, or goes on where nothing came for this one. "
+    "This node takes over when that one is gone, and stops when the intake is closed.",
+    source="of the intake",
+)
+INTAKE_PAUSED = _kind(
+    "intake.paused",
+    Level.NOTICE,
+    "{source} is not read for now: {reason}",
+    "Messages wait in their source, because the job is paused or as many requests are queued as `max_queued` allows.",
+    source="of the intake",
+    reason="why",
+)
+INTAKE_RESUMED = _kind(
+    "intake.resumed",
+    Level.NOTICE,
+    "{source} is read again",
+    "An intake that was paused is read again.",
+    source="of the intake",
+)
+INTAKE_DEAD_LETTERS = _kind(
+    "intake.dead_letters",
+    Level.WARNING,
+    "{messages} messages of {source} cannot become requests: {reason}",
+    "Messages were put to the dead letters of their source, with the reason, and acknowledged.",
+    source="of the intake",
+    messages="how many",
+    reason="of the first",
+)
+INTAKE_TROUBLE = _kind(
+    "intake.trouble",
+    Level.WARNING,
+    "{source} cannot be read: {reason}; it is tried again",
+    "A source is away, or does not take an acknowledgement or a dead letter. Nothing is acknowledged, so nothing is "
+    "lost. It is tried again after half a second, and less and less often, at least every 30 seconds.",
+    source="of the intake",
+    reason="what happened",
+)
+INTAKE_BACK = _kind(
+    "intake.back",
+    Level.WARNING,
+    "{source} is read again after {seconds} s",
+    "A source that was in trouble is read again.",
+    source="of the intake",
+    seconds="how long it was not read",
+)
+INTAKE_CLOSED = _kind(
+    "intake.closed",
+    Level.NOTICE,
+    "{source} is closed: {read} messages were read, {added} requests were new, {dead_letters} are dead letters",
+    "A source has come to its end, or nothing came for as long as `--until-idle` says.",
+    source="of the intake",
+    read="messages of this run",
+    added="of them, requests that were new",
+    dead_letters="of them, messages that could not become requests",
+)
+INTAKE_UNREAD = _kind(
+    "intake.unread",
+    Level.WARNING,
+    "nobody reads {source}, and the job does not finish while it is open: --intake reads it, --no-intake closes it",
+    "An earlier command has opened an intake that no process reads now, and this one does not either.",
+    source="of the intake",
+)
+
+# ---- published events
+
+EVENTS_AWAY = _kind(
+    "events.away",
+    Level.WARNING,
+    "events are not published: {reason}; they wait, and the crawl goes on",
+    "The server that events are published to does not answer, or refuses them. It is tried again, at least every 15 "
+    "seconds. Not published itself.",
+    stream="URL without secrets",
+    reason="what happened",
+)
+EVENTS_BACK = _kind(
+    "events.back",
+    Level.WARNING,
+    "{stream} is back after {seconds} s; {dropped} events were dropped meanwhile",
+    "Events are published again, those that waited first. Not published itself: a hole shows in `sequence`.",
+    stream="URL without secrets",
+    seconds="how long it was away",
+    dropped="events that did not fit into memory",
+)
+EVENTS_DROPPED = _kind(
+    "events.dropped",
+    Level.WARNING,
+    "{events} events were not published: {stream}",
+    "More events waited than 16 MB of memory hold, or the crawl ended before they could be published. Told once for "
+    "each absence. Not published itself.",
+    stream="URL without secrets",
+    events="how many, until now",
 )
 
 LOG = _kind(

@@ -8,21 +8,17 @@ table, the options) is part of the name, and a password is not: it is given agai
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import unquote
 
 import msgspec
 
 from skitter.entry_points import SINKS, find_entry_point
 from skitter.errors import UsageError
 from skitter.model.secrets import shown_address
+from skitter.server_url import ServerUrl, scheme_of, split_url, wrong_url
 from skitter.sinks.contract import Sink
-
-PASSWORD_FILE = "password_file"  # noqa: S105  the name of an option
 
 SCHEMES = {
     "sqlite": "skitter.sinks.databases:sqlite_sink",
@@ -49,12 +45,8 @@ SCHEMES = {
 optional (ExtraMissingError)."""
 _WITHOUT_HOST = ("sqlite", "python")
 """Schemes of targets that are written ``scheme:PATH``."""
-_WITH_AT = ("s3", "unix")
-"""Schemes whose paths may contain an ``@``."""
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
-_SECRET_OPTION = re.compile(r"passw|passphrase|pwd|secret|token|credential", re.IGNORECASE)
-_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]*)(:[0-9]*)?")
+_ONE_MACHINE = ("", "sqlite", "s3")
+"""Schemes of targets that are on one machine: what waits for a bucket is in a file there."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,16 +121,16 @@ def parse_target(
         is_path = text.startswith(("./", "/")) and "://" not in text
         if ":" in text.rpartition("@")[0] and not is_path and archive_of(text) is None:
             # An address with a colon or a slash too few or too many, whose password would become part of a file's name.
-            raise _wrong(text, "a URL reads SCHEME://USER:PASSWORD@HOST:PORT/…; a file of this name, ./NAME")
+            raise wrong_url(
+                text, "target", "a URL reads SCHEME://USER:PASSWORD@HOST:PORT/…; a file of this name, ./NAME"
+            )
         name, given = file_name(text, given)
     else:
         parts = _split(text)
         given |= parts.options
         fields = tuple(filter(None, given.pop("key", "").split(","))) or fields
         name = parts.named(given | ({"key": ",".join(fields)} if fields else {}))
-        file = given.pop(PASSWORD_FILE, None)
-        written = given.pop("password", "") or unquote(parts.password) or (_read_password(file) if file else "")
-        known = written or (password if parts.user else None)
+        known = parts.pop_password(given) or (password if parts.user else None)
     return Target(
         text=text,
         name=name,
@@ -172,6 +164,11 @@ def without_options(name: str) -> str:
     return _split(name).named({}) if _scheme(name) else name
 
 
+def is_on_one_machine(name: str) -> bool:
+    """Return whether only the machine that began a target can write it."""
+    return _scheme(name) in _ONE_MACHINE
+
+
 def shown(text: str) -> str:
     """Return a target without secrets, also one that cannot be parsed."""
     try:
@@ -183,71 +180,16 @@ def shown(text: str) -> str:
 # ---- the parts
 
 
-class _Parts(NamedTuple):
-    """The parts of a URL as it was written."""
-
-    scheme: str
-    """The scheme with its colon, and the slashes if it has them."""
-    user: str
-    password: str
-    hosts: str
-    path: str
-    options: dict[str, str]
-    fragment: str
-
-    def named(self, options: Mapping[str, str]) -> str:
-        """Return the URL without secrets, with these options."""
-        kept = sorted((option, value) for option, value in options.items() if not _is_secret(option))
-        query = urlencode(kept, safe=",/:{}", quote_via=quote)
-        place = f"{self.user}@{self.hosts}{self.path}" if self.user else f"{self.hosts}{self.path}"
-        return f"{self.scheme}{place}{query and '?' + query}{self.fragment and '#' + self.fragment}"
-
-
-def _split(text: str) -> _Parts:
-    """Split a URL. Raises UsageError if an unescaped password may have broken it, or a part of it would be shown."""
-    match = _SCHEME.match(text)
-    assert match is not None, "a file has no parts"
-    rest, _, fragment = text[match.end() :].partition("#")
-    path, _, query = rest.partition("?")
-    authority, slash, below = path.partition("/") if match[2] else ("", "", path)
-    credentials, _, hosts = authority.rpartition("@")
-    user, _, password = credentials.partition(":")
-    if not all(_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")):
-        raise _wrong(text, "HOST or HOST:PORT is expected; / ? # and @ in a password are written %2F %3F %23 and %40")
-    # Where a user is expected and none is, an @ further on is most likely the one behind a password.
-    behind = f"{below}?{query}#{fragment}"
-    is_name = match[1].lower() in _WITH_AT or "@" not in below
-    has_user = "@" in behind and (":" in hosts + behind.rpartition("@")[0] or not is_name)
-    if match[2] and not credentials and has_user:
-        raise _wrong(text, "/ ? # and @ in a password are written %2F %3F %23 and %40")
-    try:
-        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
-    except ValueError as error:
-        raise _wrong(text, "what is behind ? reads NAME=VALUE&NAME=VALUE") from error
-    return _Parts(match[0].lower(), user, password, hosts, slash + below, options, fragment)
+def _split(text: str) -> ServerUrl:
+    return split_url(text, "target")
 
 
 def _scheme(text: str) -> str:
     """Return the scheme in lower case; empty for a file, whose name may have a colon."""
-    match = _SCHEME.match(text)
-    if match is None:
+    scheme, has_slashes = scheme_of(text)
+    if not scheme:
         return ""
-    scheme = match[1].lower()
-    return scheme if match[2] or scheme in _WITHOUT_HOST or find_entry_point(SINKS, scheme) is not None else ""
-
-
-def _is_secret(option: str) -> bool:
-    return _SECRET_OPTION.search(option) is not None and not option.endswith("_file")
-
-
-def _read_password(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not text"
-        raise UsageError(
-            f"cannot be read: {PASSWORD_FILE}={file}: {reason}", hint="check its path, owner and mode"
-        ) from error
+    return scheme if has_slashes or scheme in _WITHOUT_HOST or find_entry_point(SINKS, scheme) is not None else ""
 
 
 def _imported(place: str, target: Target) -> Callable[[Target], Sink]:
@@ -266,7 +208,3 @@ def _unknown(target: Target) -> UsageError:
         f"no sink for this target: {target.name}",
         hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {SINKS}",
     )
-
-
-def _wrong(text: str, why: str) -> UsageError:
-    return UsageError(f"not a target: {shown_address(text, is_server=True)}", hint=why)

@@ -127,9 +127,18 @@ def test_a_server_that_is_not_there_is_away(run):
     assert "hush" not in str(away.value) + away.value.hint
 
 
+def test_of_several_hosts_one_that_answers_is_enough(queue, run):
+    each = run(queue.target.replace("@", "@127.0.0.1:1,")).open().write({"n": 1})
+    each.sink._connection.close()  # as if that node had gone; the next connection begins at the one that is not there
+    with pytest.raises(SinkAwayError):
+        each.sink.write(each.items({"n": 2}, page=8))
+    each.write({"n": 2}, page=8)
+    assert queue.numbers() == [1, 2]
+
+
 def test_a_connection_that_was_cut_is_made_again(queue, run):
     each = run(queue.target).open().write({"n": 1})
-    each.sink._channel._connection._transport._sock.shutdown(socket.SHUT_RDWR)  # between two batches
+    each.sink._connection._connection._transport._sock.shutdown(socket.SHUT_RDWR)  # between two batches
     items = each.items({"n": 2}, page=8)
     with pytest.raises(SinkAwayError):
         each.sink.write(items)
@@ -179,7 +188,7 @@ def test_what_was_sent_cannot_be_overwritten(queue, run):
 
 
 @pytest.mark.parametrize(
-    "target", ["amqp://h", "amqp://h#books", "amqp://h#/", "amqp://a,b#books/new", "amqp://h?color=red#books/new"]
+    "target", ["amqp://h", "amqp://h#books", "amqp://h#/", "amqp://a,#books/new", "amqp://h?color=red#books/new"]
 )
 def test_what_is_no_exchange_is_a_usage_error(run, target):
     with pytest.raises(UsageError) as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
@@ -56,9 +58,28 @@ class Topic:
         return sorted(record["n"] for _, record in self.messages())
 
 
+@pytest.fixture(scope="module")
+def broker(services):
+    """A broker that coordinates groups: one that has just started makes the topic of offsets at the first question."""
+    url = services.need("kafka")["url"]
+    consumer = Consumer({"bootstrap.servers": urlsplit(url).netloc, "group.id": "first"})
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            (position,) = consumer.committed([TopicPartition("any", 0)], timeout=10)
+            if position.error is None:
+                break
+        except KafkaException:
+            pass
+        assert time.monotonic() < deadline, "no coordinator"
+        time.sleep(0.1)
+    consumer.close()
+    return url
+
+
 @pytest.fixture
-def topic(services):
-    return Topic(services.need("kafka")["url"])
+def topic(broker):
+    return Topic(broker)
 
 
 def test_a_message_has_the_key_and_the_record(topic, run):

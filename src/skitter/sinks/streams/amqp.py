@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pika
+
+from skitter.amqp_driver import address
+from skitter.amqp_driver.connection import AmqpConnection
+from skitter.amqp_driver.errors import BrokerError, explained
+from skitter.amqp_driver.publisher import PERSISTENT, Outgoing, Publisher
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.machine_lock import MachineLock
-from skitter.sinks.databases.sql_statements import certificate_error, driver_message
-from skitter.sinks.streams.amqp_channel import AmqpChannel, ChannelClosed, Destination
 from skitter.sinks.streams.messages import Message, known_options, messages_of
 from skitter.sinks.targets import Target
 
@@ -24,12 +28,6 @@ _MARK = b"1"
 _ID_BYTES = 255
 """The longest message id of AMQP."""
 _TOO_LARGE = re.compile(r"larger than configured max size (\d+)")
-_HINTS = {
-    403: "check user and password, and what the user may do there",
-    404: "declare the exchange, or the queue, first",
-    530: "check the name of the virtual host: amqp://HOST/VHOST, / itself is written %2F",
-}
-"""By the reply codes of AMQP. Any other end of a connection may be over soon."""
 
 
 class AmqpSink:
@@ -39,16 +37,19 @@ class AmqpSink:
 
     def __init__(self, target: Target) -> None:
         exchange, slash, routing_key = target.fragment.partition("/")
-        if not target.hosts or "," in target.hosts or not slash or not (exchange or routing_key):
+        options = known_options(target, *address.TLS_OPTIONS)
+        located = address.locate(target.scheme, target.hosts, target.path, target.user, target.password, options)
+        if located is None or not slash or not (exchange or routing_key):
             raise UsageError(
                 f"no exchange or no routing key is named: {target.name}",
-                hint="amqp://USER:PASSWORD@HOST:PORT/VHOST#EXCHANGE/ROUTING-KEY; #/QUEUE for a queue",
+                hint="amqp://USER:PASSWORD@HOST:PORT,HOST:PORT/VHOST#EXCHANGE/ROUTING-KEY; #/QUEUE for a queue",
             )
-        options = known_options(target, "ca", "client_cert", "client_key")
         self.target = target.name
         self._target = target
-        self._place = Destination(exchange, routing_key)
-        self._channel = AmqpChannel(target, self._place, options)
+        self._exchange, self._routing_key = exchange, routing_key
+        # Nobody runs its loop between two batches. What has died meanwhile is found by the next one.
+        self._connection = AmqpConnection(located, heartbeat_seconds=0)
+        self._publisher: Publisher | None = None
         self._lock = MachineLock(target.job, self.target)
 
     def take(self) -> None:
@@ -61,18 +62,30 @@ class AmqpSink:
 
     def open(self, progress: SinkProgress) -> bytes:
         try:
-            self._channel.open()
-        except ChannelClosed as closed:
-            raise self._error(closed) from closed.__cause__
+            self._connect()
+        except BrokerError as error:
+            raise self._error(error) from error.__cause__
         return progress.mark or _MARK
+
+    def _connect(self) -> Publisher:
+        self._connection.open()
+        publisher = Publisher(self._connection)
+        # Passive: it is there, or the channel is closed.
+        if self._exchange:
+            self._connection.call(publisher.channel.exchange_declare, self._exchange, passive=True)
+        else:
+            self._connection.call(publisher.channel.queue_declare, self._routing_key, passive=True)
+        self._publisher = publisher
+        return publisher
 
     def write(self, items: Sequence[Item]) -> bytes:
         messages = messages_of(items, self._target.key_fields, self.target)
         try:
-            unroutable = self._channel.publish([(short_key(each.key, _ID_BYTES), each.body) for each in messages])
-        except ChannelClosed as closed:
-            self._channel.close()
-            raise self._too_large(closed, messages) or self._error(closed) from closed.__cause__
+            publisher = self._publisher or self._connect()
+            unroutable = publisher.publish(map(self._outgoing, messages))
+        except BrokerError as error:
+            self._disconnect()
+            raise self._too_large(error, messages) or self._error(error) from error.__cause__
         if unroutable:
             raise SinkError(
                 f"no queue takes the messages: {self.target}",
@@ -80,15 +93,28 @@ class AmqpSink:
             )
         return _MARK
 
+    def _outgoing(self, message: Message) -> Outgoing:
+        properties = pika.BasicProperties(
+            content_type="application/json",
+            delivery_mode=PERSISTENT,
+            message_id=short_key(message.key, _ID_BYTES),
+            app_id="skitter",
+        )
+        return Outgoing(self._exchange, self._routing_key, message.body, properties)
+
     def finish(self) -> None:
         """Do nothing: the broker has confirmed every message."""
 
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing is kept for the resuming
-        self._channel.close()
+        self._disconnect()
         self._lock.release()
 
-    def _too_large(self, closed: ChannelClosed, messages: Sequence[Message]) -> BadItemsError | None:
-        found = _TOO_LARGE.search(closed.text)
+    def _disconnect(self) -> None:
+        self._publisher = None
+        self._connection.close()
+
+    def _too_large(self, error: BrokerError, messages: Sequence[Message]) -> BadItemsError | None:
+        found = _TOO_LARGE.search(error.text)
         if found is None:
             return None
         limit = int(found[1])
@@ -96,11 +122,5 @@ class AmqpSink:
         reason = f"it is larger than the {limit} bytes that the broker takes"
         return BadItemsError(self.target, dict.fromkeys(large, reason)) if large else None
 
-    def _error(self, closed: ChannelClosed) -> SinkError:
-        text = driver_message(self._target, closed)
-        if closed.code in _HINTS:
-            return SinkError(f"the broker says: {text}: {self.target}", hint=_HINTS[closed.code])
-        return certificate_error(self._target, closed, "ca") or SinkAwayError(
-            f"the broker cannot be reached: {self.target}: {text}",
-            hint="is it running? check host, port and network; nothing is lost",
-        )
+    def _error(self, error: BrokerError) -> SinkError:
+        return explained(error, self.target, refused=SinkError, away=SinkAwayError)

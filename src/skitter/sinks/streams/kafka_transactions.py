@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -10,28 +9,22 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from skitter.errors import SinkAwayError, SinkError, UsageError
-from skitter.sinks.databases.sql_statements import driver_message
+from skitter.kafka_driver.client import OPTIONS, Broker, find_topic
+from skitter.kafka_driver.errors import explained
 from skitter.sinks.streams.messages import Message, known_options
 from skitter.sinks.targets import Target
 
 _SECONDS = 30.0
-_NEW_TOPIC_SECONDS = 2.0
 _MAX_BYTES = 1_000_000
 """The default message limit of brokers."""
 _OVERHEAD_BYTES = 500
-_OPTIONS = ("mechanism", "ca", "client_cert", "client_key", "max_message_bytes")
 _HINTS = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "make the topic first",
-    KafkaError._UNKNOWN_TOPIC: "make the topic first",  # noqa: SLF001  so the driver calls its own codes
-    KafkaError._AUTHENTICATION: "check user, password and ?mechanism=",  # noqa: SLF001
-    KafkaError.SASL_AUTHENTICATION_FAILED: "check user, password and ?mechanism=",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "the user needs Write and Describe on the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "the user needs Read on groups skitter-…",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user needs Write on transactional ids skitter-…",
-    KafkaError._FENCED: "another process delivers; nothing is lost",  # noqa: SLF001
+    KafkaError._FENCED: "another process delivers; nothing is lost",  # noqa: SLF001  so the driver calls its own codes
     KafkaError.INVALID_PRODUCER_EPOCH: "another process delivers; nothing is lost",
 }
-"""Error codes that waiting does not resolve."""
 
 
 class BatchNote(NamedTuple):
@@ -48,14 +41,21 @@ class KafkaTopic:
     """A topic, opened by ``open``."""
 
     def __init__(self, target: Target) -> None:
-        options = known_options(target, *_OPTIONS)
+        options = known_options(target, *OPTIONS, "max_message_bytes")
         limit = options.get("max_message_bytes", str(_MAX_BYTES))
         if not limit.isdecimal() or not 1_000 <= int(limit) <= 1_000_000_000:
             raise UsageError(
                 f"not a number of bytes: max_message_bytes={limit}: {target.name}",
                 hint="as the topic has it in max.message.bytes; for example max_message_bytes=1000000",
             )
-        self._target = target
+        self._broker = Broker(
+            name=target.name,
+            scheme=target.scheme,
+            hosts=target.hosts,
+            user=target.user,
+            password=target.password or "",
+            options=options,
+        )
         self._name = target.fragment
         self._max_bytes = int(limit)
         self._producer: Any = None
@@ -69,12 +69,12 @@ class KafkaTopic:
         name = f"skitter-{run}"
         with self._sink_errors():
             self._producer = Producer(
-                self._settings()
+                self._broker.settings()
                 | {"transactional.id": name, "message.max.bytes": self._max_bytes, "compression.type": "lz4"}
             )
-            self._find_topic()
+            find_topic(self._producer, self._name, _SECONDS)
             self._producer.init_transactions(_SECONDS)
-            consumer: Any = Consumer(self._settings() | {"group.id": name, "enable.auto.commit": False})
+            consumer: Any = Consumer(self._broker.settings() | {"group.id": name, "enable.auto.commit": False})
             try:
                 (position,) = consumer.committed([TopicPartition(self._name, 0)], timeout=_SECONDS)
                 if position.error is not None:
@@ -84,17 +84,6 @@ class KafkaTopic:
                 consumer.close()
         self.noted = _noted(position)
         return self.noted
-
-    def _find_topic(self) -> None:
-        """Wait for the topic: a new one is not known to every broker at once."""
-        deadline = time.monotonic() + _NEW_TOPIC_SECONDS
-        while True:
-            error = self._producer.list_topics(self._name, timeout=_SECONDS).topics[self._name].error
-            if error is None:
-                return
-            if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
-                raise KafkaException(error)
-            time.sleep(0.1)
 
     def has_room_for(self, message: Message) -> bool:
         return len(message.body) + len(message.key.encode()) + _OVERHEAD_BYTES <= self._max_bytes
@@ -129,46 +118,13 @@ class KafkaTopic:
                 producer.purge()
                 producer.flush(1.0)
 
-    def _settings(self) -> dict[str, Any]:
-        target, options = self._target, self._target.options
-        secured = target.scheme == "kafka+ssl"
-        settings: dict[str, Any] = {
-            "bootstrap.servers": ",".join(
-                host if ":" in host.rpartition("]")[2] else f"{host}:9092" for host in target.hosts.split(",")
-            ),
-            "security.protocol": ("SASL_" if target.user else "") + ("SSL" if secured else "PLAINTEXT"),
-            "client.id": "skitter",
-            # The delivery tells once that a target is away; the driver would do so every second.
-            "log_level": 0,
-            "error_cb": lambda _: None,
-        }
-        if target.user:
-            settings |= {
-                "sasl.mechanism": options.get("mechanism", "PLAIN"),
-                "sasl.username": target.user,
-                "sasl.password": target.password or "",
-            }
-        files = {"ca": "ssl.ca.location", "client_cert": "ssl.certificate.location", "client_key": "ssl.key.location"}
-        return settings | {files[name]: options[name] for name in files if name in options}
-
     @contextmanager
     def _sink_errors(self) -> Iterator[None]:
-        name = self._target.name
         try:
             yield
         except KafkaException as error:
             self.close()
-            code, text = _reason(error, self._target)
-            if code == KafkaError._INVALID_ARG:  # noqa: SLF001
-                raise UsageError(
-                    f"not an address of a Kafka: {name}: {text}", hint="kafka://USER:PASSWORD@HOST:PORT#TOPIC"
-                ) from error
-            if code in _HINTS:
-                raise SinkError(f"Kafka says: {text}: {name}", hint=_HINTS[code]) from error
-            raise SinkAwayError(
-                f"Kafka cannot be reached: {name}: {text}",
-                hint="is it running? check host, port and network; nothing is lost",
-            ) from error
+            raise explained(error, self._broker, refused=SinkError, away=SinkAwayError, hints=_HINTS) from error
 
 
 def _noted(position: Any) -> BatchNote:
@@ -176,10 +132,3 @@ def _noted(position: Any) -> BatchNote:
         return BatchNote(0)
     size, _, digest = (position.metadata or "0 ").partition(" ")
     return BatchNote(position.offset, int(size), digest)
-
-
-def _reason(error: KafkaException, target: Target) -> tuple[int, str]:
-    inner = error.args[0]
-    if not isinstance(inner, KafkaError):
-        return 0, driver_message(target, error)
-    return inner.code(), " ".join(inner.str().split()).replace(target.password or "\0", "…")

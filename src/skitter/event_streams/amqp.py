@@ -1,0 +1,77 @@
+"""Events to an AMQP exchange, ``amqp://USER:PASSWORD@HOST,HOST/VHOST#EXCHANGE``: subscribers bind queues of their own.
+
+Publishes are confirmed and not ``mandatory``: an exchange to which nobody has bound a queue has no subscribers, and
+that is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pika
+
+from skitter.amqp_driver import address
+from skitter.amqp_driver.connection import AmqpConnection
+from skitter.amqp_driver.errors import BrokerError, explained
+from skitter.amqp_driver.publisher import PERSISTENT, Outgoing, Publisher
+from skitter.amqp_driver.topology import declare_exchange, exchange_type
+from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.event_streams.contract import EventMessage
+from skitter.event_streams.stream_urls import StreamUrl
+
+_CONFIRM_SECONDS = 10.0
+_KEY_BYTES = 255
+"""The longest routing key of AMQP."""
+
+
+class AmqpEventStream:
+    """An exchange; the routing key is ``JOB.EVENT``, and headers are ``job``, ``event`` and ``level``."""
+
+    def __init__(self, url: StreamUrl) -> None:
+        options = url.known_options("exchange_type", *address.TLS_OPTIONS)
+        located = address.locate(url.scheme, url.hosts, url.path, url.user, url.password, options)
+        if located is None:
+            raise UsageError(f"no exchange is named: {url.name}", hint="amqp://USER:PASSWORD@HOST:PORT/VHOST#EXCHANGE")
+        self.name = url.name
+        self._exchange = url.fragment
+        self._kind = exchange_type(options, url.name)
+        # Nobody runs its loop between two batches.
+        self._connection = AmqpConnection(located, heartbeat_seconds=0)
+        self._publisher: Publisher | None = None
+
+    def open(self) -> None:
+        with self._stream_errors():
+            self._connection.open()
+            declare_exchange(self._connection, self._exchange, self._kind)
+            self._publisher = Publisher(self._connection)
+
+    def publish(self, messages: Sequence[EventMessage]) -> None:
+        assert self._publisher is not None, "open() comes first"
+        with self._stream_errors():
+            outgoing = map(self._outgoing, messages)
+            self._publisher.publish(outgoing, mandatory=False, timeout_seconds=_CONFIRM_SECONDS)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _outgoing(self, message: EventMessage) -> Outgoing:
+        properties = pika.BasicProperties(
+            content_type="application/json",
+            delivery_mode=PERSISTENT,
+            message_id=message.id,
+            timestamp=int(message.at),
+            type=message.event,
+            app_id="skitter",
+            headers={"job": message.job, "event": message.event, "level": message.level},
+        )
+        job = message.job.encode()[: _KEY_BYTES - len(message.event) - 1].decode(errors="ignore")
+        return Outgoing(self._exchange, f"{job}.{message.event}", message.body, properties)
+
+    @contextmanager
+    def _stream_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokerError as error:
+            self._connection.close()
+            raise explained(error, self.name, refused=EventStreamError, away=EventStreamAwayError) from error

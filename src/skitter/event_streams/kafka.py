@@ -1,0 +1,93 @@
+"""Events to a Kafka topic, ``kafka://HOST,HOST#TOPIC``: the key is the job, so that its events stay in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.event_streams.contract import EventMessage
+from skitter.event_streams.stream_urls import StreamUrl
+from skitter.kafka_driver.client import ANSWER_SECONDS, OPTIONS, Broker, create_topic, find_topic
+from skitter.kafka_driver.errors import explained, is_refusal
+
+_SETTINGS = {
+    "enable.idempotence": True,  # and with it acks=all, and the order of retries
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "delivery.timeout.ms": int(ANSWER_SECONDS * 1000),
+}
+
+
+class KafkaEventStream:
+    """A topic; ``?partitions=N`` makes it, where it is not there."""
+
+    def __init__(self, url: StreamUrl) -> None:
+        options = url.known_options("partitions", "replication", *OPTIONS)
+        if not url.hosts or url.path.strip("/"):
+            raise UsageError(f"no topic is named: {url.name}", hint="kafka://HOST:PORT,HOST:PORT#TOPIC")
+        self.name = url.name
+        self._topic = url.fragment
+        self._partitions, self._replication = url.number("partitions"), url.number("replication") or -1
+        self._broker = Broker(
+            name=url.name, scheme=url.scheme, hosts=url.hosts, user=url.user, password=url.password, options=options
+        )
+        self._producer: Any = None
+        self._refusal: KafkaError | None = None
+
+    def open(self) -> None:
+        self.close()
+        self._refusal = None
+        with self._stream_errors():
+            if self._partitions:
+                create_topic(self._broker, self._topic, self._partitions, self._replication)
+            self._producer = Producer(self._broker.settings(self._on_error) | _SETTINGS)
+            find_topic(self._producer, self._topic)
+
+    def publish(self, messages: Sequence[EventMessage]) -> None:
+        failed: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        with self._stream_errors():
+            for message in messages:
+                headers = {"event": message.event, "level": message.level, "id": message.id}
+                self._producer.produce(
+                    self._topic,
+                    message.body,
+                    message.job,
+                    headers=headers,
+                    timestamp=int(message.at * 1000),
+                    on_delivery=delivered,
+                )
+            late = self._producer.flush(ANSWER_SECONDS)
+            if failed or late:
+                raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # What is repeated after the next open must not come from here as well.
+            producer.purge()
+            producer.flush(1.0)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error
+
+    @contextmanager
+    def _stream_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as caught:
+            if self._producer is not None:
+                # The reason is reported on the side: a call only says that nobody answered in time.
+                self._producer.poll(0)
+            error = KafkaException(self._refusal) if self._refusal is not None else caught
+            self.close()
+            raise explained(error, self._broker, refused=EventStreamError, away=EventStreamAwayError) from caught
