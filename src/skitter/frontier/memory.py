@@ -15,7 +15,7 @@ from skitter.dedup import BloomFilter, ExpiringSet
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.dedup_settings import ended_set
 from skitter.frontier.sorted_index import Key, SortedIndex
-from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
+from skitter.frontier.tables import Fault, IntakeRow, JobRow, LeaseRow, RequestState, Row, SinkRow, Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.host import Host, Phase
@@ -74,6 +74,7 @@ class MemoryTables:
         self._pages: dict[int, KnownPage] = {}
         self._due = SortedIndex()
         self._page_records: dict[int, PageRecord] = {}
+        self._distinct_registers = b""
         self._empty_run()
 
     def _empty_run(self) -> None:
@@ -102,6 +103,7 @@ class MemoryTables:
         self._staged: dict[tuple[int, int], list[NewItem]] = {}
         self._items: dict[int, Item] = {}
         self._sinks: dict[str, SinkRow] = {}
+        self._intakes: dict[str, IntakeRow] = {}
 
     def clock(self) -> float:
         return self._clock.now()
@@ -116,6 +118,12 @@ class MemoryTables:
 
     def forget_run(self) -> None:
         self._empty_run()
+
+    def distinct_registers(self) -> bytes:
+        return self._distinct_registers
+
+    def save_distinct_registers(self, registers: bytes) -> None:
+        self._distinct_registers = registers
 
     # ---- requests
 
@@ -363,6 +371,9 @@ class MemoryTables:
     def number_of_workers(self) -> int:
         return len(self._heard)
 
+    def silent_workers(self, until: float) -> list[str]:
+        return [worker for worker, heard_at in self._heard.items() if heard_at <= until]
+
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         return [(worker, self._heard[worker], self._cards.get(worker)) for worker in sorted(self._heard)]
 
@@ -405,6 +416,12 @@ class MemoryTables:
 
     def drop_sink(self, target: str) -> None:
         self._sinks.pop(target, None)
+
+    def intakes(self) -> list[IntakeRow]:
+        return [self._intakes[source] for source in sorted(self._intakes)]
+
+    def save_intake(self, intake: IntakeRow) -> None:
+        self._intakes[intake.source] = intake
 
     # ---- the consistency check: dictionaries hold what they were given, and their indexes are made from them
 

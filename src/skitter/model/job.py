@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from skitter.model.bloom_stats import BloomStats
+from skitter.model.intake import IntakeSeen
 from skitter.model.worker import WorkerSeen
 
 
@@ -22,7 +23,7 @@ class State(enum.StrEnum):
     STOPPED = "stopped"
     """By command or by a limit; ``crawl`` goes on from here."""
     FINISHED = "finished"
-    """Nothing is queued, delayed or leased and the seeding is over."""
+    """Nothing is queued, delayed or leased, the seeding is over and no intake is open."""
 
 
 class Command(enum.StrEnum):
@@ -217,6 +218,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The needs that most queued requests have; those without one are not among them."""
     dedup: BloomStats | None = None
     """The Bloom filter of pages that are done, with ``dedup=bloom``."""
+    intakes: list[IntakeSeen] = []
+    """The sources that requests come from, by name."""
     exact: bool = True
     """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import enum
 import hashlib
+from typing import Annotated
 
 import msgspec
 
+from skitter.model.job import State
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Request, decode
 
+MAX_ROUND_TRIP_SECONDS = 2.0
 SEED_ID = 0
 """The lease id of the seeding."""
 
@@ -74,6 +77,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests the worker works on at a time; 0: it does not say, and takes no part in the sharing."""
     needs: tuple[str, ...] = ()
     """The needs that the worker can serve now. Requests without a need are for every worker."""
+    round_trip_seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ROUND_TRIP_SECONDS)] = 0.0
+    """How long an answer is on its way to the worker, beyond what a store takes. It is added to the start window."""
     again: bool = False
     """It was sent before, with the same token, and may have been heard."""
 
@@ -86,8 +91,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to a worker that asks for work. No leases means nothing to do now, not that the job is finished."""
 
     leases: list[Lease]
-    state: str
-    """The job's state (``model.job.State``)."""
+    state: State
     run: int
     ask_again_seconds: float
     """When something may have become ready; another worker's commit may make it sooner."""

@@ -127,6 +127,9 @@ def shown_address(text: str, *, is_server: bool = False) -> str:
 
 def shown_frontier(url: str) -> str:
     """The URL of a frontier without its password, which must not end up in a log."""
+    if url.startswith(("http:", "https:")):
+        # A master's token comes from the environment again when the URL is copied out of a message.
+        url = shown_url(url)
     return shown_address(url, is_server=not url.startswith(("sqlite:", "unix:")))
 
 

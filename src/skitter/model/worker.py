@@ -26,6 +26,8 @@ class Doing(enum.StrEnum):
     """The outbox is full."""
     DRAINING = "draining"
     """It was asked to stop, or the job was, and finishes what it has in flight."""
+    SKIPPED = "skipped"
+    """Not a worker: a node of a fleet that cannot serve the job (``problem``)."""
 
 
 class WaitsFor(enum.StrEnum):
@@ -73,6 +75,8 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """The needs that it can serve now."""
     longest_calls: dict[str, float] = {}
     """The longest call of each callback so far, in seconds."""
+    problem: str = ""
+    """Why a node skips the job."""
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +17,10 @@ from redis import exceptions
 from redis.asyncio.connection import AbstractConnection
 
 from skitter.errors import FrontierError
+from skitter.frontier.outage import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Outage
 from skitter.frontier.redis.errors import explain
 from skitter.frontier.redis.scripts import script
 from skitter.model.store_capacity import StoreCapacity
-from skitter.observe import events
 from skitter.redis_driver import connections, server_checks
 from skitter.redis_driver.address import Address
 from skitter.redis_driver.connections import connection_to
@@ -30,42 +29,9 @@ from skitter.redis_driver.topology import route_to
 
 MAX_REDIRECTS = 5
 """The most redirections of one command from node to node of a cluster."""
-FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.1, 5.0
 REPLICAS_MILLISECONDS = 1000
 """How long one WAIT waits before it is reported that replicas do not keep up. Then it is sent again."""
 _DRIVER_ERRORS = (exceptions.RedisError, OSError, hiredis.HiredisError)
-
-
-class Outage:
-    """The events of an outage of one job's frontier, which may be on several servers.
-
-    However many calls or servers notice it, it begins once, each reason is reported once, and it ends once: when all
-    servers that were away have answered again.
-    """
-
-    def __init__(self) -> None:
-        self._away: set[object] = set()
-        self._since = 0.0
-        self._reported: set[str] = set()
-
-    def begin(self, server: object, reason: str) -> None:
-        """Report that a server is away, unless this reason is known already."""
-        if not self._away:
-            self._since = time.monotonic()
-        self._away.add(server)
-        # A server that is first gone and then refuses the password has two reasons.
-        if reason not in self._reported:
-            self._reported.add(reason)
-            events.emit(events.FRONTIER_AWAY(reason=reason))
-
-    def end(self, server: object) -> None:
-        """Report that the frontier is back, if this server was the last one away. Costs nothing if it was not away."""
-        if server not in self._away:
-            return
-        self._away.discard(server)
-        if not self._away:
-            events.emit(events.FRONTIER_BACK(seconds=round(time.monotonic() - self._since, 1)))
-            self._reported.clear()
 
 
 class RedisServer:

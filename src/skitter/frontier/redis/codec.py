@@ -14,6 +14,7 @@ from skitter.frontier.dedup_settings import bloom_layout
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
 from skitter.frontier.tables import JobRow, RequestState, Row, storable
+from skitter.model.intake import IntakeRecord
 from skitter.model.item import Item, ItemKind
 from skitter.model.job import JobSpec, State
 from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
@@ -23,7 +24,7 @@ from skitter.model.request import Entry
 from skitter.policy import host_budgets
 from skitter.settings import Settings
 
-FORMAT = 3
+FORMAT = 4
 """The format of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 11
 MAX_PRIORITY = 2**53
@@ -88,6 +89,7 @@ class ScriptsRecord(msgspec.Struct):
     needy: Annotated[int, msgspec.Meta(ge=0)] = 0
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     delivered: ExactRecord | None = None
+    intakes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class _Outline(msgspec.Struct):
@@ -112,6 +114,7 @@ class SinkRecord(msgspec.Struct, array_like=True):
 _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
+decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
 decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 

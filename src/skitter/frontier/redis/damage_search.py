@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.dedup.hyperloglog import checked_registers
 from skitter.frontier.damage_errors import SEARCH_SECONDS, SearchDeadline, check_job, checked_time, problem_of
 from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer
@@ -25,10 +26,10 @@ from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
 _TYPES = {
-    "string": "job spec dropped begun ended filter",
+    "string": "job spec dropped begun ended filter distinct",
     "hash": (
         "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
-        " needs"
+        " needs intakes intake_marks"
     ),
     "list": "q q_for staged items permits",
     "set": "seen kept generation delivered held alone permitted",
@@ -162,10 +163,12 @@ def _request(_: bytes, element: bytes) -> object:
 _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "records": lambda _, value: codec.decode_page_record(value),
     "due": lambda _, due_at: checked_time(float(due_at)),
+    "distinct": lambda _, value: checked_registers(value),
     "begun": lambda _, value: msgspec.msgpack.decode(value, type=tuple[str, str, int]),
     "robots": lambda host, value: (host.decode(), _decode_robots(value)),
     "cards": lambda worker, value: (worker.decode(), _decode_card(value)),
     "sinks": lambda target, value: (target.decode(), codec.decode_sink(value)),
+    "intakes": lambda source, value: (source.decode(), codec.decode_intake(value)),
     "reasons": lambda host, value: (host.decode(), msgspec.msgpack.decode(value, type=tuple[str, str])),
     "permits": lambda _, value: value.decode(),
     "permitted": lambda _, value: value.decode(),

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from skitter.dedup.hyperloglog import checked_changes, checked_registers
 from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean
 from skitter.errors import JobError
-from skitter.frontier.contract import FORGET_SECONDS, SINK_OWNER_SECONDS
+from skitter.frontier.contract import FORGET_SECONDS, INTAKE_OWNER_SECONDS, SINK_OWNER_SECONDS
 from skitter.frontier.dedup_settings import check_dedup, is_same_dedup, refuse_other_dedup
 from skitter.frontier.redis import codec, consistency, report
 from skitter.frontier.redis.client import RedisServer, flags
@@ -20,6 +21,7 @@ from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.report import OutboxSeen
 from skitter.frontier.tables import no_such_job, public_job
 from skitter.model.consistency import Consistency
+from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -144,7 +146,7 @@ class RedisFrontier:
 
     async def lease(self, worker: str, limit: int, call: Call = ONCE) -> Grant:
         async with self._token_of(call) as token:
-            state = (call.run, call.permits, token, call.slots, " ".join(call.needs))
+            state = (call.run, call.permits, token, call.slots, " ".join(call.needs), call.round_trip_seconds)
             answer = await self._run("lease", worker, limit, *state)
         return codec.read_grant(answer, self._server.life, call)
 
@@ -159,7 +161,8 @@ class RedisFrontier:
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         async with self._token_of(call) as token:
-            arguments: list[Any] = [worker, want, call.run, call.permits, token, call.slots, " ".join(call.needs)]
+            state = (call.run, call.permits, token, call.slots, " ".join(call.needs), call.round_trip_seconds)
+            arguments: list[Any] = [worker, want, *state]
             codec.pack_outcomes(arguments, outcomes)
             accepted, answer, new, troubles = await self._run("commit", *arguments)
         grant = None if answer is None else codec.read_grant(answer, self._server.life, call)
@@ -200,6 +203,9 @@ class RedisFrontier:
         found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
 
+    async def count_distinct(self, changes: bytes) -> None:
+        await self._run("count_distinct", checked_changes(changes))
+
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         return codec.read_known_pages(await self._run("known_pages", repr(after), repr(until), limit))
 
@@ -234,6 +240,30 @@ class RedisFrontier:
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))
+
+    # ---- intakes
+
+    async def open_intake(self, source: str, owner: str, *, alone: bool = False) -> bytes | None:
+        answer = await self._run("open_intake", source, owner, INTAKE_OWNER_SECONDS, *flags([alone]))
+        return answer[0] if answer else None
+
+    async def tell_intake(self, source: str, owner: str, progress: IntakeProgress) -> bool:
+        counts = (progress.read, progress.added, progress.dead_letters)
+        waiting = [-1 if number is None else number for number in (progress.backlog, progress.lag_seconds)]
+        words = (progress.mark, *counts, *waiting, progress.paused, progress.trouble)
+        told: int = await self._run("tell_intake", source, owner, INTAKE_OWNER_SECONDS, *words)
+        return told == 1
+
+    async def leave_intake(self, source: str, owner: str) -> None:
+        await self._run("leave_intake", source, owner, *flags([False]))
+
+    async def close_intake(self, source: str, owner: str) -> bool:
+        closed: int = await self._run("leave_intake", source, owner, *flags([True]))
+        return closed == 1
+
+    async def intakes(self) -> list[IntakeSeen]:
+        time, intakes = await self._run("intakes")
+        return report.intakes_seen(intakes, float(time))
 
     # ---- reading
 
@@ -286,6 +316,9 @@ class RedisFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+
+    async def distinct_urls(self) -> bytes:
+        return checked_registers(await self._server.command("GET", self._prefix + "distinct") or b"")
 
     async def capacity(self) -> list[StoreCapacity]:
         return await self._server.capacity()

@@ -11,7 +11,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from skitter.errors import DamageError, FrontierError, JobError, VanishedError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.damage_errors import UNREADABLE, damaged
-from skitter.frontier.redis.client import Outage, RedisServer
+from skitter.frontier.outage import Outage
+from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.codec import check_format, shards_of
 from skitter.frontier.redis.damage_search import find_damage
 from skitter.frontier.redis.errors import OtherFormatError
@@ -131,12 +132,18 @@ class LazyFrontier:
     reap = _of_opened(Frontier.reap)
     revive = _of_opened(Frontier.revive)
     robots = _of_opened(Frontier.robots)
+    count_distinct = _of_opened(Frontier.count_distinct)
     known_pages = _of_opened(Frontier.known_pages)
     open_sink = _of_opened(Frontier.open_sink)
     items = _of_opened(Frontier.items)
     items_done = _of_opened(Frontier.items_done)
     peek = _of_opened(Frontier.peek)
     close_sink = _of_opened(Frontier.close_sink)
+    open_intake = _of_opened(Frontier.open_intake)
+    tell_intake = _of_opened(Frontier.tell_intake)
+    leave_intake = _of_opened(Frontier.leave_intake)
+    close_intake = _of_opened(Frontier.close_intake)
+    intakes = _of_opened(Frontier.intakes)
     counts = _of_opened(Frontier.counts)
     report = _of_opened(Frontier.report)
     sinks = _of_opened(Frontier.sinks)
@@ -144,6 +151,7 @@ class LazyFrontier:
     trace = _of_opened(Frontier.trace)
     page_record = _of_opened(Frontier.page_record)
     dead = _of_opened(Frontier.dead)
+    distinct_urls = _of_opened(Frontier.distinct_urls)
     capacity = _of_opened(Frontier.capacity)
     check_consistency = _of_opened(Frontier.check_consistency)
 

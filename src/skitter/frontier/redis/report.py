@@ -22,6 +22,7 @@ from skitter.frontier.tables import (
     public_job,
     trace_without_record,
 )
+from skitter.model.intake import IntakeSeen
 from skitter.model.job import Counts, Dead, HostSeen, JobSpec, NeedSeen, Report, SinkSeen, Trace
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -46,7 +47,7 @@ def counts(job: JobRow | codec.JobRecord) -> Counts:
 
 
 def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> Report:
-    record, _, time, tally, errors, _, workers, _, _, deadline, _, filled = answer
+    record, _, time, tally, errors, _, workers, _, _, deadline, _, intakes, filled = answer
     job, now = codec.job_row(record, spec), checked_time(float(time))
     seen = sinks_seen(outbox_of_report(answer))
     return Report(
@@ -63,7 +64,14 @@ def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> R
         overdue_seconds=max(0.0, now - float(deadline)),
         needs=most_needed(needs_of(answer)),
         dedup=bloom_stats(dedup_of(spec), codec.shards_of(record), *_decode_filled(filled)) if filled else None,
+        intakes=intakes_seen(intakes, now),
     )
+
+
+def intakes_seen(flat: Sequence[Any], now: float) -> list[IntakeSeen]:
+    """The intakes by source, from what intakes.lua answers."""
+    found = [codec.decode_intake(record).seen(source.decode(), now) for source, record in _tuples(flat, 2)]
+    return sorted(found, key=lambda intake: intake.source)
 
 
 def needs_of(answer: Sequence[Any]) -> dict[str, int]:

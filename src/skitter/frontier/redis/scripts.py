@@ -12,6 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from skitter.dedup import hyperloglog
 from skitter.dedup.lua_files import lua
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec
@@ -29,6 +30,9 @@ CONSISTENCY = frozenset(
     " count_bits mend_host mend_request mend_lease mend_job".split()
 )
 """Scripts of the consistency check, which have ``consistency.lua`` before them."""
+INTAKES = frozenset("open_intake tell_intake leave_intake".split())
+"""Scripts of intakes, which have ``intake_records.lua`` before them."""
+_BEFORE = {**dict.fromkeys(CONSISTENCY, "consistency"), **dict.fromkeys(INTAKES, "intake_records")}
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
 # uses most, has room for 20 more.)
 _ANSWER = """
@@ -85,6 +89,8 @@ def constants() -> dict[str, int | float | str]:
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
         "LATEST": damage_errors.LATEST,
         "GENERATIONS": generations.GENERATIONS,
+        "CHANGE_BYTES": hyperloglog.CHANGE_BYTES,
+        "REGISTERS": hyperloglog.REGISTERS,
         "FORMAT": codec.FORMAT,
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
@@ -101,7 +107,7 @@ def constants() -> dict[str, int | float | str]:
 def script(name: str) -> tuple[bytes, str]:
     """A script and its hash."""
     shared, values = _shared()
-    own = read("consistency") + read(name) if name in CONSISTENCY else read(name)
+    own = read(_BEFORE[name]) + read(name) if name in _BEFORE else read(name)
     final = (shared + inline(_ANSWER.format(own=own), dict(values))).encode()
     return final, hashlib.sha1(final, usedforsecurity=False).hexdigest()
 

@@ -75,6 +75,7 @@ class _Comparison:
         yield from self._hosts()
         yield from self._counts()
         yield from self._outbox()
+        yield from self._intakes()
         yield from self._state()
 
     # ---- leases
@@ -370,9 +371,15 @@ class _Comparison:
             mend = (lambda: self._tables.drop_items(held)) if sinks else None
             yield fault("outbox_leftover", "outbox", "the first position", held + 1, first, mend)
 
+    def _intakes(self) -> Iterator[Fault]:
+        opened = sum(not row.record.closed for row in self._tables.intakes())
+        if opened != self._job.intakes:
+            mend = _setter(self._job, "intakes", opened)
+            yield fault("intakes_count", "job", "open intakes", opened, self._job.intakes, mend)
+
     def _state(self) -> Iterator[Fault]:
         job = self._job
-        is_over = not job.seeding and job.queued + job.delayed + job.leased == 0
+        is_over = not job.seeding and not job.intakes and job.queued + job.delayed + job.leased == 0
         if is_over != (job.state is State.FINISHED):
 
             def mend() -> None:

@@ -103,6 +103,7 @@ class _Chooser:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._worker = worker
+        self._round_trip_seconds = call.round_trip_seconds
         self._shares = ShareRules(self._record, self._now, worker, call.slots)
         self._needs = call.needs if self._record.needy else ()
         self._chosen: list[_Choice] = []
@@ -225,7 +226,9 @@ class _Chooser:
         epoch, record.next_epoch = record.next_epoch, record.next_epoch + 1
         choice = _Choice(work, epoch, host, seq=seq, alone=alone)
         if host:
-            choice.start_seconds = politeness.granted(host, epoch, self._now, self._politeness, self._worker)
+            choice.start_seconds = politeness.granted(
+                *(host, epoch, self._now, self._politeness, self._worker, self._round_trip_seconds)
+            )
             if host.pacer:
                 choice.pace_seconds = politeness.delay_of(host, self._politeness)
                 self._hosts.note_pacer(host, self._worker)

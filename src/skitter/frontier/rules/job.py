@@ -84,7 +84,7 @@ class JobRules:
         record = self._record
         if record.state is State.FINISHED:
             return
-        if not record.seeding and record.queued + record.delayed + record.leased == 0:
+        if not record.seeding and not record.intakes and record.queued + record.delayed + record.leased == 0:
             record.state, record.ended_at = State.FINISHED, self._now
             return
         maximum = self._max_pages

@@ -88,9 +88,9 @@ class LeaseRules:
                 host.gate = False
 
     def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
-        """Push the deadlines of what is still current."""
+        """Push the deadlines of what is still current, and the worker's own."""
         self._tables.heard_from(worker, self._now)
-        rows = self.current(leases)
+        rows = [row if row is not None and row.worker == worker else None for row in self.current(leases)]
         for row in rows:
             if row is not None:
                 row.deadline = self._now + self._lease_seconds
@@ -193,9 +193,9 @@ class LeaseRules:
         else:
             self._tables.heard_from(worker, self._now)
             self._tables.save_card(worker, card)
-        for other, heard_at, _ in self._tables.workers():
+        for other in self._tables.silent_workers(self._now - FORGET_SECONDS):
             # While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
-            if heard_at <= self._now - FORGET_SECONDS and not self._tables.load_of(other)[0]:
+            if not self._tables.load_of(other)[0]:
                 self._forget_worker(other)
 
     def _forget_worker(self, worker: str) -> None:

@@ -50,6 +50,7 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
         overdue_seconds=max(0.0, transaction.now - (transaction.tables.first_deadline() or transaction.now)),
         needs=[NeedSeen(need, queued) for need, queued in transaction.tables.needs(NEEDS_TOLD)] if job.needy else [],
         dedup=transaction.tables.filter_stats(),
+        intakes=transaction.intakes.seen(),
     )
 
 

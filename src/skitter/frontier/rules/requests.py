@@ -103,8 +103,9 @@ class RequestRules:
             if entry.repeats or entry.id not in delivered or entry.id in known:
                 left.append(entry)
                 known.add(entry.id)
-        tally = self._record.tally
-        tally[DELIVERED_EARLIER] = tally.get(DELIVERED_EARLIER, 0) + len(entries) - len(left)
+        if skipped := len(entries) - len(left):
+            tally = self._record.tally
+            tally[DELIVERED_EARLIER] = tally.get(DELIVERED_EARLIER, 0) + skipped
         return left
 
     def _not_due(self, entries: Sequence[Entry]) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skitter.frontier.rules.hosts import HostRules
+from skitter.frontier.rules.intakes import IntakeRules
 from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.leases import LeaseRules
 from skitter.frontier.rules.outbox import OutboxRules
@@ -21,6 +22,7 @@ class Transaction:
         self.now = now = tables.clock()
         limits = settings.limits
         self.job = JobRules(tables, record, now, limits.max_pages)
+        self.intakes = IntakeRules(tables, record, now, self.job)
         self.hosts = HostRules(tables, record, now, settings)
         whole_job = settings.dedup.dedup_scope == "job"
         self.requests = RequestRules(

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
+from skitter.dedup.hyperloglog import checked_registers
 from skitter.frontier.damage_errors import SEARCH_SECONDS, SearchDeadline, check_job, is_time, problem_of
 from skitter.frontier.sqlite.row_codec import NEEDY_PLACE, SEQ_BITS, lease_of, row_of
 from skitter.frontier.tables import JobRow, public_job
 from skitter.model.host import Host, Phase
+from skitter.model.intake import IntakeRecord
 from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
@@ -81,7 +83,7 @@ def _job_record(value: Any, row: Row) -> bool:
     check_job(public_job(record))
     counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.dead)
     sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded, record.needy)
-    return all(0 <= number < 2**63 for number in (*counters, *sequences))
+    return all(0 <= number < 2**63 for number in (*counters, *sequences, record.intakes))
 
 
 _ID = _integer()
@@ -152,6 +154,8 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "kind": _KIND, "record": _blob}),
     "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "kind": _KIND, "record": _blob}),
     "delivered": ("id", {"id": _ID}),
+    "distinct_urls": ("job", {"registers": lambda value, _: type(value) is bytes and checked_registers(value)}),
+    "intakes": ("source", {"source": _text, "mark": _blob, "record": _packed(IntakeRecord)}),
     "sinks": (
         "target",
         {"target": _text, "progress": _packed(SinkProgress), "owner": _text, "owned_until": _number},

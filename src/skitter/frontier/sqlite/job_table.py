@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.dedup.hyperloglog import checked_registers
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.sqlite.row_codec import SEQ_BITS, SEQ_MASK, encode
@@ -16,7 +17,7 @@ from skitter.frontier.tables import JobRow
 from skitter.model.host import Phase
 from skitter.model.job import JobSpec
 
-_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks", "addresses", "parked", "ready_for", "needs")
+_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks", "intakes", "addresses", "parked", "ready_for", "needs")
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _NO_SPEC = JobSpec(name="", spider="")
@@ -86,6 +87,12 @@ class JobTable:
             (self._name, self.clock(), record, encode(spec)),
         )
         self.forget_cache()
+
+    def distinct_registers(self) -> bytes:
+        return checked_registers(self._one("SELECT registers FROM distinct_urls WHERE job = ?") or b"")
+
+    def save_distinct_registers(self, registers: bytes) -> None:
+        self._execute("INSERT OR REPLACE INTO distinct_urls VALUES (?, ?)", (self._job, registers))
 
     def forget_run(self) -> None:
         for table in _RUN_TABLES:

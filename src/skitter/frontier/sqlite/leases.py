@@ -77,6 +77,10 @@ class LeaseTable(JobTable):
     def number_of_workers(self) -> int:
         return int(self._one("SELECT COUNT(*) FROM workers WHERE job = ?"))
 
+    def silent_workers(self, until: float) -> list[str]:
+        found = self._execute("SELECT worker FROM workers WHERE job = ? AND heard_at <= ?", (self._job, until))
+        return [worker for (worker,) in typed(found.fetchall(), str)]
+
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         found = self._execute(
             "SELECT worker, heard_at, coalesce(card, x'') FROM workers LEFT JOIN cards USING (job, worker)"

@@ -1,4 +1,4 @@
-"""Items that wait for their sinks, and how far each sink is."""
+"""Items that wait for their sinks, and how far each sink and each intake is."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import msgspec
 
 from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode, listed
-from skitter.frontier.tables import SinkRow
+from skitter.frontier.tables import IntakeRow, SinkRow
+from skitter.model.intake import IntakeRecord
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import SinkProgress
 
+_decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
 _decode_progress = msgspec.msgpack.Decoder(SinkProgress).decode
 
 
@@ -91,3 +93,14 @@ class OutboxTable(JobTable):
 
     def drop_sink(self, target: str) -> None:
         self._execute("DELETE FROM sinks WHERE job = ? AND target = ?", (self._job, target))
+
+    def intakes(self) -> list[IntakeRow]:
+        found = self._execute("SELECT source, mark, record FROM intakes WHERE job = ? ORDER BY source", (self._job,))
+        rows = typed(found.fetchall(), str, bytes, bytes)
+        return [IntakeRow(source, mark, _decode_intake(record)) for source, mark, record in rows]
+
+    def save_intake(self, intake: IntakeRow) -> None:
+        self._execute(
+            "INSERT OR REPLACE INTO intakes VALUES (?, ?, ?, ?)",
+            (self._job, intake.source, intake.mark, encode(intake.record)),
+        )

@@ -1,4 +1,4 @@
--- The SQLite frontier, format 3. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 4. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
@@ -31,6 +31,8 @@
 -- staged    items of pages that commit in parts, invisible until the last part. kind is model.item.ItemKind, here and in outbox
 -- outbox    committed items that some sink has not made durable
 -- sinks     each sink's progress and owner
+-- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as cards
+-- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -195,8 +197,21 @@ CREATE TABLE sinks (
     PRIMARY KEY (job, target)
 ) WITHOUT ROWID;
 
+CREATE TABLE intakes (
+    job INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    mark BLOB NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, source)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS delivered (
     job INTEGER NOT NULL,
     id INTEGER NOT NULL,
     PRIMARY KEY (job, id)
 ) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS distinct_urls (
+    job INTEGER PRIMARY KEY,
+    registers BLOB NOT NULL
+);

@@ -33,7 +33,8 @@ class Agreeing(Pair):
         assert {need.name: need.queued for need in report.needs} == queued
         assert counts.seen == len(self.known)
         assert counts.dead == sum(report.errors.values())
-        over = counts.unfinished == 0 and not report.job.seeding
+        is_open = any(not intake.closed for intake in report.intakes)
+        over = counts.unfinished == 0 and not report.job.seeding and not is_open
         assert (report.job.state is State.FINISHED) == over
 
     async def report_of(self, frontier: Frontier, _: int) -> Any:
@@ -42,6 +43,7 @@ class Agreeing(Pair):
         assert (state.state, state.run, state.reason) == (report.job.state, report.job.run, report.job.reason)
         assert await frontier.sinks() == report.sinks
         assert await frontier.workers() == report.workers
+        assert await frontier.intakes() == report.intakes
         if not self.same_rate_samples:
             report = msgspec.structs.replace(report, pages_per_second=0.0)
         return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, secret=b""))

@@ -23,7 +23,7 @@ from skitter.model.request import Entry
 from skitter.model.worker import Doing, WorkerCard
 from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import by_host, ready_hosts
-from skitter.testing.agreement.invariants import Agreeing
+from skitter.testing.agreement.intakes import IntakeSteps
 from skitter.testing.agreement.pair import Key
 from skitter.testing.agreement.strategies import (
     ADDRESSES,
@@ -54,7 +54,13 @@ def is_trouble(fields: dict[str, Any]) -> bool:
     return news is not None and (news.unreachable or news.blocked)
 
 
-class FrontiersAgree(Agreeing):
+def has_two_needs(fields: Sequence[dict[str, Any]]) -> bool:
+    """Whether links of a batch name one request with different needs."""
+    links = {(link.id, link.need) for some in fields for link in some.get("links", ())}
+    return len({request_id for request_id, _ in links}) < len(links)
+
+
+class FrontiersAgree(IntakeSteps):
     """Subclass it for a backend with a ``make_other``, and run its ``TestCase``."""
 
     # ---- the job
@@ -211,14 +217,14 @@ class FrontiersAgree(Agreeing):
         rooms = self.rooms()
         self.in_burst = {host.key for host in self.hosts() if host.burst_left and not host.in_flight}
         grants = self.each(lambda frontier, _: frontier.lease(worker, limit, call))
-        self.take(grants, limit, ready, rooms, shares=bool(call.slots and call.needs))
+        self.take(worker, grants, limit, ready, rooms, shares=bool(call.slots and call.needs))
         self.ask_everywhere(worker)
         return grants
 
     def ask_everywhere(self, worker: str) -> None:
         """A grant that is full has not asked every shard, and delayed requests of the others may not be queued yet."""
         if not self.same_pieces:
-            self.take(self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
+            self.take(worker, self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
 
     @rule(
         worker=st.sampled_from(WORKERS),
@@ -331,8 +337,10 @@ class FrontiersAgree(Agreeing):
     def commit(
         self, worker: str, keys: Sequence[Key], fields: Sequence[dict[str, Any]], want: int, call: Call = ONCE
     ) -> None:
-        if not self.order_across_hosts and len(keys) > 1 and any(is_trouble(some) for some in fields):
-            # A link to a host in another place is added before the batch gives that host up, and is buried with it.
+        is_mixed = any(is_trouble(some) for some in fields) or has_two_needs(fields)
+        if not self.order_across_hosts and len(keys) > 1 and is_mixed:
+            # A link to a host in another place is added before the batch gives that host up, and is buried with it; and
+            # before those of other pages to hosts of their own place, so that its need is the first one.
             for key, some in zip(keys, fields, strict=True):
                 if key in self.held:
                     self.commit(worker, [key], [some], want)
@@ -358,7 +366,7 @@ class FrontiersAgree(Agreeing):
                 self.ends(key)
         grants = [answer.grant for answer in answers]
         if grants[0] is not None and grants[1] is not None:
-            self.take((grants[0], grants[1]), want, {})
+            self.take(worker, (grants[0], grants[1]), want, {})
             self.ask_everywhere(worker)
 
     def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
@@ -396,14 +404,14 @@ class FrontiersAgree(Agreeing):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def renews(self, data: st.DataObject) -> None:
-        keys = data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=4))
-        pairs = [self.held[key] for key in keys]
-        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for pair in pairs]))
-        for key, is_kept in zip(keys, kept, strict=True):
-            if is_kept:
-                self.deadline[key] = self.clock() + LEASE_SECONDS
-            else:
-                self.ends(key)
+        self.renew(data.draw(st.lists(st.sampled_from(sorted(self.held)), max_size=4)))
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def renews_those_of_others(self, worker: str) -> None:
+        """Nobody but its worker renews a lease, and it stays with that one."""
+        pairs = [pair for key, pair in self.held.items() if self.holder[key] != worker]
+        kept = self.agreed(lambda frontier, which: frontier.renew(worker, [pair[which] for pair in pairs]))
+        assert not any(kept)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), late=st.booleans(), touched=st.booleans())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,6 +74,7 @@ class Pair(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.other = self.make_other(self.folder)
         self.held: dict[Key, tuple[Lease, Lease]] = {}
+        self.holder: dict[Key, str] = {}
         self.deadline: dict[Key, float] = {}
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
@@ -157,9 +158,17 @@ class Pair(RuleBasedStateMachine):
 
     def forget_lost(self) -> None:
         """Ask which leases are still there; a renewal of none would not tell."""
-        pairs = list(self.held.items())
-        kept = self.agreed(lambda frontier, which: frontier.renew("w1", [pair[which] for _, pair in pairs]))
-        for (key, _), is_kept in zip(pairs, kept, strict=True):
+        self.renew(list(self.held))
+
+    def renew(self, keys: Sequence[Key]) -> None:
+        """Let the worker of each lease renew it, and forget those that are lost."""
+        for worker in sorted({self.holder[key] for key in keys}):
+            self.renew_for(worker, [key for key in keys if self.holder[key] == worker])
+
+    def renew_for(self, worker: str, keys: Sequence[Key]) -> None:
+        pairs = [self.held[key] for key in keys]
+        kept = self.agreed(lambda frontier, which: frontier.renew(worker, [pair[which] for pair in pairs]))
+        for key, is_kept in zip(keys, kept, strict=True):
             if is_kept:
                 self.deadline[key] = self.clock() + LEASE_SECONDS
             else:
@@ -172,7 +181,14 @@ class Pair(RuleBasedStateMachine):
     # ---- what a grant must be
 
     def take(
-        self, grants: tuple[Grant, Grant], limit: int, ready: Ready, rooms: Rooms = NO_LIMIT, *, shares: bool = False
+        self,
+        worker: str,
+        grants: tuple[Grant, Grant],
+        limit: int,
+        ready: Ready,
+        rooms: Rooms = NO_LIMIT,
+        *,
+        shares: bool = False,
     ) -> None:
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
@@ -201,7 +217,7 @@ class Pair(RuleBasedStateMachine):
                 self.ends(key)
             assert one.epoch > self.last_epoch
             self.last_epoch = one.epoch
-            self.held[key] = (one, two)
+            self.held[key], self.holder[key] = (one, two), worker
             self.deadline[key] = one.deadline
         maximum = self.settings["max_pages"]
         if maximum is not None and any(lease.work is Work.PAGE for lease in oracle.leases):

@@ -22,8 +22,8 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets job_states lost_leases needs order"
-    " outbox per_ip politeness recrawl reports resent_calls retries seeding sharing store workers"
+    "backoff bursts client dedup delivered fencing gate given_up_hosts host_budgets intakes job_states lost_leases"
+    " needs order outbox per_ip politeness recrawl reports resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -37,6 +37,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     gate,
     given_up_hosts,
     host_budgets,
+    intakes,
     job_states,
     lost_leases,
     needs,
@@ -98,6 +99,8 @@ class FrontierContract(
     job_states.End,
     job_states.MaxPages,
     outbox.Outbox,
+    intakes.Intakes,
+    intakes.IntakeReaders,
     reports.Traces,
     reports.Revival,
     reports.Reports,
@@ -106,5 +109,6 @@ class FrontierContract(
     resent_calls.ResentCalls,
     resent_calls.ForwardedCalls,
     workers.Workers,
+    workers.DistinctUrls,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""

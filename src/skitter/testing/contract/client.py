@@ -78,7 +78,8 @@ class Client:
         counts, job = await self.frontier.counts(), await self.frontier.job()
         assert counts.seen == len(self._seen), "the counts sum to what was added"
         assert min(counts.queued, counts.delayed, counts.leased) >= 0
-        over = not job.seeding and counts.unfinished == 0
+        is_open = any(not intake.closed for intake in await self.frontier.intakes())
+        over = not job.seeding and not is_open and counts.unfinished == 0
         assert (job.state is State.FINISHED) == over, "finished if and only if it is true"
 
     # ---- requests

@@ -92,6 +92,16 @@ class Expiry:
         assert answer == [False, False, False, True, True]
         assert await client.frontier.renew("w", []) == []
 
+    async def test_a_lease_is_renewed_by_the_worker_that_holds_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", lease_seconds=10)
+        lease = await client.one("w1")
+        await store.elapse(8)
+        assert await client.frontier.renew("w2", [lease]) == [False]
+        assert await client.frontier.renew("w1", [lease]) == [True]
+        await store.elapse(8)
+        assert await client.frontier.reap() == 0
+
     async def test_a_lost_lease_frees_its_hosts_slot(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", per_host=1, lease_seconds=0.5)

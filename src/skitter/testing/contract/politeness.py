@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.model.lease import Lease
+from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
 from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
@@ -33,6 +33,16 @@ class Politeness:
         await store.elapse(WINDOW + TICK)
         assert await second.names("w2") == ["a/2"]
         assert await first.names("w1") == []
+
+    async def test_the_way_of_an_answer_is_added_to_the_start_window(self, store: ContractStore) -> None:
+        first, second = store.client(), store.client()
+        await first.seeded("a/1", "a/2", delay_seconds=1.0)
+        grant = await first.frontier.lease("w1", 5, Call(round_trip_seconds=0.5))
+        assert [lease.start_seconds for lease in grant.leases] == [WINDOW + 0.5]
+        await store.elapse(1.0 + WINDOW + 0.4)
+        assert await second.names("w2") == []
+        await store.elapse(0.1 + TICK)
+        assert await second.names("w2") == ["a/2"]
 
     async def test_an_empty_grant_says_when_the_next_host_is_due(self, store: ContractStore) -> None:
         client = store.client()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from skitter.dedup.hyperloglog import REGISTERS, HyperLogLog, changes_since
 from skitter.frontier.contract import FORGET_SECONDS
 from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.testing.contract.store import ContractStore
@@ -121,3 +124,29 @@ class Workers:
         await client.frontier.tell("w", CARD)
         await client.begin(fresh=True)
         assert [worker.card for worker in await client.frontier.workers() if worker.id == "w"] == [CARD]
+
+
+class DistinctUrls:
+    """Workers tell which registers of their HyperLogLogs have grown, and the job has the largest of each."""
+
+    async def test_the_counts_of_all_workers_and_runs_are_merged(self, store: ContractStore) -> None:
+        first, second, both = HyperLogLog(), HyperLogLog(), HyperLogLog()
+        for count, numbers in ((first, range(60)), (second, range(30, 90)), (both, range(90))):
+            count.add_many(f"http://a.example/{number}" for number in numbers)
+        client = store.client()
+        await client.seeded("a/1")
+        assert await client.frontier.distinct_urls() == b""
+        for count in (first, second, first):
+            await client.frontier.count_distinct(changes_since(bytes(REGISTERS), count.registers, 1000))
+        assert await client.frontier.distinct_urls() == both.registers
+        await client.begin(fresh=True)
+        assert await store.client().frontier.distinct_urls() == both.registers
+
+    async def test_what_is_no_register_is_refused_and_changes_nothing(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1")
+        await client.frontier.count_distinct(b"\x00\x07\x02")
+        for wrong in (b"\x00\x07", b"\x40\x00\x01", b"\x00\x01\xff", b"\x00\x01\x03\xff\xff\x01"):
+            with pytest.raises(Exception, match="not changes of registers"):
+                await client.frontier.count_distinct(wrong)
+        assert HyperLogLog.from_registers(await client.frontier.distinct_urls()).count() == 1

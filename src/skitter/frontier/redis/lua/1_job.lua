@@ -15,6 +15,7 @@
 --   robots        hash    host key -> msgpack: its RobotsRecord, as the client wrote it
 --   workers       zset    worker id by the time it was last heard from
 --   delivered:N   set     ids of pages whose items every target holds, of all runs (the setting dedup_scope); as seen:N
+--   distinct      string  registers of a HyperLogLog of the URLs that were done, of all runs, one byte each
 --   cards         hash    worker id -> msgpack: its WorkerCard, as the client wrote it
 --
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
@@ -61,6 +62,8 @@
 --   sinks         hash    target -> msgpack array: position, closed, owner, owned until, items rejected, what its owner
 --                         waits for
 --   marks         hash    target -> the sink's own mark
+--   intakes       hash    source -> msgpack array: its record (intake_records.lua)
+--   intake_marks  hash    source -> how far it was read, as its reader has written it
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it
@@ -156,7 +159,7 @@ local function new_job(old, secret, bucket_mean, settings)
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
     crowded = {}, samples = {0, 0, 0, 0},
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
-    -- And needy: how many queued requests have a need, unless none has.
+    -- And needy: how many queued requests have a need, unless none has; intakes: how many are open, if there ever was one.
     -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
     seen = exact.new(bucket_mean), delivered = old and old.delivered,
     clock = J.clock, wall = J.wall, secret = old and old.secret or secret,
@@ -256,10 +259,15 @@ local function page_limit()
   return S.max_pages and (J.shards and J.allotted or S.max_pages)
 end
 
+-- Requests may come that no commit adds.
+local function awaits_requests()
+  return J.seeding or (J.intakes or 0) > 0
+end
+
 -- Promise 6, and the ends of a drain and of a limit. A shard does not know the others: the client asks them all.
 local function settle()
   if J.state == 'finished' or J.shards then return end
-  if not J.seeding and J.queued + J.delayed + J.leased == 0 then
+  if not awaits_requests() and J.queued + J.delayed + J.leased == 0 then
     J.state, J.ended_at = 'finished', now
   elseif J.state == 'running' and S.max_pages and J.done >= S.max_pages then
     J.state, J.ended_at, J.reason = 'stopped', now, 'max_pages'

@@ -31,7 +31,7 @@ local CROWDED_HOSTS = 16
 local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
-local pace = {hosts = {}, is_known = {}}
+local pace = {hosts = {}, is_known = {}, round_trip_seconds = 0}
 -- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
 -- {set, score, name} each. 7_needs.lua has the functions.
 local needs = {served = {}, only = false, stood = {}}
@@ -512,7 +512,7 @@ local function granted(h, epoch, worker)
   local delay = delay_of(h)
   h[PACER] = ''
   if delay == 0 then return false, 0 end
-  local window = start_seconds(h)
+  local window = start_seconds(h) + pace.round_trip_seconds
   if delay <= MAX_PACE_SECONDS then
     h[PACER] = worker
     window = window + PACE_WINDOW_SECONDS

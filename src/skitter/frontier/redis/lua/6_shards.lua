@@ -29,7 +29,7 @@ local function unfinished()
 end
 
 local function is_idle()
-  return unfinished() == 0 and not J.seeding
+  return unfinished() == 0 and not awaits_requests()
 end
 
 local function is_sealed()
@@ -141,5 +141,6 @@ local function with_status(answer)
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
     ready_top('tops', 'ready:'), call('ZCARD', RUN .. 'suspects') + alone, told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
     text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8), of_needs,
+    J.intakes or 0,
   }}
 end

@@ -1,7 +1,7 @@
 -- check_job: compares the job's record with the outbox, the sinks, and the lists that are short.
 --
 --   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:errors, RUN:dead:CLASS, RUN:permits,
---   RUN:permitted (read)
+--   RUN:permitted, RUN:intakes (read)
 --
 -- ARGV: time. Answers faults and the number of items.
 
@@ -40,6 +40,16 @@ local function check_errors()
   end
 end
 
+local function check_intakes()
+  local opened, stored = 0, call('HGETALL', RUN .. 'intakes')
+  for place = 2, #stored, 2 do
+    if not unpacked(stored[place])[1] then opened = opened + 1 end
+  end
+  if opened ~= (J.intakes or 0) then
+    fault('intakes_count', 'job', 'open intakes', opened, J.intakes or 0, 'mend_job', 'set', 'intakes', opened)
+  end
+end
+
 local function check_state()
   if J.shards then
     if J.state == 'finished' and not is_idle() then
@@ -68,6 +78,7 @@ end
 
 check_errors()
 local items = check_outbox()
+check_intakes()
 check_state()
 check_lists()
 return {faults, items}

@@ -3,7 +3,7 @@
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, slots of the worker,
--- its needs, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
+-- its needs, its round trip, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil}; for an outcome that is nothing special they end with the news.
@@ -16,6 +16,7 @@
 if not load_job() then return false end
 asked, share.slots = ARGV[2], tonumber(ARGV[7])
 if ARGV[8] ~= '' then needs.serve(ARGV[8]) end
+pace.round_trip_seconds = tonumber(ARGV[9])
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -27,7 +28,7 @@ if earlier then
   return {earlier.accepted, grant, 0, {}}
 end
 
-local heads, at = unpacked(ARGV[9]), 10
+local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT = 8, 9, 10, 11, 12, 13, 14
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5

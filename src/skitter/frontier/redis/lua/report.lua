@@ -36,5 +36,6 @@ return {
   call('GET', KEYS[1]), {token, spec}, text(now), call('HGETALL', RUN .. 'tally'), call('HGETALL', RUN .. 'errors'),
   call('HGETALL', RUN .. 'sinks'), list_workers(), hosts_told, crowded_told, text(first),
   J.needy and call('HGETALL', RUN .. 'needs') or {},
+  J.intakes and call('HGETALL', RUN .. 'intakes') or {},
   S.layout and pack({seen.load().items, seen.load().ones}) or false,
 }

@@ -19,6 +19,7 @@ from skitter.frontier.redis.shards.report import MergedReport
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.consistency import Consistency
+from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -193,6 +194,9 @@ class ShardedFrontier:
             found |= some
         return found
 
+    async def count_distinct(self, changes: bytes) -> None:
+        await self._shard_set.lead.count_distinct(changes)
+
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         answers = await self._shard_set.call_each(lambda shard: shard.known_pages(after, until, limit))
         pages = sorted((page for answer in answers for page in answer), key=lambda page: (page.due_at, page.id))
@@ -229,6 +233,28 @@ class ShardedFrontier:
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._outbox.close_sink(target, owner, forget=forget)
 
+    # ---- intakes: kept at the lead
+
+    async def open_intake(self, source: str, owner: str, *, alone: bool = False) -> bytes | None:
+        mark = await self._shard_set.lead.open_intake(source, owner, alone=alone)
+        # A finished job was reopened.
+        await self._shard_set.sync_with_lead()
+        return mark
+
+    async def tell_intake(self, source: str, owner: str, progress: IntakeProgress) -> bool:
+        return await self._shard_set.lead.tell_intake(source, owner, progress)
+
+    async def leave_intake(self, source: str, owner: str) -> None:
+        await self._shard_set.lead.leave_intake(source, owner)
+
+    async def close_intake(self, source: str, owner: str) -> bool:
+        closed = await self._shard_set.lead.close_intake(source, owner)
+        await self._shard_set.settle(self._shard_set.shards)
+        return closed
+
+    async def intakes(self) -> list[IntakeSeen]:
+        return await self._shard_set.lead.intakes()
+
     # ---- reading
 
     async def counts(self) -> Counts:
@@ -251,6 +277,9 @@ class ShardedFrontier:
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
         return await self._report.dead(error_class, limit, after)
+
+    async def distinct_urls(self) -> bytes:
+        return await self._shard_set.lead.distinct_urls()
 
     async def capacity(self) -> list[StoreCapacity]:
         # One of each server: its run id tells servers apart.

@@ -67,6 +67,8 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     """The beginning of the job's secret, which tells jobs of the same name apart."""
     need_tops: str = ""
     """``NEED:PRIORITY``: the highest priority of a host that is ready for a need; with blanks between them."""
+    intakes: int = 0
+    """Intakes that are open; at the lead."""
 
     def top_for(self, needs: Sequence[str]) -> float | None:
         """The highest priority of a host that is ready for a worker with these needs; None: there is none."""
@@ -79,7 +81,7 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_idle(self) -> bool:
-        return not self.unfinished and not self.seeding
+        return not self.unfinished and not self.seeding and not self.intakes
 
 
 class ShardAbsentError(Exception):
@@ -211,7 +213,8 @@ class Shard(RedisFrontier):
         """
         others = (version, elsewhere, *flags([seeds]), "" if floor is None else f"{floor:.0f}", *flags([call.again]))
         async with self._token_of(call) as token:
-            answer = await self._run("lease", worker, limit, *_NO_PERMITS, token, 0, " ".join(call.needs), *others)
+            state = (*_NO_PERMITS, token, 0, " ".join(call.needs), call.round_trip_seconds)
+            answer = await self._run("lease", worker, limit, *state, *others)
         self._note_worker(worker)
         grant = codec.read_grant(answer, "", call)
         self.visited_at = time.monotonic()

@@ -1,0 +1,1 @@
+"""Intakes, which read requests from queues, streams and files: ``contract`` is their interface."""
