@@ -36,7 +36,9 @@ CRAWLS = 5
 """Cases for which `make test` starts a crawl and a worker, of each store."""
 CRAWL_SHARE = 12
 """Of so many cases `make soak` starts them for one."""
-TABLES = "jobs requests pages hosts addresses parked robots permits holds workers cards staged outbox sinks".split()
+TABLES = (
+    "jobs requests pages hosts addresses parked robots permits holds workers cards staged outbox sinks distinct_urls"
+).split()
 NEED_TABLES = ["ready_for", "needs"]
 PARTS = 8
 """Of the cases of Redis, for a report that says which failed."""

@@ -62,7 +62,11 @@ def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers:
     skitter.run(*command)
 
 
-@pytest.mark.parametrize("target", ["out.jsonl", "out.jsonl.gz", "out.json", "out.csv"])
+# tests/fault/test_sink_kill.py kills the writers of every form.
+@pytest.mark.parametrize(
+    "target",
+    ["out.jsonl", "out.json", *(pytest.param(each, marks=pytest.mark.soak) for each in ("out.jsonl.gz", "out.csv"))],
+)
 def test_killed_crawls_resume_to_the_same_results(skitter, target) -> None:
     spec = WebSpec.demo().replace(latency_seconds=0.05)
     with served(spec) as web:

@@ -104,7 +104,11 @@ async def test_a_script_that_the_server_forgot_is_loaded_again(pair: Pair) -> No
 @pytest.mark.timeout(110)
 @pytest.mark.parametrize(
     "dedup",
-    [["dedup=exact"], ["dedup=bloom", "dedup_error_rate=1e-9"], ["dedup_seconds=3600"]],
+    [
+        ["dedup=exact"],
+        ["dedup=bloom", "dedup_error_rate=1e-9"],
+        pytest.param(["dedup_seconds=3600"], marks=pytest.mark.soak),
+    ],
     ids=lambda words: words[0],
 )
 def test_a_failover_under_load_loses_and_doubles_nothing(skitter, own_services, tmp_path, dedup) -> None:

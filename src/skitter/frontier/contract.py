@@ -14,7 +14,8 @@
     ``burst_seconds`` after the first. So while a ready host waits, each other host of its priority is granted two
     bursts at most. Inside a host priority, then first in first out. A request that comes back keeps its place. (Where a
     job is in shards, this is the order of a shard; shards take turns.)
- 6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased and the seeding is over.
+ 6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased, the seeding is over and no intake is
+    open.
  7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
     others (expired leases, delayed requests, the queue of a host that is given up) it does for ``BATCH``
     requests at most, and calls to come go on with it.
@@ -63,6 +64,9 @@ Rules that all backends share:
   never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
   what the user typed is fetched. With ``stay`` that is left out as well; its permit counts nevertheless.
 
+- An intake is open from ``open_intake`` until ``close_intake``, whoever dies meanwhile: a reader that is gone does not
+  close it. Several processes may read one intake. A new run begins without intakes.
+
 A frontier object belongs to one job and one process. Methods raise FrontierError when the store
 fails, and JobError for a job that does not exist.
 """
@@ -75,6 +79,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from skitter.model.consistency import Consistency
+from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -106,6 +111,8 @@ SUSPECTS_TRIED = 32
 """Requests to be leased alone that one call looks at for one that may start now."""
 SINK_OWNER_SECONDS = 30.0
 """A sink whose owner has not been heard from for this long may be taken over."""
+INTAKE_OWNER_SECONDS = 30.0
+"""A reader of an intake that has not been heard from for this long counts as dead."""
 NOTABLE_HOSTS = 16
 """Slow and troubled hosts that a job remembers for people."""
 NEEDS_TOLD = 16
@@ -124,7 +131,10 @@ class WorkSource(Protocol):
         ...
 
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
-        """Push the deadlines; False for each that was already lost. Also says that the worker lives."""
+        """Push the deadlines; False for each that was already lost, or is another worker's.
+
+        Also says that the worker lives.
+        """
         ...
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
@@ -154,6 +164,13 @@ class WorkSource(Protocol):
         """The robots records that govern these hosts; a host without one is left out."""
         ...
 
+    async def count_distinct(self, changes: bytes) -> None:
+        """Merge registers of a HyperLogLog of URLs that were done, at most ``BATCH`` (``hyperloglog.changes_since``).
+
+        An estimate, and no more: it lacks what a worker that is killed has not told yet.
+        """
+        ...
+
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         """Known pages by ``due_at``: the first ``limit`` of those that are due later than ``after``, until ``until``.
 
@@ -174,6 +191,25 @@ class TakesTurns(Protocol):
 def wait_for_turn_of(source: WorkSource) -> Callable[[], Awaitable[None]] | None:
     """Return the source's ``wait_for_turn``; None: its calls do not wait for each other."""
     return source.wait_for_turn if isinstance(source, TakesTurns) else None
+
+
+@runtime_checkable
+class DistantSource(Protocol):
+    """A WorkSource behind a network: its answers are old when they arrive, and asking it often is expensive."""
+
+    @property
+    def round_trip_seconds(self) -> float:
+        """How long its calls took of late; what a worker tells with its next one (``Call.round_trip_seconds``)."""
+        ...
+
+    async def wait_for_work(self, worker: str, timeout_seconds: float) -> bool:
+        """Return when the worker should ask for work; False: it need not, and may wait again. Grants nothing."""
+        ...
+
+
+def distant_source(source: WorkSource) -> DistantSource | None:
+    """Return the source if it is a distant one."""
+    return source if isinstance(source, DistantSource) else None
 
 
 class JobReader(Protocol):
@@ -254,13 +290,43 @@ class Outbox(Protocol):
         ...
 
 
+class Intakes(Protocol):
+    """Sources that requests come from: a role of its own. An intake may have several readers at a time."""
+
+    async def open_intake(self, source: str, owner: str, *, alone: bool = False) -> bytes | None:
+        """Become a reader; the mark that was stored last. The job does not finish from here on; a finished one reopens.
+
+        ``alone``: None while another reader's time (``INTAKE_OWNER_SECONDS``) has not run out.
+        """
+        ...
+
+    async def tell_intake(self, source: str, owner: str, progress: IntakeProgress) -> bool:
+        """Store what was read; also says that the reader lives. False: it counts as dead, or the intake was closed."""
+        ...
+
+    async def leave_intake(self, source: str, owner: str) -> None:
+        """Stop reading; the intake stays open."""
+        ...
+
+    async def close_intake(self, source: str, owner: str) -> bool:
+        """Stop reading because nothing comes any more. The intake is closed unless another reader is alive.
+
+        Whether it is closed. Anybody may call it, to close an intake that nobody reads.
+        """
+        ...
+
+    async def intakes(self) -> list[IntakeSeen]:
+        """The intakes of the run, by source. Cheap enough to be polled."""
+        ...
+
+
 class WorkerStore(WorkSource, Outbox, JobReader, Protocol):
     """What the process of a worker has open: work, the job's record, and the outbox to enlist its archive in."""
 
     async def close(self) -> None: ...
 
 
-class Frontier(WorkerStore, WorkerRecovery, Protocol):
+class Frontier(WorkerStore, WorkerRecovery, Intakes, Protocol):
     """Everything: what commands, supervisors and masters use."""
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
@@ -318,6 +384,10 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
         """Queue dead requests again with a clean slate: all, one class, or the ones named. How many."""
         ...
 
+    async def distinct_urls(self) -> bytes:
+        """The registers of a HyperLogLog of the URLs that were done in all runs of the job; empty: none was."""
+        ...
+
     async def capacity(self) -> list[StoreCapacity]:
         """The disks and servers that the job is stored on, and what is left there; those without a limit are left out.
 
@@ -326,7 +396,7 @@ class Frontier(WorkerStore, WorkerRecovery, Protocol):
         ...
 
     async def check_consistency(self, *, repair: bool = False) -> Consistency:
-        """Compare every count, queue, lease, seen id, host record and outbox position with each other.
+        """Compare every count, queue, lease, seen id, host record, outbox position and intake with each other.
 
         It may take minutes, and in memory it needs no more than a batch of requests, hosts or items. While others work
         at the job, what is told was wrong at one instant, and what could not be compared at one instant is named.

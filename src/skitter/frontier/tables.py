@@ -17,6 +17,7 @@ from skitter.errors import JobError
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.consistency import Finding
 from skitter.model.host import Host
+from skitter.model.intake import IntakeRecord
 from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, State, Trace
 from skitter.model.lease import Work
@@ -147,6 +148,8 @@ class JobRow(msgspec.Struct):
     answers: dict[str, Answer] = {}
     """The last answer to each worker that granted or ended something. Here, because this record is read and written by
     every transaction anyway: in a table of their own, answers would cost each batch a page of the log."""
+    intakes: int = 0
+    """Intakes that are open. While there is any, the job does not finish."""
     short_workers: dict[str, ShortWorker] = {}
     """A few workers that were granted fewer requests than they asked for."""
     shared_at: float = 0.0
@@ -162,6 +165,14 @@ class SinkRow(msgspec.Struct):
     progress: SinkProgress
     owner: str = ""
     owned_until: float = 0.0
+
+
+class IntakeRow(msgspec.Struct):
+    """One intake of the job."""
+
+    source: str
+    mark: bytes = b""
+    record: IntakeRecord = msgspec.field(default_factory=IntakeRecord)
 
 
 def no_such_job(name: str) -> JobError:
@@ -271,7 +282,7 @@ class Tables(Protocol):
     def load_job(self) -> JobRow | None: ...
     def save_job(self, job: JobRow) -> None: ...
     def forget_run(self) -> None:
-        """Drop requests, leases, items, sinks and permits.
+        """Drop requests, leases, items, sinks, intakes and permits.
 
         Known pages and ids that were delivered stay, and so do hosts: none of them is ready, waiting or given up.
         """
@@ -420,6 +431,10 @@ class Tables(Protocol):
     def save_card(self, worker: str, card: WorkerCard) -> None: ...
     def forget_worker(self, worker: str) -> None: ...
     def number_of_workers(self) -> int: ...
+    def silent_workers(self, until: float) -> list[str]:
+        """Those who were last heard from at this time or before."""
+        ...
+
     def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
         """(id, when last heard from, what it told of itself), by id."""
         ...
@@ -447,6 +462,20 @@ class Tables(Protocol):
     def sinks(self) -> list[SinkRow]: ...
     def save_sink(self, sink: SinkRow) -> None: ...
     def drop_sink(self, target: str) -> None: ...
+
+    # Distinct URLs of all runs
+    def distinct_registers(self) -> bytes:
+        """The registers of a HyperLogLog; empty: nothing was counted."""
+        ...
+
+    def save_distinct_registers(self, registers: bytes) -> None: ...
+
+    # Intakes
+    def intakes(self) -> list[IntakeRow]:
+        """By source."""
+        ...
+
+    def save_intake(self, intake: IntakeRow) -> None: ...
 
     # The consistency check: read in pieces, and by nothing else
     def find_damage(self) -> str:

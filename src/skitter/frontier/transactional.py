@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from skitter.dedup.hyperloglog import checked_changes, with_changes
 from skitter.errors import VanishedError
 from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import consistency, grants, job, report, shares
@@ -14,6 +15,7 @@ from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
 from skitter.model.consistency import Consistency
+from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
@@ -123,6 +125,15 @@ class TransactionalFrontier:
     async def tell(self, worker: str, card: WorkerCard | None) -> None:
         await self._run(lambda transaction: transaction.leases.tell(worker, card))
 
+    async def count_distinct(self, changes: bytes) -> None:
+        checked_changes(changes)
+
+        def merge(transaction: Transaction) -> None:
+            tables = transaction.tables
+            tables.save_distinct_registers(with_changes(tables.distinct_registers(), changes))
+
+        await self._run(merge)
+
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         def commit(transaction: Transaction) -> Committed:
             if (earlier := _recall(transaction, worker, call)) is not None:
@@ -197,6 +208,23 @@ class TransactionalFrontier:
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run(lambda transaction: transaction.outbox.close(target, owner, forget=forget))
 
+    # ---- intakes
+
+    async def open_intake(self, source: str, owner: str, *, alone: bool = False) -> bytes | None:
+        return await self._run(lambda transaction: transaction.intakes.open(source, owner, alone=alone))
+
+    async def tell_intake(self, source: str, owner: str, progress: IntakeProgress) -> bool:
+        return await self._run(lambda transaction: transaction.intakes.tell(source, owner, progress), brief=True)
+
+    async def leave_intake(self, source: str, owner: str) -> None:
+        await self._run(lambda transaction: transaction.intakes.leave(source, owner))
+
+    async def close_intake(self, source: str, owner: str) -> bool:
+        return await self._run(lambda transaction: transaction.intakes.close(source, owner))
+
+    async def intakes(self) -> list[IntakeSeen]:
+        return await self._run(lambda transaction: transaction.intakes.seen(), write=False)
+
     # ---- reading
 
     async def counts(self) -> Counts:
@@ -224,6 +252,9 @@ class TransactionalFrontier:
             lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
             write=False,
         )
+
+    async def distinct_urls(self) -> bytes:
+        return await self._run(lambda transaction: transaction.tables.distinct_registers(), write=False)
 
     async def capacity(self) -> list[StoreCapacity]:
         return await self._store.capacity()

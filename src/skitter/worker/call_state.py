@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 
-from skitter.model.lease import Call, Grant
+from skitter.model.lease import MAX_ROUND_TRIP_SECONDS, Call, Grant
 from skitter.model.request import is_need
 
 
@@ -33,8 +33,8 @@ class CallState:
             raise ValueError(f"not the name of a need: {wrong[0]!r:.100}")
         self._needs = needs
 
-    def next(self) -> Call:
-        """A call that was not made before."""
+    def next(self, round_trip_seconds: float = 0.0) -> Call:
+        """A call that was not made before. ``round_trip_seconds``: how long its answer will be on its way."""
         self._calls += 1
         return Call(
             token=f"{self._prefix}-{self._calls}",
@@ -42,6 +42,7 @@ class CallState:
             permits=self._permits,
             slots=self._slots,
             needs=self._needs,
+            round_trip_seconds=min(round_trip_seconds, MAX_ROUND_TRIP_SECONDS),
         )
 
     def learn(self, grant: Grant) -> None:

@@ -21,13 +21,15 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.request import Links, Request
 from skitter.model.secrets import concealed
+from skitter.spiders import function_spider
 from skitter.worker.item_functions import ItemFunctions, is_drop
 from skitter.worker.page_yield import PageYield
 from skitter.worker.worker_stats import CallbackStats
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
-_HERE = str(Path(__file__).parent)
+_CALLERS = (str(Path(__file__).parent), function_spider.__file__)
+"""Code that calls what people wrote: a traceback begins after it."""
 _SKITTER = str(Path(__file__).parent.parent)
 
 
@@ -169,7 +171,7 @@ def _waiting_frame(result: Any) -> FrameType | None:
 
 def _traceback(error: BaseException, waiting: FrameType | None) -> str:
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_CALLERS):
         trace = trace.tb_next
     text = _refusal(error, waiting) or "".join(traceback.format_exception(type(error), error, trace))
     # On the same line, which is the one that lists and logs show.

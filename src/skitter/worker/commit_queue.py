@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from skitter.frontier.contract import WorkSource
-from skitter.model.lease import Grant, Lease, Work
+from skitter.frontier.contract import WorkSource, distant_source
+from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import Committed, Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
@@ -54,6 +54,7 @@ class CommitQueue:
         """They may have been at the socket."""
         self._worker_id = worker_id
         self._source = source
+        self._distant = distant_source(source)
         self._known = known
         self._archive = archive
         self.callback_failures = CallbackFailures(worker_id)
@@ -63,6 +64,8 @@ class CommitQueue:
         self._generation_seconds = generation_seconds
         self._generation = 0
         self.calls = CallState(slots)
+        self.told_round_trip_seconds = 0.0
+        """What the last call said of its way."""
         self._turn = asyncio.Lock()
         """Held by lease and commit: a frontier remembers the last call of a worker, and no more."""
 
@@ -93,16 +96,22 @@ class CommitQueue:
         batch, self.outcomes = self.outcomes, []
         return [pair for pair in batch if pair[0].lease.epoch in self.held]
 
+    def _next_call(self) -> Call:
+        """The state of the worker, for its next call."""
+        call = self.calls.next(self._distant.round_trip_seconds if self._distant is not None else 0.0)
+        self.told_round_trip_seconds = call.round_trip_seconds
+        return call
+
     async def lease(self, want: int) -> Grant:
         """Ask for work."""
         async with self._turn:
-            grant = await self._source.lease(self._worker_id, want, call=self.calls.next())
+            grant = await self._source.lease(self._worker_id, want, call=self._next_call())
             self.calls.learn(grant)
             return grant
 
     async def _commit(self, outcomes: list[Outcome], want: int = 0) -> Committed:
         async with self._turn:
-            answer = await self._source.commit(self._worker_id, outcomes, want, call=self.calls.next())
+            answer = await self._source.commit(self._worker_id, outcomes, want, call=self._next_call())
             if answer.grant is not None:
                 self.calls.learn(answer.grant)
             return answer

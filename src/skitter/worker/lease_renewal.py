@@ -20,6 +20,8 @@ from typing import Protocol, Self
 from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
+from skitter.model.worker import WorkerCard
+from skitter.policy.polling import silence_seconds
 from skitter.worker.loop import Worker
 
 BEAT_SECONDS = 1.0
@@ -39,6 +41,8 @@ async def renew_while_running(
 ) -> None:
     """Push the deadlines of everything held, at a third of a lease's length, and tell what is being done, for ever."""
     pause, rounds = _rhythm(lease_seconds)
+    told: WorkerCard | None = None
+    silent_until = 0.0
     for turn in itertools.count():
         leases = list(worker.held.copy().values()) if turn % rounds == 0 else []
         try:
@@ -46,7 +50,12 @@ async def renew_while_running(
                 kept = await source.renew(worker.id, leases)
                 # What was committed while we asked is no loss: the worker looks again before it acts.
                 lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
-            await source.tell(worker.id, worker.card())
+            card = worker.card()
+            # Of an idle worker there is nothing new to tell, but that it lives.
+            if card != told or turn * pause >= silent_until:
+                await source.tell(worker.id, card)
+                told, silent_until = card, turn * pause + silence_seconds(lease_seconds, worker.waiting)
+            await worker.distinct_urls.tell(source)
         except FrontierError as error:
             log.warning("could not renew leases, will try again: %s", error)
         await asyncio.sleep(pause)

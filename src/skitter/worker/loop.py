@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 import traceback
@@ -21,7 +22,7 @@ import msgspec
 
 from skitter.errors import FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher, slow_transfers_of
-from skitter.frontier.contract import POLL_SECONDS, WorkSource, wait_for_turn_of
+from skitter.frontier.contract import POLL_SECONDS, WorkSource, distant_source, wait_for_turn_of
 from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
@@ -40,9 +41,11 @@ from skitter.spiders.sitemaps import is_robots
 from skitter.worker.batching import Batching
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.commit_queue import CommitQueue, Ended, name_of
+from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.host_pace import HostPace
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known_urls import KnownUrls
+from skitter.worker.long_poll import LongPoll
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_visit import Visitor
 from skitter.worker.page_yield import LinkContext
@@ -95,6 +98,7 @@ class Worker:
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
         self._source = source
         self._wait_for_turn = wait_for_turn_of(source)
+        self._long_poll = LongPoll(worker_id, distant_source(source), self._ask_now, self.fail)
         self._slow_transfers = slow_transfers_of(fetcher)
         self._settings = settings
         self._stay = stay
@@ -133,6 +137,7 @@ class Worker:
         )
         self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
         self._loop_status = loop_status or LoopStatus()
+        self.distinct_urls = DistinctUrls()
         self._visitor = Visitor(
             rules=rules,
             fetcher=fetcher,
@@ -141,6 +146,7 @@ class Worker:
             archive=archive,
             loop_status=self._loop_status,
             revisits=RevisitRules(settings, job.spec) if settings.recrawl.is_on else None,
+            distinct_urls=self.distinct_urls,
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -208,6 +214,11 @@ class Worker:
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
         )
 
+    @property
+    def waiting(self) -> int:
+        """How many workers the job has while this one waits at a master for work; 0: it does not."""
+        return self._long_poll.waiting
+
     def why_it_ended(self) -> str:
         """In words, after ``run``."""
         if self.superseded:
@@ -252,6 +263,7 @@ class Worker:
             raise
         finally:
             ticking.cancel()
+            await self._long_poll.close()
             self._item_functions.close()
 
     def _is_over(self) -> bool:
@@ -274,13 +286,16 @@ class Worker:
         elif want and asked_at >= self._ask_at:
             grant = await self._commit_queue.lease(want)
         if grant is not None:
+            start_from = asked_at + self._commit_queue.told_round_trip_seconds
             pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
+            if self._ask_at and self._long_poll.begin(pause, grant):
+                self._ask_at = math.inf
             self._state, self._blocked_by, self._asked = State(grant.state), grant.blocked_by, True
             self._waits_for = "" if len(grant.leases) >= want else waits_for(grant)
             self._commit_queue.meet(grant)
             self._tell(grant)
-            await self._start(grant, asked_at)
+            await self._start(grant, asked_at, start_from)
             if len(grant.leases) >= want:
                 self._look_around()
         if self._state in (State.DRAINING, State.STOPPED):
@@ -308,7 +323,7 @@ class Worker:
         if not self._wake.is_set() and not self._is_over():
             timeout: float | None = SLOW_LOOK_SECONDS
             if self._free_slots():
-                timeout = max(0.0, self._ask_at - time.monotonic())
+                timeout = max(0.0, self._ask_at - time.monotonic()) if self._ask_at < math.inf else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._wake.wait()
@@ -376,7 +391,7 @@ class Worker:
 
     # ---- work
 
-    async def _start(self, grant: Grant, asked_at: float) -> None:
+    async def _start(self, grant: Grant, asked_at: float, start_from: float) -> None:
         for lease in grant.leases:
             self.held[lease.epoch] = lease
         self.superseded = grant.run != self._run
@@ -387,7 +402,7 @@ class Worker:
         await self._robots_gate.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
-            task = loop.create_task(self._work(lease, _start_by(lease, asked_at)))
+            task = loop.create_task(self._work(lease, _start_by(lease, asked_at, start_from)))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)
@@ -479,12 +494,14 @@ def waits_for(grant: Grant) -> str:
     return WaitsFor.DELAY if grant.ask_again_seconds < POLL_SECONDS else WaitsFor.READY_HOST
 
 
-def _start_by(lease: Lease, asked_at: float) -> float | None:
+def _start_by(lease: Lease, asked_at: float, start_from: float) -> float | None:
     """After this the lease is not to be started. The grant happened after we asked: from there it is counted.
+
+    ``start_from``: later than that by the round trip that was told, which is a part of the window and all for the way.
 
     Where there is no window, its own length counts: a process that stood still must not send what others were given
     meanwhile, or more than ``per_host`` would be in flight.
     """
     if lease.start_seconds is not None:
-        return asked_at + WINDOW_SHARE * lease.start_seconds
+        return start_from + WINDOW_SHARE * max(0.0, lease.start_seconds - (start_from - asked_at))
     return asked_at + lease.deadline - lease.leased_at if lease.deadline else None

@@ -25,8 +25,10 @@ from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
+from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
+from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
 from skitter.worker.page_yield import LinkContext, PageYield
@@ -67,7 +69,9 @@ class Visitor:
         archive: Archive | None = None,
         loop_status: LoopStatus | None = None,
         revisits: RevisitRules | None = None,
+        distinct_urls: DistinctUrls | None = None,
     ) -> None:
+        self._distinct_urls = distinct_urls or DistinctUrls()
         self._archive = archive
         self._revisits = revisits
         self._loop_status = loop_status or LoopStatus()
@@ -76,6 +80,7 @@ class Visitor:
         self._settings = settings
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
+        self._fetches = not (isinstance(rules.spider, FunctionSpider) and rules.spider.takes_url)
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
         self._product = product_token(settings.fetch.agent).lower()
@@ -96,6 +101,8 @@ class Visitor:
             # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
             error = "the request asks for a proxy of its own, and is not sent without it"
             return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
+        if not self._fetches and request.callback != SITEMAP_CALLBACK:
+            return await self._loop_status.noted(self._called(lease, request, on_start), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
         try:
             page = await self._fetcher.fetch(
@@ -125,6 +132,7 @@ class Visitor:
             unchanged = self._outcome(lease, page, Ending.UNCHANGED)
             unchanged.tally["unchanged"] = 1
             unchanged.page = revisit.record(page, unchanged)
+            self._distinct_urls.add(request.url)
             return unchanged, []
         outcome, urls = await self._judged(lease, request, page)
         if revisit is not None:
@@ -156,6 +164,19 @@ class Visitor:
         outcome.touched, outcome.news = False, None
         return outcome, urls
 
+    async def _called(
+        self, lease: Lease, request: Request, on_start: Callable[[], None] | None
+    ) -> tuple[Outcome, list[str]]:
+        """As ``visit``, of a function that fetches by itself; what it raises may be the network's fault."""
+        if on_start is not None:
+            on_start()
+        outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
+        # Whether the host has answered is not known.
+        outcome.news = None
+        if outcome.ending is Ending.DEAD and not self._is_last(lease):
+            outcome.ending, outcome.retry_seconds = Ending.RETRY, self._backoff(lease)
+        return outcome, urls
+
     # ---- how a fetch can end
 
     async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
@@ -180,6 +201,7 @@ class Visitor:
             for rule, count in response.flaws.items():
                 page_yield.tally[f"skipped:{rule}"] += count
         outcome = self._outcome(lease, page, Ending.DONE)
+        self._distinct_urls.add(request.url)
         if self._trap_detector is not None and outcome.news is not None:
             outcome.news = msgspec.structs.replace(outcome.news, sign=self._trap_detector.judge(response))
         return self._harvested(outcome, page_yield)

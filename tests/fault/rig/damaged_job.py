@@ -107,6 +107,7 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
     card = WorkerCard(host_name="elsewhere", pid=1, version="0", doing="fetching", started_at=1.0)
     for worker in _WORKERS:
         await frontier.tell(worker, card)
+    await frontier.count_distinct(b"\x00\x07\x01\x00\x08\x02")
     endings: dict[str, dict[str, Any]] = {
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
         "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
@@ -318,6 +319,8 @@ async def work(frontier: Frontier) -> list[str]:
     await ask(frontier.begin(spec_of(1), sinks=[TARGET]))
     for _ in range(2):
         await ask(frontier.tell("w", WorkerCard()))
+        await ask(frontier.count_distinct(b"\x00\x07\x03"))
+        await ask(frontier.distinct_urls())
         grant = await ask(frontier.lease("w", 20, SERVES))
         leases = grant.leases if grant else []
         await ask(frontier.robots([lease.host_key for lease in leases] or ["http://localhost:1"]))

@@ -228,6 +228,9 @@ IN_REDIS: dict[str, Fault] = {
     "a record that cannot be read": Fault("unreadable", "call('SET', KEYS[1], 'x')", mendable=False),
 }
 WHOLE_JOB: dict[str, Fault] = {
+    "one more open intake": Fault("intakes_count", job_lua("J.intakes = J.intakes + 1")),
+    "an open intake forgotten": Fault("intakes_count", job_lua("J.intakes = nil")),
+    "an intake that cannot be read": Fault("unreadable", "call('HSET', RUN .. 'intakes', 'x', 'x')", mendable=False),
     "finished with a queue": Fault("state", job_lua("J.state = 'finished'")),
     "a permit lost": Fault("permit", "call('LREM', RUN .. 'permits', 0, '{0}')"),
     "a permit of a host that is none": Fault("permit", "call('RPUSH', RUN .. 'permits', '{2}')"),

@@ -20,6 +20,7 @@ from skitter.testing.clock import FakeClock
 JOB = "job"
 HOSTS = tuple(f"h{n}" for n in range(7))
 SINKS = ("a.jsonl", "b.jsonl")
+INTAKE = "file:/urls"
 SETTINGS = {
     "lease_seconds": 600.0,
     "retry_delay_seconds": 0.5,
@@ -117,6 +118,7 @@ class JobAtWork:
             await self._page("w7", "crashes", _SERVES)
             await frontier.release_worker("w7")
         await frontier.release([came_back])
+        await frontier.open_intake(INTAKE, "node")
         assert await frontier.open_sink(SINKS[0], "node") is not None
         assert await frontier.items(SINKS[0], "node", 2)
         assert await frontier.items_done(SINKS[0], "node", SinkProgress(2))
@@ -206,6 +208,7 @@ class JobAtWork:
         """Crawl what is left; the URLs of the pages that were done now, in their order."""
         done: list[str] = []
         await self.frontier.command(Command.RESUME)
+        assert await self.frontier.close_intake(INTAKE, "")
         for _ in range(500):
             grant = await self.frontier.lease("w5", 50, _SERVES)
             if grant.state is State.FINISHED:

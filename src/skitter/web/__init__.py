@@ -1,0 +1,1 @@
+"""The master: an HTTP server above the application. ``skitter serve`` runs it."""

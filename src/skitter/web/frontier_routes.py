@@ -1,0 +1,304 @@
+"""The routes of the frontier contract: each call is authorised, bounded, decoded, made, and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from skitter.app.frontiers import drop_job, list_jobs, open_frontier
+from skitter.dedup.hyperloglog import checked_changes
+from skitter.errors import FrontierError, JobError, UsageError, VanishedError
+from skitter.frontier.contract import Frontier
+from skitter.frontier.http import wire
+from skitter.frontier.http.wire import Role
+from skitter.model.job import JobSpec, Report
+from skitter.model.job_name import check_job_name
+from skitter.web import work_waiters, worker_identity
+from skitter.web.call_limits import BusyError, CallLimits
+from skitter.web.credentials import Credential
+from skitter.web.open_jobs import OpenJobs
+from skitter.web.work_waiters import WorkWaiters
+from skitter.web.worker_identity import WorkerIdentity
+
+BODY_SECONDS = 30.0
+"""For a body to arrive, and for an answer to be taken."""
+SMALL_BYTES = 32_768
+ANSWERS_KEPT = 1_000
+"""Answers to calls with an id (``wire.CALL_HEADER``), for when they are sent again."""
+MAX_WAIT_BYTES = 4096
+"""Of the body of a worker that waits: its name and a number."""
+MAX_LIMIT = 100_000
+"""Of what one call may ask for, and of the lists that it brings; what is added is bounded by the bytes of the call."""
+MAX_PAUSE_SECONDS = 86_400.0
+_LIMITS = ("limit", "want", "hosts", "queues")
+CREDENTIAL = web.RequestKey("credential", Credential)
+
+T = TypeVar("T")
+log = logging.getLogger("skitter.web")
+
+
+class RefusedError(FrontierError):
+    """A call that is refused, with its HTTP status."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class FrontierRoutes:
+    """Serves the jobs of one store."""
+
+    def __init__(self, frontier_url: str, open_job: Callable[[str], Frontier] | None = None) -> None:
+        """``open_job``: for tests, in place of the frontiers of the URL."""
+        self._url = frontier_url
+        # Patient: a store that is away now is waited for by the call, and by its client after that.
+        self._jobs = OpenJobs(open_job or (lambda job: open_frontier(frontier_url, job, create=True, patient=True)))
+        self._limits = CallLimits()
+        self._identity = WorkerIdentity()
+        self._waiters = WorkWaiters()
+        self._answers: OrderedDict[tuple[str, ...], asyncio.Task[bytes]] = OrderedDict()
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_post(wire.JOBS_PATH, self._list)
+        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.DROP}", self._drop)
+        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.WAIT}", self._wait)
+        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{{method}}", self._call_method)
+
+    def wake_waiters(self) -> None:
+        """Let workers that wait ask another master, or this one after its restart."""
+        self._waiters.close()
+
+    async def close(self) -> None:
+        await self._jobs.close()
+
+    # ---- routes
+
+    async def _call_method(self, request: web.Request) -> web.StreamResponse:
+        method = wire.METHODS.get(request.match_info["method"])
+        if method is None:
+            raise RefusedError(404, f"no such call: {request.path}", hint="is the client of the same version?")
+        credential, job = _authorised(request, method.role), request.match_info["job"]
+        with self._limits.admitted(credential.name, _length_of(request)):
+            arguments = _decoded(method.read_arguments, await _body_of(request))
+            if credential.role < (needed := method.role_for(arguments)):
+                raise _not_permitted(credential, needed)
+            known_spec = request.headers.get(wire.SPEC_HEADER, "")
+            call = functools.partial(self._call, credential, job, method, arguments, known_spec)
+            # Others are known again by the store.
+            call_id = request.headers.get(wire.CALL_HEADER, "") if method.name == "begin" else ""
+            key = (credential.name, job, method.name, call_id)
+            return await _answered(request, await self._once(key, call, method.timeout_seconds))
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        credential = _authorised(request, Role.VIEWER)
+        with self._limits.admitted(credential.name, 0):
+            names = await _in_time(jobs_of_store(self._url), wire.CALL_SECONDS)
+            return await _answered(request, wire.encode([name for name in names if credential.may_see(name)]))
+
+    async def _drop(self, request: web.Request) -> web.StreamResponse:
+        credential, job = _authorised(request, Role.ADMIN), request.match_info["job"]
+
+        async def drop() -> bytes:
+            await self._jobs.forget(job)
+            is_there = job in await jobs_of_store(self._url)
+            dropped = is_there and await drop_job(self._url, job)
+            self._forget(job)
+            return wire.encode(dropped)
+
+        with self._limits.admitted(credential.name, 0):
+            key = (credential.name, job, wire.DROP, request.headers.get(wire.CALL_HEADER, ""))
+            return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
+
+    async def _wait(self, request: web.Request) -> web.StreamResponse:
+        credential, job = _authorised(request, Role.WORKER), request.match_info["job"]
+        # No limit of calls: they cost a master next to nothing, and each has a connection, which are limited.
+        if self._waiters.count >= work_waiters.MAX_WAITERS:
+            raise BusyError("the master is busy: too many workers wait", hint="it is asked again by itself")
+        if _length_of(request) > MAX_WAIT_BYTES:
+            raise RefusedError(413, f"a worker that waits sends {MAX_WAIT_BYTES} bytes at most")
+        asked = _decoded(wire.read_wait, await _body_of(request))
+        # Written so that what is no number at all is the longest.
+        timeout = asked.timeout_seconds if 0 <= asked.timeout_seconds < wire.MAX_POLL_SECONDS else wire.MAX_POLL_SECONDS
+        worker = worker_identity.tagged(asked.worker, credential) if credential.role is Role.WORKER else asked.worker
+        with self._limits.waiting(credential.name):
+            woken = await self._waiters.wait(job, worker, timeout, lambda: _is_gone(request))
+        return await _answered(request, wire.encode(woken))
+
+    # ---- calls
+
+    async def _call(
+        self, credential: Credential, job: str, method: wire.Method, arguments: msgspec.Struct, known_spec: str = ""
+    ) -> bytes:
+        is_worker = credential.role is Role.WORKER
+        _check_bounds(method, arguments)
+        try:
+            async with self._jobs.use(job, alone=method.is_long) as frontier:
+                if is_worker:
+                    await self._identity.own(credential, job, frontier, arguments)
+                elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
+                    raise RefusedError(400, f"a specification of another job: {spec.name}, not {job}")
+                answer: Any = await getattr(frontier, method.name)(**msgspec.structs.asdict(arguments))
+        except (JobError, VanishedError):
+            # Whoever waits for work of a job that is gone is to find that out.
+            self._forget(job)
+            raise
+        if method.name in ("workers", "report"):
+            answer = self._waiters.seen(job, answer)
+        if known_spec and isinstance(answer, Report):
+            answer = _without_known_spec(answer, known_spec)
+        self._identity.note(job, arguments, answer)
+        if is_worker:
+            answer = worker_identity.untagged(answer, credential)
+        self._waiters.heard(job, method.name, arguments, answer)
+        return wire.encode(answer)
+
+    def _forget(self, job: str) -> None:
+        """The job is gone, and so are its leases: epochs may begin anew with another one of its name."""
+        self._identity.forget(job)
+        self._waiters.wake_all(job)
+
+    async def _once(self, key: tuple[str, ...], call: Callable[[], Awaitable[bytes]], timeout_seconds: float) -> bytes:
+        """Make a call, or give the answer of the time that it was sent before; ``key`` ends with its id, if any."""
+        if not key[-1]:
+            return await _in_time(call(), timeout_seconds)
+        task = self._answers.get(key)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._answers[key] = asyncio.ensure_future(call())
+            if len(self._answers) > ANSWERS_KEPT:
+                self._answers.popitem(last=False)
+        # The waiting has an end, and the call goes on: when it is sent again, it is waited for again.
+        return await _in_time(asyncio.shield(task), timeout_seconds)
+
+
+async def jobs_of_store(url: str) -> list[str]:
+    """The names of the jobs of a store, which is made if it is not there: a SQLite file goes with its last job."""
+    # In a thread: a file may be locked by another process.
+    frontier = await asyncio.to_thread(open_frontier, url, "any", create=True)
+    await frontier.close()
+    return await list_jobs(url)
+
+
+def _authorised(request: web.Request, role: Role) -> Credential:
+    """The credential of a request, if it has the role and the job of the path is one of its own."""
+    credential = request[CREDENTIAL]
+    if credential.role < role:
+        raise _not_permitted(credential, role)
+    job = request.match_info.get("job")
+    if job is not None and not credential.may_see(job):
+        raise RefusedError(403, f"not a job of this credential: {job}", hint="the token file of the master lists them")
+    if job is not None:
+        check_job_name(job)
+    return credential
+
+
+def _not_permitted(credential: Credential, needed: Role) -> RefusedError:
+    return RefusedError(
+        403,
+        f"not permitted to a {credential.role.name.lower()}: this takes the role {needed.name.lower()}",
+        hint="use another token, or ask whoever keeps the token file of the master",
+    )
+
+
+def _length_of(request: web.Request) -> int:
+    length = request.content_length
+    if length is None:
+        raise RefusedError(411, "a call without a length", hint="send Content-Length")
+    if length > wire.MAX_BODY_BYTES:
+        raise RefusedError(413, f"a call of more than {wire.MAX_BODY_BYTES} bytes: {length}", hint="send it in parts")
+    return length
+
+
+async def _body_of(request: web.Request) -> bytes:
+    _length_of(request)
+    if request.content.is_eof():
+        # Most have come together with their headers: a timeout costs more than the reading.
+        return await request.read()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError as error:
+        raise RefusedError(408, f"the call did not arrive within {BODY_SECONDS:g} s") from error
+
+
+def _decoded(read: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return read(body)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+        # No more than a line of it: the bytes may be hostile.
+        text = str(error).partition("\n")[0][:200]
+        raise RefusedError(400, f"not a call: {text}", hint="is the client of the same version?") from error
+
+
+def _check_bounds(method: wire.Method, arguments: msgspec.Struct) -> None:
+    """Refuse numbers and lists that no client sends, before they reach the store."""
+    for name in method.names:
+        value = getattr(arguments, name)
+        if isinstance(value, float):
+            is_wrong = value != value or (name == "pause_seconds" and not 0 <= value <= MAX_PAUSE_SECONDS)  # noqa: PLR0124
+        elif isinstance(value, int):
+            is_wrong = not (0 <= value <= MAX_LIMIT if name in _LIMITS else -(2**63) <= value < 2**63)
+        elif isinstance(value, list):
+            is_wrong = len(value) > MAX_LIMIT and method.name != "add"
+        else:
+            continue
+        if is_wrong:
+            raise RefusedError(400, f"out of bounds: {name} of {method.name}")
+    if isinstance(changes := getattr(arguments, "changes", None), bytes):
+        _decoded(checked_changes, changes)
+
+
+def _without_known_spec(report: Report, known: str) -> Report:
+    if wire.spec_tag(report.job.spec) != known:
+        return report
+    return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=wire.NO_SPEC))
+
+
+async def _in_time(call: Awaitable[T], timeout_seconds: float) -> T:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await call
+    except TimeoutError as error:
+        raise BusyError(
+            "the store behind the master does not answer in time", hint="look at the master's log"
+        ) from error
+
+
+async def _answered(request: web.Request, body: bytes, status: int = 200) -> web.StreamResponse:
+    """Send an answer, and break off with a client that does not take it."""
+    response = web.Response(body=body, status=status, content_type=wire.CONTENT_TYPE)
+    response.headers[wire.VERSION_HEADER] = wire.VERSION
+    if len(body) < SMALL_BYTES:
+        # It fits into the buffer of the connection.
+        return response
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
+async def answer_error(request: web.Request, error: Exception) -> web.StreamResponse:
+    """The answer to a call that failed."""
+    if isinstance(error, RefusedError):
+        return await _answered(request, wire.pack_error(error), error.status)
+    if isinstance(error, BusyError):
+        return await _answered(request, wire.pack_error(error), 503)
+    if isinstance(error, UsageError | JobError | FrontierError):
+        return await _answered(request, wire.pack_error(error), 422)
+    log.error("a call failed: %s: %s: %s", request.path, type(error).__name__, error, exc_info=error)
+    failed = FrontierError("the master failed at this call", hint="look at the master's log")
+    return await _answered(request, wire.pack_error(failed), 500)
