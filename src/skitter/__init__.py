@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from skitter.app.blocking_client import Client as Client
+    from skitter.app.blocking_client import connect as connect
+    from skitter.app.client import AsyncClient as AsyncClient
     from skitter.app.script import crawl as crawl
     from skitter.errors import DropItem as DropItem
     from skitter.errors import RejectItem as RejectItem
@@ -22,9 +25,23 @@ if TYPE_CHECKING:
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
 
-__all__ = ["DropItem", "Priority", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "DropItem",
+    "Priority",
+    "RejectItem",
+    "Request",
+    "Response",
+    "SkitterError",
+    "Spider",
+    "connect",
+    "crawl",
+]
 
 _HOME = {
+    "AsyncClient": "skitter.app.client",
+    "Client": "skitter.app.blocking_client",
     "DropItem": "skitter.errors",
     "Priority": "skitter.model.request",
     "RejectItem": "skitter.errors",
@@ -32,6 +49,7 @@ _HOME = {
     "Response": "skitter.extract.response",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
+    "connect": "skitter.app.blocking_client",
     "crawl": "skitter.app.script",
 }
 

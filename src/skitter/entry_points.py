@@ -1,4 +1,4 @@
-"""Entry points by which installed packages offer frontiers, fetchers and sinks.
+"""Entry points by which installed packages offer frontiers, fetchers, sinks and intakes.
 
 A lookup reads the metadata of every installed package, which takes some milliseconds, so callers check skitter's own
 names first. Installing a package means trusting its code (docs/adr/0037).
@@ -19,6 +19,8 @@ FETCHERS = "skitter.fetchers"
 """Entry point group of fetchers, named by the setting ``fetcher``; each makes a ``fetch.contract.Fetcher``."""
 SINKS = "skitter.sinks"
 """Entry point group of sinks, named by the scheme of a target; each is a class (docs/how-to/write-a-sink.md)."""
+INTAKES = "skitter.intakes"
+"""Entry point group of intakes, named by the scheme of a source; each is a class (docs/how-to/write-an-intake.md)."""
 
 
 def find_entry_point(group: str, name: str) -> EntryPoint | None:
@@ -52,8 +54,10 @@ def load_entry_point(found: EntryPoint) -> Any:
 
 def unusable(found: EntryPoint, what: str) -> UsageError:
     """Return the error for an entry point that cannot be used."""
+    kind = _kind(found.group)
     return UsageError(
-        f"a {_kind(found.group)} cannot be used: {found.name} ({found.value}, package {package_of(found)}): {what}",
+        f"{'an' if kind == 'intake' else 'a'} {kind} cannot be used: {found.name}"
+        f" ({found.value}, package {package_of(found)}): {what}",
         hint=f"install another version of {package_of(found)}, or tell its authors",
     )
 

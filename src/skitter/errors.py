@@ -5,16 +5,20 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── SettingsError      a setting has a wrong name or value
  │    ├── SpiderError        a spider cannot be found, imported or constructed
  │    └── JobError           the job is not what the command expects
- ├── BackendError            exit 3: a frontier or a sink cannot be reached or used
+ ├── BackendError            exit 3: a frontier, a sink or a source cannot be reached or used
  │    ├── FrontierError      the store failed: away, corrupt, full
  │    │    ├── FormatError   the store was written by another program or another version
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
  │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
  │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
  │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
- │    └── SinkError          a target cannot be written
- │         ├── SinkAwayError     its server is away for now: the same call may be made again
- │         └── BadItemsError     some items can never be written there; ``reasons`` names them
+ │    ├── SinkError          a target cannot be written
+ │    │    ├── SinkAwayError     its server is away for now: the same call may be made again
+ │    │    └── BadItemsError     some items can never be written there; ``reasons`` names them
+ │    ├── IntakeError        a source of requests cannot be read
+ │    │    └── IntakeAwayError   its server is away for now: it is opened again
+ │    └── EventStreamError   events cannot be published there
+ │         └── EventStreamAwayError   its server is away for now: events wait, and the crawl goes on
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── SitemapError            a sitemap that cannot be read further; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``error_class`` says why
@@ -104,6 +108,22 @@ class BadItemsError(SinkError):
     def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")
         self.reasons = reasons
+
+
+class IntakeError(BackendError):
+    pass
+
+
+class IntakeAwayError(IntakeError):
+    pass
+
+
+class EventStreamError(BackendError):
+    pass
+
+
+class EventStreamAwayError(EventStreamError):
+    pass
 
 
 class UrlError(SkitterError):

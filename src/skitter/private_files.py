@@ -70,6 +70,20 @@ def check(path: Path, found: os.stat_result) -> None:
         raise NotPrivateError(f"belongs to another user: {path}: user {found.st_uid}, and this is {os.geteuid()}")
 
 
+def read(path: Path) -> str:
+    """Read a file with a secret; raise NotPrivateError if others may read it.
+
+    What is looked at is what was opened: a link may lead to it, as in a folder of mounted secrets.
+    """
+    with path.open(encoding="utf-8") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid not in (os.geteuid(), 0):
+            raise NotPrivateError(f"belongs to another user: {path}: user {found.st_uid}, and this is {os.geteuid()}")
+        if stat.S_IMODE(found.st_mode) & ~FILE_MODE:
+            raise NotPrivateError(f"others may read it: {path}: mode {stat.S_IMODE(found.st_mode):o}, and not 600")
+        return file.read()
+
+
 def opener(path: str, flags: int) -> int:
     """Open a file for ``open(opener=…)``: a new file is private, an existing one keeps its mode."""
     return os.open(path, flags, FILE_MODE)

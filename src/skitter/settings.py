@@ -125,6 +125,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A spider callback that runs longer makes its page dead."""
     max_outbox_items: Count = 100_000
     """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
+    max_queued: Count = 100_000
+    """Queued requests at which intakes are not read: what waits beyond stays in its queue, where others can see it."""
     max_known_urls: Count = 1_000_000
     """URLs that the workers of a node remember, 16 bytes each, so that a link they have handed in costs nothing."""
 
@@ -190,6 +192,15 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
 
 
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
+
+    job_priority: Annotated[int, Meta(ge=-100_000, le=100_000)] = 0
+    """Jobs with the highest get workers first, those of the same take turns; it says nothing of requests."""
+    deliver_node: str = ""
+    """The node (`--name`) that writes the targets which only one machine has, files above all, of a submitted job."""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """This node's share of the work; not stored with the job."""
 
@@ -207,6 +218,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     takes, and at most a quarter of the files that it may open."""
     shutdown_seconds: NotNegative = 10.0
     """How long a worker that was asked to stop finishes what is in flight."""
+    turn_seconds: Positive = 20.0
+    """With `--every-job`: so long a job is served while others of its priority wait for a worker."""
     max_worker_bytes: Count | None = 4_294_967_296
     """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
     trusted_code: str = ""
@@ -228,6 +241,9 @@ class Logging(msgspec.Struct, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "notice", "warning", "error"] = "info"
     """What matters less is left out, of events and of what spiders say through `logging`; -v is debug. Libraries begin
     at warning, and a terminal shows events from notice on."""
+    events: str = ""
+    """A stream that events are published to: `amqp://…#exchange`, `kafka://…#topic` or `redis://…#stream`
+    (docs/how-to/publish-events.md). With a password, better as SKITTER_EVENTS."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +257,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dedup: Dedup = msgspec.field(default_factory=Dedup)
     recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
+    fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
 
@@ -276,7 +293,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items", "fleet"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -290,6 +307,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "dedup": Dedup,
     "recrawl": Recrawl,
     "items": Items,
+    "fleet": Fleet,
     "run": Run,
     "logging": Logging,
 }

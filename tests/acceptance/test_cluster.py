@@ -241,10 +241,13 @@ def test_json_lines_have_job_node_and_worker(skitter, site) -> None:
     said = events_in(told.stderr)
     assert [said[0]["event"], said[-1]["event"]] == ["command.note", "job.summary"]
     events = said[1:-1]
-    assert [event["event"] for event in events] == ["job.begun", "worker.joined", "worker.left", "job.state"]
+    # Which of the last two is told first, the worker or the store that is polled, is chance.
+    kinds = [event["event"] for event in events]
+    assert [*kinds[:2], *sorted(kinds[2:])] == ["job.begun", "worker.joined", "job.state", "worker.left"]
     for event in events:
         assert (event["job"], event["node"]) == ("j", socket.gethostname())
-    assert events[1]["worker"] == events[2]["worker"] != ""
+    (worker,) = {event["worker"] for event in events if event["event"].startswith("worker.")}
+    assert worker
     verbose = skitter.run("crawl", site.url(), "--job", "v", "-v", *AS_JSON)
     kinds = Counter(event["event"] for event in events_in(verbose.stderr))
     assert {"leases.granted", "links.committed", "robots.read"} <= set(kinds)

@@ -19,7 +19,7 @@ QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2
 BLOOM = ("--set", "dedup=bloom", "--set", "dedup_capacity=50", "--set", "dedup_error_rate=1e-9")
 
 
-@pytest.mark.parametrize("kind", ["redis", "redis-cluster"])
+@pytest.mark.parametrize("kind", ["redis", pytest.param("redis-cluster", marks=pytest.mark.soak)])
 def test_a_crawl_with_a_filter_says_what_it_costs_and_how_full_it_is(skitter, services, kind) -> None:
     place = ("--frontier", services.need(kind)["url"], "--job", f"filtered-{kind}")
     log = ("--set", "log_file=crawl.log", "--workers", 2)
@@ -95,3 +95,17 @@ def test_the_samples_of_the_page_run_as_they_stand_there(services, tmp_path) -> 
         assert [line for line in promised if line not in ended.stdout] == []
     with redis.Redis.from_url(url) as client:
         client.delete(*client.keys("skitter:dedup:{news}:*"), *client.keys("skitter:dedup:{images}:*"))
+
+
+def test_distinct_urls_of_jobs_are_counted_over_their_runs_and_together(skitter) -> None:
+    place = ("--frontier", "sqlite:jobs.db")
+    with served(WebSpec(hosts=2, pages_per_host=40)) as web:
+        for job, urls in (("first", web.urls[:1]), ("both", web.urls), ("first", web.urls[:1])):
+            skitter.run("crawl", *urls, *place, "--job", job, "--workers", 2, *QUICK)
+        expected = len(web.expected().done)
+    found = {each.get("job"): each for each in skitter.records("jobs", "--distinct", *place)}
+    assert found["first"]["distinct"] == pytest.approx(found["first"]["done"], rel=0.05)
+    assert found["both"]["distinct"] == pytest.approx(expected, rel=0.05)
+    assert found[None] == {"jobs": 2, "distinct": found["both"]["distinct"]}
+    shown = skitter.run("jobs", "--distinct", *place).stdout
+    assert f"about {found['both']['distinct']} distinct URLs in all" in shown

@@ -1,4 +1,4 @@
-"""The samples of the how-to pages on fetchers, frontiers and sinks run as they stand there."""
+"""The samples of the how-to pages on fetchers, frontiers, sinks, intakes and programs run as they stand there."""
 
 from __future__ import annotations
 
@@ -32,18 +32,22 @@ class connect:
 
 def install(page: str, site: Path) -> None:
     """Write the modules of a page, each of which names itself, and its entry points, as pip would leave them."""
-    blocks = BLOCK.findall((PAGES / page).read_text())
-    modules = {code.partition("\n")[0].removeprefix("# "): code for kind, code in blocks if kind == "python"}
-    points = [code for kind, code in blocks if kind == "toml"]
-    assert modules
+    points = [code for kind, code in BLOCK.findall((PAGES / page).read_text()) if kind == "toml"]
     assert points
     info = site / "samples-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: samples\nVersion: 1.0\n")
     lines = "\n".join(points).replace("project.entry-points.", "").replace('"', "")
     (info / "entry_points.txt").write_text(lines)
+    write_modules(page, site)
+
+
+def write_modules(page: str, folder: Path) -> None:
+    blocks = BLOCK.findall((PAGES / page).read_text())
+    modules = {code.partition("\n")[0].removeprefix("# "): code for kind, code in blocks if kind == "python"}
+    assert modules
     for name, code in modules.items():
-        (site / name).write_text(code)
+        (folder / name).write_text(code)
 
 
 def environment(site: Path) -> dict[str, str]:
@@ -57,6 +61,7 @@ def environment(site: Path) -> dict[str, str]:
         # All of it takes 20 seconds: what the sample changes is that a job is told to pause and to stop.
         ("write-a-frontier.md", "test_diary.py", "pause or stop", 5),
         ("write-a-sink.md", "test_shelf.py", "", 10),
+        ("write-an-intake.md", "test_inbox.py", "", 12),
     ],
 )
 def test_the_sample_passes_the_suite_of_its_page(tmp_path: Path, page: str, suite: str, part: str, least: int) -> None:
@@ -103,3 +108,39 @@ def test_sinks_of_the_page_get_the_items(skitter: Any) -> None:
     assert lines[-1] == "closed"
     with closing(sqlite3.connect(skitter.folder / "books.db")) as file:
         assert file.execute("SELECT count(*) FROM shelf").fetchone() == (20,)
+
+
+def test_the_programs_of_the_page_take_the_results_of_a_fleet(skitter: Any, site: Any) -> None:
+    write_modules("submit-from-python.md", skitter.folder)
+    for number in range(5):
+        site.page(f"/{number}", "x" * number)
+    urls = [site.url(f"/{number}") for number in range(5)]
+
+    def run(program: str, *words: str) -> list[str]:
+        command = [*skitter.python, program, *words]
+        ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=True)
+        return ended.stdout.splitlines()
+
+    fleet = skitter.start("worker", "--every-job", "--frontier", "sqlite:jobs.db", "-q")
+    try:
+        first, *results, done = run("master.py", *urls[:3])
+        assert first == "first: queued"
+        assert sorted(results) == [f"{url} {number}" for number, url in enumerate(urls[:3])]
+        assert done == "3 done"
+        assert sorted(run("master_async.py", *urls)) == urls[3:], "what was done is done once"
+    finally:
+        fleet.terminate()
+        fleet.communicate(timeout=60)
+    assert fleet.returncode == 143
+
+
+def test_the_intake_of_the_page_brings_requests(skitter: Any) -> None:
+    install("write-an-intake.md", skitter.folder / "site")
+    (skitter.folder / "incoming").mkdir()
+    with served(WebSpec.plain(hosts=1, pages_per_host=20)) as web:
+        for number, body in enumerate([web.urls[0], "not a URL"]):
+            (skitter.folder / "incoming" / f"{number}.txt").write_text(body)
+        words = ["--intake", "inbox:incoming", "--until-idle", "0.5", "-o", "out.jsonl"]
+        skitter.run("crawl", *words, env=environment(skitter.folder / "site"))
+    assert len(skitter.lines("out.jsonl")) == 20
+    assert [path.name for path in (skitter.folder / "incoming").iterdir()] == ["dead-letters.jsonl"]

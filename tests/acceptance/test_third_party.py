@@ -1,4 +1,4 @@
-"""A package that skitter does not know brings a frontier, a fetcher and a sink, and a crawl uses them."""
+"""A package that skitter does not know brings a frontier, a fetcher, a sink and an intake, and a crawl uses them."""
 
 from __future__ import annotations
 
@@ -111,6 +111,18 @@ def test_what_a_frontier_cannot_do_is_said(tiny: Tiny, words: list[str], what: s
 def test_a_sink_of_another_package_gets_every_item(tiny: Tiny) -> None:
     tiny.run("crawl", SEED, "-o", "tiny:lines.jsonl")
     assert {record["url"] for record in tiny.skitter.lines("lines.jsonl")} == URLS
+
+
+def test_an_intake_of_another_package_brings_requests(tiny: Tiny) -> None:
+    tiny.run("crawl", "--intake", "tiny:numbers?pages=40", "--job", "j", "-o", "out.jsonl")
+    assert {record["url"] for record in tiny.skitter.lines("out.jsonl")} == URLS - {SEED}
+    assert tiny.noted("dead-letter") == {"nonsense": 1}
+    assert tiny.noted("intake") == {"open": 1, "close": 1}
+    refused = tiny.run("crawl", "--intake", "tiny-broken:x", code=2)
+    assert "error: an intake cannot be used: tiny-broken" in refused.stderr
+    assert "it has no open, read" in refused.stderr
+    unknown = tiny.run("crawl", "--intake", "teeny:x", code=2)
+    assert "tiny" in unknown.stderr.partition("hint:")[2]
 
 
 def test_a_fetcher_that_nobody_has_is_an_error_that_lists_the_others(tiny: Tiny) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import gen_reference
-from skitter.cli.event_log import _OWN_FIELDS
 from skitter.observe import events
+from skitter.observe.event_record import OWN_FIELDS
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "skitter"
 CODE = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if path.name != "events.py")
@@ -27,7 +27,7 @@ def test_a_sentence_names_only_fields_that_the_event_has(kind: events.Kind) -> N
 
 @pytest.mark.parametrize("kind", events.KINDS.values(), ids=lambda kind: kind.name)
 def test_no_field_hides_one_that_every_line_has(kind: events.Kind) -> None:
-    assert set(kind.fields) & set(_OWN_FIELDS) <= {"worker"}
+    assert set(kind.fields) & set(OWN_FIELDS) <= {"worker"}
 
 
 @pytest.mark.parametrize("name", [name for name, value in vars(events).items() if isinstance(value, events.Kind)])

@@ -8,8 +8,8 @@ import skitter
 
 
 def test_public_names() -> None:
-    names = ["DropItem", "Priority", "RejectItem", "Request", "Response", "SkitterError", "Spider", "crawl"]
-    assert skitter.__all__ == names
+    names = "AsyncClient Client DropItem Priority RejectItem Request Response SkitterError Spider connect crawl"
+    assert skitter.__all__ == names.split()
 
 
 @pytest.mark.parametrize("name", skitter.__all__)

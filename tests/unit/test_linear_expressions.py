@@ -35,10 +35,10 @@ NEVER_A_STRANGERS = {
     "skitter.model.secrets:_ADDRESS_BEGIN": OPERATOR,
     "skitter.model.secrets:_BETWEEN_PARTS": OPERATOR,
     "skitter.model.secrets:_HOSTS": OPERATOR,
+    "skitter.server_url": OPERATOR,
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
     "skitter.sinks.streams.amqp": SERVER,
-    "skitter.sinks.targets": OPERATOR,
     "skitter.testing.web_pages": OURSELVES,
 }
 """Modules, or expressions, whose input no stranger chooses."""

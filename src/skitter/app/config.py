@@ -14,6 +14,7 @@ from skitter._version import __version__
 from skitter.app.crawl_source import CrawlSource
 from skitter.app.fetchers import check_fetcher
 from skitter.app.frontiers import default_frontier, is_shared
+from skitter.app.intakes import IntakeConfig, intake_config
 from skitter.app.outputs import Described, collect_outputs
 from skitter.errors import UsageError
 from skitter.model.job import JobSpec
@@ -34,6 +35,7 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     """In the order given; each place once."""
     sink_password: str | None = None
     """For targets that the run remembers: a password is not kept with it."""
+    intakes: IntakeConfig = IntakeConfig()
     fresh: bool = False
     verbosity: int = 0
     event_level: int = Level.INFO
@@ -51,6 +53,9 @@ def crawl_config(
     outputs: Sequence[tuple[str, bool]],
     project_sinks: Described = ("", ()),
     sink_password: str | None = None,
+    intakes: Sequence[str] = (),
+    until_idle_seconds: float | None = None,
+    closes_unread_intakes: bool = False,
     fresh: bool = False,
     verbosity: int = 0,
     event_level: int = Level.INFO,
@@ -88,6 +93,9 @@ def crawl_config(
             password=sink_password,
         ),
         sink_password=sink_password,
+        intakes=intake_config(
+            intakes, job=name, until_idle_seconds=until_idle_seconds, closes_unread=closes_unread_intakes
+        ),
         fresh=fresh,
         verbosity=verbosity,
         event_level=event_level,

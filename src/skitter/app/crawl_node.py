@@ -11,6 +11,7 @@ import msgspec
 
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
@@ -106,6 +107,8 @@ class _CrawlRun:
                 async with (
                     dead_worker_recovery(frontier, self._on_event),
                     reporting(frontier, self._on_report, self._on_event) as pass_on,
+                    # Before the workers: a job without seeds would be finished at once.
+                    intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
                 ):
                     await self._work(frontier, delivery, sinks)
             finally:

@@ -9,6 +9,7 @@ from skitter.errors import UrlError, UsageError
 from skitter.model.job_name import job_name_of
 from skitter.model.url import absolute, host_key
 from skitter.spiders.base import Spider
+from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import check_spider, make_spider
 from skitter.spiders.scrapy_settings import of_spider
 from skitter.spiders.sitemaps import ROBOTS
@@ -34,31 +35,50 @@ class CrawlSource(NamedTuple):
     """What of the spider has no effect."""
 
 
-def source_of_urls(urls: Sequence[str], sitemaps: Sequence[str]) -> CrawlSource:
-    """The built-in spider, from seeds and sitemaps. At least one of them must be given."""
+def source_of_urls(urls: Sequence[str], sitemaps: Sequence[str], name: str = "") -> CrawlSource:
+    """The built-in spider, from seeds and sitemaps. At least one of them must be given, or the name of the job."""
     seeds, listed = list(dict.fromkeys(map(seed_url, urls))), _sitemap_urls(sitemaps)
     if not seeds and ROBOTS in listed:
         raise _robots_of_which_host()
-    first = (seeds or listed)[0]
-    return CrawlSource("", seeds, listed, job_name_of(host_key(first).partition("//")[2]))
+    for first in (seeds or listed)[:1]:
+        name = job_name_of(host_key(first).partition("//")[2])
+    return CrawlSource("", seeds, listed, name)
 
 
 def source_of_spider(
-    kind: type[Spider], reference: str | None, arguments: Mapping[str, str], sitemaps: Sequence[str]
+    kind: type[Spider],
+    reference: str | None,
+    arguments: Mapping[str, str],
+    sitemaps: Sequence[str] = (),
+    urls: Sequence[str] = (),
+    *,
+    starts_empty: bool = False,
 ) -> CrawlSource:
-    """A spider class. It is constructed here rather than in each worker: a wrong argument is one clear error."""
-    listed = _sitemap_urls(sitemaps)
+    """A spider class. It is constructed here rather than in each worker: a wrong argument is one clear error.
+
+    ``urls``: what a function is called for. ``starts_empty``: it need not start anywhere, because requests are added.
+    """
+    if urls and not issubclass(kind, FunctionSpider):
+        raise UsageError(
+            f"a spider and something else: {kind.__name__} {' '.join(urls)}",
+            hint="give one spider, or URLs; a spider has -a KEY=VALUE",
+        )
+    seeds, listed = list(dict.fromkeys(map(seed_url, urls))), _sitemap_urls(sitemaps)
     spider = make_spider(kind, arguments)
+    if issubclass(kind, FunctionSpider):
+        if not seeds and not listed and not starts_empty:
+            raise UsageError(f"a function needs URLs: {kind.__name__}", hint="give at least one URL behind it")
+        spider.start_urls = seeds
     if listed and not isinstance(spider.sitemap_urls, str):
         spider.sitemap_urls = [*spider.sitemap_urls, *listed]
-    check_spider(spider)
+    check_spider(spider, starts_empty=starts_empty)
     if ROBOTS in listed and not spider.start_urls:
         raise _robots_of_which_host()
     warnings: list[str] = []
     (_, settings), sinks = of_spider(reference or "the spider", spider, warnings)
     return CrawlSource(
         spider=reference,
-        seeds=[],
+        seeds=seeds,
         sitemaps=listed,
         name=job_name_of(spider.name or kind.__name__),
         settings=settings,

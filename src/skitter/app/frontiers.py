@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 REDIS_SCHEMES = ("unix", *(f"redis{tls}{kind}" for tls in ("", "s") for kind in ("", "+sentinel", "+cluster")))
+
+HTTP_SCHEMES = ("http", "https")
 
 _SHARED = "?shared=yes"
 
@@ -65,6 +69,11 @@ def sqlite_file(url: str) -> tuple[Path, bool]:
     return Path(path.removesuffix(_SHARED)), path.endswith(_SHARED)
 
 
+def is_missing_file(url: str) -> bool:
+    """Whether it is a SQLite file that is not there: nobody has begun a job in it yet."""
+    return url.startswith("sqlite:") and not os.path.lexists(sqlite_file(url)[0])
+
+
 def default_frontier(job: str) -> str:
     """Where a job is kept when the user does not say."""
     return f"sqlite:.skitter/{job}.db"
@@ -81,8 +90,10 @@ def _backend_of(url: str) -> FrontierBackend:
         return _SQLITE
     if is_redis(url):
         return _REDIS
+    if scheme.lower() in HTTP_SCHEMES and rest.startswith("//"):
+        return _HTTP
     # A scheme of skitter's own that got here is a URL with a mistake in it, and belongs to no package.
-    if separator and (name := scheme.lower()) not in ("memory", "sqlite", *REDIS_SCHEMES):
+    if separator and (name := scheme.lower()) not in ("memory", "sqlite", *REDIS_SCHEMES, *HTTP_SCHEMES):
         found = find_entry_point(FRONTIERS, name)
         if found is not None:
             return _backend_of_package(found)
@@ -128,14 +139,15 @@ async def _list_sqlite(url: str) -> list[str]:
     from skitter.frontier.sqlite.jobs import list_jobs as in_file
 
     path, shared = sqlite_file(url)
-    return in_file(path, shared=shared)
+    # In a thread, as below: another process may lock the file, and a large job takes its time.
+    return await asyncio.to_thread(in_file, path, shared=shared)
 
 
 async def _drop_sqlite(url: str, job: str) -> bool:
     from skitter.frontier.sqlite.jobs import drop_job as in_file
 
     path, shared = sqlite_file(url)
-    return in_file(path, job, shared=shared)
+    return await asyncio.to_thread(in_file, path, job, shared=shared)
 
 
 def _open_redis(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a server is there or not
@@ -156,9 +168,28 @@ async def _drop_redis(url: str, job: str) -> bool:
     return await in_redis(url, job)
 
 
+def _open_http(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  as for a Redis
+    from skitter.frontier.http import http_frontier
+
+    return http_frontier(url, job, patient=patient)
+
+
+async def _list_http(url: str) -> list[str]:
+    from skitter.frontier.http import list_jobs as of_master
+
+    return await of_master(url)
+
+
+async def _drop_http(url: str, job: str) -> bool:
+    from skitter.frontier.http import drop_job as of_master
+
+    return await of_master(url, job)
+
+
 _MEMORY = FrontierBackend(open=_open_memory, shared=False)
 _SQLITE = FrontierBackend(open=_open_sqlite, shared=True, list_jobs=_list_sqlite, drop_job=_drop_sqlite)
 _REDIS = FrontierBackend(open=_open_redis, shared=True, list_jobs=_list_redis, drop_job=_drop_redis)
+_HTTP = FrontierBackend(open=_open_http, shared=True, list_jobs=_list_http, drop_job=_drop_http)
 
 
 def _not_supported(url: str, what: str, instead: str) -> UsageError:
@@ -166,7 +197,7 @@ def _not_supported(url: str, what: str, instead: str) -> UsageError:
 
 
 def _no_frontier(url: str) -> UsageError:
-    known = "use sqlite:PATH, memory: or redis://HOST:PORT"
+    known = "use sqlite:PATH, memory:, redis://HOST:PORT or https://MASTER:PORT"
     if others := entry_point_names(FRONTIERS):
         known += f", or what an installed package offers: {', '.join(f'{name}:' for name in others)}"
     return UsageError(f"not a frontier: {shown_address(url, is_server=True)}", hint=known)

@@ -81,3 +81,10 @@ def check_same_code(job: Job, code: str, spider: str, on_event: OnEvent) -> None
     """The right class with other content: an old file on one of the nodes, more likely than not."""
     if code and job.spec.code and code != job.spec.code:
         on_event(events.JOB_OTHER_CODE(spider=spider or job.spec.spider))
+
+
+def refuse_other_code(job: Job, code: str) -> None:
+    """JobError where ``check_same_code`` only warns, and for a file that is missing here."""
+    if job.spec.code and code != job.spec.code:
+        what = "is not the file that the job was begun with" if code else "is missing on this node"
+        raise JobError(f"{job.spec.spider} {what}", hint="bring all nodes to the same version of it")

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import msgspec
 
 from skitter.errors import FrontierError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import DistantSource, Frontier
 from skitter.model.job import Report, State
 from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
 
 REPORT_SECONDS = 0.5
+DISTANT_REPORT_SECONDS = 2.0
+"""Of a frontier behind a network, which may serve many nodes."""
 CAPACITY_SECONDS = 60.0
 """Between two looks at how much room the store has left."""
 OnReport = Callable[[Report], None]
@@ -82,12 +84,14 @@ async def reporting(
         diff.update(report)
         on_report(report)
 
+    pause = DISTANT_REPORT_SECONDS if isinstance(frontier, DistantSource) else REPORT_SECONDS
+
     async def poll() -> None:
         while True:
             # If the store is in trouble, the workers will say so; a display is no reason to end a crawl.
             with contextlib.suppress(FrontierError):
                 pass_on(await frontier.report())
-            await asyncio.sleep(REPORT_SECONDS)
+            await asyncio.sleep(pause)
 
     async def poll_capacity() -> None:
         while True:

@@ -7,8 +7,9 @@ import inspect
 import logging
 import signal
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import emit, logger
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.function_spider import function_spider
 from skitter.spiders.loading import LOADING, full_reference
 from skitter.spiders.scrapy_settings import translated
 
@@ -32,8 +34,13 @@ T = TypeVar("T")
 log = logging.getLogger("skitter")
 
 
+Target = type[Spider] | Callable[..., Any] | str | Sequence[str]
+"""A spider class, a function, a URL or several."""
+
+
 def crawl(
-    target: type[Spider] | str | Sequence[str] = (),
+    target: type[Spider] | Callable[..., Any] | str | Sequence[str] = (),
+    urls: str | Sequence[str] = (),
     *,
     sitemaps: Sequence[str] = (),
     output: str | Path | Sequence[str | Path] | None = None,
@@ -44,11 +51,14 @@ def crawl(
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> Summary:
-    """Crawl with a spider class, or from one or several URLs, until the end.
+    """Crawl with a spider class, from one or several URLs, or with a function for each of ``urls``, until the end.
+
+    A function is ``scrape(url, meta)``, which fetches by itself, or ``scrape(response, meta)``; ``meta`` may be left
+    out, it may be async, and it returns a dict, a list of dicts or None.
 
     ``sitemaps``: what they list is crawled as well, or instead; "robots" are those that the seeds' hosts name.
-    ``settings`` are the names of docs/reference/settings.md, or Scrapy's, and win over the spider's own; ``log_level``
-    and ``log_file`` change ``logging`` while the crawl runs. A spider that was defined in a notebook,
+    ``settings`` are the names of docs/reference/settings.md, or Scrapy's, and win over the spider's own; ``log_level``,
+    ``log_file`` and ``events`` change ``logging`` while the crawl runs. A spider that was defined in a notebook,
     at a prompt or inside a function runs in this process; any other runs in workers of its own, as
     ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
     """
@@ -59,6 +69,7 @@ def crawl(
         )
     config, inline, given = script_config(
         target,
+        urls,
         sitemaps=sitemaps,
         output=output,
         overwrite=overwrite,
@@ -70,7 +81,7 @@ def crawl(
     )
     try:
         # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
-        with logging_as(config.settings.logging, given):
+        with logging_as(config.settings.logging, given, config.spec.name):
             config = msgspec.structs.replace(config, event_level=logger.getEffectiveLevel())
             return run(_crawl(config, inline))
     except SkitterError as error:
@@ -81,7 +92,8 @@ def crawl(
 
 
 def script_config(
-    target: type[Spider] | str | Sequence[str] = (),
+    target: Target = (),
+    urls: str | Sequence[str] = (),
     *,
     sitemaps: Sequence[str] = (),
     output: str | Path | Sequence[str | Path] | None = None,
@@ -93,7 +105,7 @@ def script_config(
     fresh: bool = False,
 ) -> tuple[CrawlConfig, Spider | None, set[str]]:
     """The configuration that ``crawl`` runs; the spider, where no other process could load it; the settings given."""
-    source = _source(target, arguments or {}, sitemaps)
+    source = source_of(target, urls, arguments or {}, sitemaps)
     warnings = list(source.warnings)
     (origin, own), feeds = translated("settings", settings or {}, warnings)
     if feeds:
@@ -112,17 +124,28 @@ def script_config(
     return config, source.instance if source.spider is None else None, {*source.settings, *own}
 
 
-def _source(
-    target: type[Spider] | str | Sequence[str], arguments: Mapping[str, str], sitemaps: Sequence[str]
+def source_of(
+    target: Target,
+    urls: str | Sequence[str],
+    arguments: Mapping[str, str],
+    sitemaps: Sequence[str] = (),
+    *,
+    starts_empty: bool = False,
 ) -> CrawlSource:
-    if isinstance(target, type) and issubclass(target, Spider):
-        return source_of_spider(target, _reference(target), arguments, sitemaps)
-    urls = [target] if isinstance(target, str) else list(target)
-    if not urls and not sitemaps:
+    """What a target of ``crawl`` is; ``starts_empty``: see ``source_of_spider``."""
+    seeds = [urls] if isinstance(urls, str) else list(urls)
+    kind = function_spider(target) if isinstance(target, FunctionType) else target
+    if isinstance(kind, type) and issubclass(kind, Spider):
+        named = target if isinstance(target, FunctionType) else kind
+        return source_of_spider(kind, _reference(named), arguments, sitemaps, seeds, starts_empty=starts_empty)
+    if not isinstance(target, (str, Sequence)):
+        raise UsageError(f"not a spider: {target!r:.100}", hint="give a spider class, a function or URLs")
+    seeds = [*([target] if isinstance(target, str) else list(target)), *seeds]
+    if not seeds and not sitemaps:
         raise UsageError("nothing to crawl", hint="give a spider class or at least one URL")
     if arguments:
         raise UsageError(f"arguments without a spider: {next(iter(arguments))}", hint="the built-in spider takes none")
-    return source_of_urls(urls, sitemaps)
+    return source_of_urls(seeds, sitemaps)
 
 
 async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
@@ -163,13 +186,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return results[0]
 
 
-def _reference(spider: type[Spider]) -> str | None:
-    """``FILE:CLASS`` for workers to load, as the command line has it; None when it cannot be loaded from a file."""
+def _reference(spider: type[Spider] | FunctionType) -> str | None:
+    """``FILE:NAME`` for workers to load, as the command line has it; None when it cannot be loaded from a file."""
     try:
         file = Path(inspect.getfile(spider)).absolute()
     except (TypeError, OSError):
         return None
-    if file.suffix != ".py" or not file.exists() or "." in spider.__qualname__:
+    if file.suffix != ".py" or not file.exists() or not spider.__qualname__.isidentifier():
         return None
     return full_reference(str(file), spider, Path.cwd())
 

@@ -1,14 +1,17 @@
-"""The settings ``log_level`` and ``log_file`` in a script: what they change of ``logging`` while a crawl runs."""
+"""The settings ``log_level``, ``log_file`` and ``events`` in a script: what they change of ``logging`` meanwhile."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from skitter import private_files
 from skitter.errors import UsageError
+from skitter.event_streams.publisher import EventPublisher
+from skitter.event_streams.stream_urls import event_stream_of
+from skitter.observe import events
 from skitter.observe.events import Level
 from skitter.settings import Logging
 
@@ -17,32 +20,50 @@ _FORM = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 @contextmanager
-def logging_as(settings: Logging, asked: Collection[str]) -> Iterator[None]:
+def logging_as(settings: Logging, asked: Collection[str], job: str) -> Iterator[None]:
     """``asked``: the settings that somebody has given; of the others, the script's own ``logging`` decides.
 
-    A script that has set up no handlers is given one on standard error, or none would see what was asked for.
+    A script that has set up no handlers is given one on standard error, or none would see what was asked for. Events
+    are published from ``log_level`` on, so the logger ``skitter`` has that level meanwhile.
     """
     logger = logging.getLogger("skitter")
     if settings.log_format == "json":
         logger.warning(
             "log_format=json has no effect in a script: record.event of the logger skitter.events has fields"
         )
-    if "log_level" not in asked and "log_file" not in asked:
+    with ExitStack() as stack:
+        if {"log_level", "log_file"} & set(asked):
+            handler = _handler(settings.log_file, is_alone=not logger.hasHandlers())
+            if handler is not None:
+                handler.setFormatter(logging.Formatter(_FORM))
+                stack.enter_context(_added(logger, handler))
+        if {"log_level", "log_file", "events"} & set(asked):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(Level[settings.log_level.upper()])
+        if settings.events:
+            publisher = EventPublisher(event_stream_of(settings.events), job)
+            stack.enter_context(_added(logger, _PublishingHandler(publisher)))
+            stack.enter_context(publisher)
         yield
-        return
-    before = logger.level
-    handler = _handler(settings.log_file, is_alone=not logger.hasHandlers())
-    if handler is not None:
-        handler.setFormatter(logging.Formatter(_FORM))
-        logger.addHandler(handler)
-    logger.setLevel(Level[settings.log_level.upper()])
+
+
+@contextmanager
+def _added(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.setLevel(before)
-        if handler is not None:
-            logger.removeHandler(handler)
-            handler.close()
+        logger.removeHandler(handler)
+        handler.close()
+
+
+class _PublishingHandler(logging.Handler):
+    def __init__(self, publisher: EventPublisher) -> None:
+        super().__init__()
+        self._publisher = publisher
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._publisher.publish(events.of_record(record))
 
 
 def _handler(name: str, *, is_alone: bool) -> logging.Handler | None:

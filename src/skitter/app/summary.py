@@ -76,8 +76,10 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         bytes=tally.get("bytes", 0),
         seconds=round(seconds, 3),
         pages_per_second=round(rate, 1),
-        # A crawl that stays may have had nothing to do in its last run.
-        seeds_done=counts.done > 0 or report.job.spec.settings.get("stay") is True,
+        # A crawl that stays may have had nothing to do in its last run, and a queue may have been empty.
+        seeds_done=counts.done > 0
+        or report.job.spec.settings.get("stay") is True
+        or (bool(report.intakes) and not counts.seen),
         no_seed_because=await _why_no_seed(frontier, report),
         outputs=[sink.target for sink in report.sinks],
         signal=0,

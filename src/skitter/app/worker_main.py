@@ -33,6 +33,7 @@ from skitter.observe import events
 from skitter.settings import Fetch, Run, Settings
 from skitter.sinks.contract import ARCHIVES, Archive
 from skitter.spiders.base import Spider
+from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
@@ -45,13 +46,13 @@ log = logging.getLogger("skitter.worker")
 
 
 def make_spider(job: Job, reference: str, trusted: Sequence[str]) -> Spider:
-    """The job's spider, with its arguments; the built-in one gets the job's seeds.
+    """The job's spider, with its arguments; the built-in one and functions get the job's seeds.
 
     ``reference``: what this node's command named; empty: as the job says, if that is trusted.
     """
     kind = load_spider(reference or job.spec.spider, Path.cwd(), None if reference else trusted)
     spider = instance_of(kind, job.spec.arguments)
-    if not job.spec.spider:
+    if not job.spec.spider or issubclass(kind, FunctionSpider):
         spider.start_urls = job.spec.seeds
     if job.spec.sitemaps:
         spider.sitemap_urls = [*spider.sitemap_urls, *job.spec.sitemaps]
@@ -101,6 +102,8 @@ async def leave(worker: Worker, source: WorkSource) -> None:
     with contextlib.suppress(FrontierError, JobError):
         await source.tell(worker.id, None)
     events.emit(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
+    with contextlib.suppress(FrontierError, JobError):
+        await worker.distinct_urls.tell(source)
 
 
 async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | None:

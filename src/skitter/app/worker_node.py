@@ -11,7 +11,8 @@ from typing import Any
 from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
-from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version
+from skitter.app.intakes import IntakeConfig, intakes_read
+from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version, refuse_other_code
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.summary import Summary, summary_of
@@ -44,11 +45,15 @@ def make_worker_node(
     event_level: int = events.Level.INFO,
     print_fd: int = 2,
     sink_password: str | None = None,
+    intakes: IntakeConfig | None = None,
+    same_code: bool = False,
+    unowned_seconds: float | None = None,
 ) -> Node[Summary | None]:
     """A node that works for a job until that is finished; with ``stay``, it waits for the job and for more.
 
-    ``settings_overrides``: the group ``run`` of the settings. Its result is None if it was stopped before there was
-    a job.
+    ``settings_overrides``: the group ``run`` of the settings. ``same_code``: JobError for another file of the spider
+    than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. Its result is None if it was stopped before
+    there was a job.
     """
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
@@ -67,7 +72,10 @@ def make_worker_node(
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
             check_same_version(found, on_event)
-            check_same_code(found, code_of(spider or found.spec.spider, Path.cwd()), spider, on_event)
+            code = code_of(spider or found.spec.spider, Path.cwd())
+            if same_code:
+                refuse_other_code(found, code)
+            check_same_code(found, code, spider, on_event)
             await recover_dead_workers(store, on_event)
             before = await store.counts()
             config = CrawlConfig(
@@ -79,12 +87,19 @@ def make_worker_node(
                 print_fd=print_fd,
             )
             failover = SinkFailover(
-                store, job, password=sink_password, on_event=on_event, trusted=settings.run.trusted, archives=True
+                store,
+                job,
+                password=sink_password,
+                on_event=on_event,
+                trusted=settings.run.trusted,
+                archives=True,
+                unowned_seconds=unowned_seconds,
             )
             async with (
                 dead_worker_recovery(store, on_event),
                 reporting(store, on_report, on_event) as pass_on,
                 sink_failover(failover, stop, on_event),
+                intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
             ):
                 await work_supervised(config, store, stop, on_event, stay=stay, spider=spider)
             report = await store.report()

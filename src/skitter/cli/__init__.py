@@ -16,7 +16,8 @@ from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
     "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
-    "worker": "join a job of another crawl, on this or another machine",
+    "submit": "begin a job, and leave the work to a fleet",
+    "worker": "join a job of another crawl, or serve every job as one of a fleet",
     "add": "add URLs to a job",
     "status": "what a job is doing",
     "failed": "what failed, and why",
@@ -31,6 +32,7 @@ COMMANDS = {
     "jobs": "which jobs there are, and how they stand",
     "fsck": "whether everything stored of a job agrees; repairs it",
     "drop": "remove a job and everything of it",
+    "serve": "serve a store to workers and commands elsewhere, over HTTP",
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }

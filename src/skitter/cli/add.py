@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, priority
 from skitter.errors import UrlError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("urls", nargs="*", metavar="URL", help="each permits its host, as a seed of crawl does")
     parser.add_argument("--file", metavar="FILE", help='one URL a line; "-" is stdin; # begins a comment line')
     parser.add_argument(
-        "--priority", metavar="N", type=_priority, default=0, help="low, normal, high, critical, or a whole number"
+        "--priority", metavar="N", type=priority, default=0, help="low, normal, high, critical, or a whole number"
     )
     add_job_options(parser)
     add_verbosity_options(parser)
@@ -113,21 +113,6 @@ def _forgive(stream: TextIO) -> None:
     # One bad byte in a pipe must not end the reading of the rest.
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="replace")
-
-
-def _priority(text: str) -> int:
-    """Parse a whole number of 64 bits, or the name of one."""
-    from skitter.model.request import Priority
-
-    if text.upper() in Priority.__members__:
-        return Priority[text.upper()].value
-    try:
-        number = int(text)
-    except ValueError:
-        number = 2**63
-    if not -(2**63) <= number < 2**63:
-        raise UsageError(f"not a priority: {text}", hint="low, normal, high, critical, or a whole number of 64 bits")
-    return number
 
 
 async def _add(frontier: Frontier, urls: Iterable[str], priority: int) -> int:

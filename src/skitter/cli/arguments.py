@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from skitter.errors import UsageError
 
+TOKEN_VARIABLE = "SKITTER_TOKEN"  # noqa: S105  the name of a variable
+
 
 class Override(NamedTuple):
     """A setting given on the command line. Later ones win, whichever option they came by."""
@@ -81,7 +83,22 @@ def whole(text: str) -> int:
     return int(value)
 
 
-class _SetAction(argparse.Action):
+def priority(text: str) -> int:
+    """Parse a whole number of 64 bits, or the name of one."""
+    from skitter.model.request import Priority
+
+    if text.upper() in Priority.__members__:
+        return Priority[text.upper()].value
+    try:
+        number = int(text)
+    except ValueError:
+        number = 2**63
+    if not -(2**63) <= number < 2**63:
+        raise UsageError(f"not a priority: {text}", hint="low, normal, high, critical, or a whole number of 64 bits")
+    return number
+
+
+class SetAction(argparse.Action):
     """An option that stands for a setting: appends an Override to ``options.overrides``."""
 
     def __init__(self, option_strings: Sequence[str], setting: str = "", flag: Any = None, **rest: Any) -> None:
@@ -119,13 +136,13 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
     """Add ``(option, setting, metavar, help)``; without a metavar it is a flag, and ``setting`` reads NAME=VALUE."""
     for option, setting, metavar, help_text in options:
         if metavar:
-            parser.add_argument(option, action=_SetAction, setting=setting, metavar=metavar, help=help_text)
+            parser.add_argument(option, action=SetAction, setting=setting, metavar=metavar, help=help_text)
         else:
             name, _, value = setting.partition("=")
-            parser.add_argument(option, action=_SetAction, setting=name, flag=value, help=help_text)
+            parser.add_argument(option, action=SetAction, setting=name, flag=value, help=help_text)
     parser.add_argument(
         "--set",
-        action=_SetAction,
+        action=SetAction,
         metavar="KEY=VALUE",
         help="any setting, as in timeout_seconds=5; may be repeated",
     )
@@ -135,8 +152,38 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),
+    ("--events", "events", "URL", "publish events: amqp://…#exchange, kafka://…#topic or redis://…#stream"),
 ]
 """Options for ``add_setting_options``."""
+
+
+def add_intake_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--intake",
+        dest="intakes",
+        action="append",
+        default=[],
+        metavar="URL",
+        help='read requests from redis://…#KEY, file:PATH or "-" (stdin); may be repeated',
+    )
+    parser.add_argument(
+        "--until-idle",
+        type=seconds,
+        metavar="SECONDS",
+        help="close an intake when nothing came for so long; default: it stays open",
+    )
+    parser.add_argument("--no-intake", action="store_true", help="close the job's intakes that nobody reads")
+
+
+def seconds(text: str) -> float:
+    """Parse a number of seconds above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise UsageError(f"not a number of seconds: {text}", hint="a number above 0")
+    return number
 
 
 def add_output_options(parser: Parser, *, overwrite: bool) -> None:
@@ -158,9 +205,27 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
         )
 
 
+def add_frontier_option(parser: Parser, help_text: str, *, required: bool = False) -> None:
+    """Add --frontier. The URL of a master gets the token of SKITTER_TOKEN, as a password that is never shown."""
+    parser.add_argument("--frontier", type=_with_token, required=required, metavar="URL", help=help_text)
+
+
+def _with_token(url: str) -> str:
+    import os
+
+    scheme, separator, rest = url.partition("://")
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    host = rest.partition("/")[0].partition("?")[0]
+    if not token or not separator or scheme.lower() not in ("http", "https") or "@" in host or "token_file=" in rest:
+        return url
+    from urllib.parse import quote
+
+    return f"{scheme}://:{quote(token, safe='')}@{rest}"
+
+
 def add_job_options(parser: Parser) -> None:
     """Add --frontier and --job."""
-    parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
+    add_frontier_option(parser, "default: sqlite:.skitter/NAME.db")
     parser.add_argument("--job", metavar="NAME", help="default: the only job in .skitter")
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from skitter.cli.arguments import (
     LOG_OPTIONS,
     Parser,
+    add_frontier_option,
+    add_intake_options,
     add_output_options,
     add_setting_options,
     add_verbosity_options,
@@ -19,9 +21,42 @@ if TYPE_CHECKING:
     from skitter.app import CrawlConfig
 
 
+JOB_OPTIONS = [
+    ("--per-host", "per_host", "N", "requests in flight per host, all workers together, default 8"),
+    ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
+    ("--max-pages", "max_pages", "N", "stop after this many pages"),
+    ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
+    ("--recrawl", "recrawl=due", "", "of known pages fetch what is due, and parse what has changed"),
+    ("--recrawl-all", "recrawl=all", "", "the same with all known pages, due or not"),
+    ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
+    ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
+]
+"""Options for ``add_setting_options`` that belong to the job and to no node."""
+
+
 def configure(parser: Parser) -> None:
+    add_definition_options(parser)
+    add_output_options(parser, overwrite=True)
+    add_setting_options(
+        parser,
+        [
+            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
+            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            *JOB_OPTIONS,
+            ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
+            *LOG_OPTIONS,
+        ],
+    )
+    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+
+
+def add_definition_options(parser: Parser) -> None:
+    """Add what defines a job: its spider or seeds, its name and its frontier."""
     parser.add_argument(
-        "targets", nargs="*", metavar="URL|SPIDER", help="URLs, or file.py, file.py:Class, a spider's name"
+        "targets",
+        nargs="*",
+        metavar="URL|SPIDER",
+        help="URLs, or file.py, file.py:Class, a spider's name; or file.py:function and URLs",
     )
     parser.add_argument(
         "--sitemap",
@@ -30,29 +65,13 @@ def configure(parser: Parser) -> None:
         metavar="URL",
         help='crawl what a sitemap lists; "robots": those that robots.txt of the seeds\' hosts names; may be repeated',
     )
-    add_output_options(parser, overwrite=True)
-    parser.add_argument("--job", metavar="NAME", help="default: the spider's name, or the first seed's host")
-    parser.add_argument("--frontier", metavar="URL", help="default: sqlite:.skitter/NAME.db")
-    add_setting_options(
-        parser,
-        [
-            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
-            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
-            ("--per-host", "per_host", "N", "requests in flight per host, all workers together, default 8"),
-            ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
-            ("--max-pages", "max_pages", "N", "stop after this many pages"),
-            ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
-            ("--recrawl", "recrawl=due", "", "of known pages fetch what is due, and parse what has changed"),
-            ("--recrawl-all", "recrawl=all", "", "the same with all known pages, due or not"),
-            ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
-            ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
-            ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
-            *LOG_OPTIONS,
-        ],
+    add_intake_options(parser)
+    parser.add_argument(
+        "--job", metavar="NAME", help="default: the spider's name, the first seed's host or the intake's"
     )
+    add_frontier_option(parser, "default: sqlite:.skitter/NAME.db")
     parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
     parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
-    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,7 +118,11 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)
-    source = what_to_crawl.find_source(options.targets, arguments, folder, project.spider_paths, options.sitemap)
+    source = what_to_crawl.find_source(
+        *(options.targets, arguments, folder, project.spider_paths, options.sitemap, options.intakes),
+        job=options.job,
+        closes_intakes=options.no_intake,
+    )
     settings, warnings, sinks, worker_note = settings_layers.collect(
         spider=(source.spider or "", dict(source.settings)),
         project=project,
@@ -116,6 +139,9 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         outputs=options.outputs,
         project_sinks=sinks,
         sink_password=settings_layers.sink_password(os.environ),
+        intakes=options.intakes,
+        until_idle_seconds=options.until_idle,
+        closes_unread_intakes=options.no_intake,
         fresh=options.fresh,
         verbosity=-1 if options.quiet else options.verbose,
     )

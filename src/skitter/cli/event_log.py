@@ -12,8 +12,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
-from typing import Any, NamedTuple, TextIO
+from datetime import datetime
+from typing import NamedTuple, TextIO
 
 import msgspec
 
@@ -22,8 +22,8 @@ from skitter.cli.output import note
 from skitter.cli.progress import Progress
 from skitter.cli.terminal_text import clean, clean_block, clean_json
 from skitter.errors import UsageError
-from skitter.model.secrets import without_secrets_inside
 from skitter.observe import events
+from skitter.observe.event_record import event_record, utc_time
 from skitter.observe.events import Event, Level
 from skitter.observe.library_log_filter import LibraryFilter
 from skitter.settings import Logging
@@ -31,7 +31,6 @@ from skitter.settings import Logging
 STDERR = "-"
 BAR = "  | "
 _NEVER = logging.CRITICAL
-_OWN_FIELDS = ("time", "level", "event", "job", "node", "worker", "message")
 
 
 class LogDestination(NamedTuple):
@@ -41,8 +40,7 @@ class LogDestination(NamedTuple):
     """The lowest level that is written."""
     logging_level: int
     """The lowest level of ``logging`` records (mostly of spiders) that is written."""
-    form: Callable[[Event], str]
-    write: Callable[[str], None]
+    write: Callable[[Event], None]
 
 
 class EventLog:
@@ -62,36 +60,49 @@ class EventLog:
             if event.fields["failure"] in self._failures:
                 return
             self._failures.add(event.fields["failure"])
-        for level, logging_level, form, write in self._destinations:
+        for level, logging_level, write in self._destinations:
             if event.level >= (logging_level if event.kind is events.LOG else level):
                 # A full disk or a closed pipe must not end a crawl.
                 with suppress(OSError):
-                    write(form(event))
+                    write(event)
 
 
 @contextmanager
 def event_log_lines(
-    settings: Logging, progress: Progress, *, job: str, quiet: bool = False, verbose: int = 0
+    settings: Logging, progress: Progress | None, *, job: str, quiet: bool = False, verbose: int = 0
 ) -> Iterator[EventLog]:
-    """Open the event log of one command, which includes this process's ``logging`` records."""
+    """Open the event log of one command, which includes this process's ``logging`` records.
+
+    ``progress``: the display of a terminal; None: the command has none, and a terminal gets lines as a pipe does.
+    """
     with ExitStack() as stack:
         destinations = []
         level = Level.DEBUG if verbose else Level[settings.log_level.upper()]
         if settings.log_file != STDERR:
             file = stack.enter_context(_opened(settings.log_file))
-            form = _json_form(job) if settings.log_format == "json" else lambda event: text_line(event, job)
-            destinations.append(LogDestination(level, level, form, lambda line: _write(file, line)))
+            form = json_line if settings.log_format == "json" else text_line
+            destinations.append(LogDestination(level, level, lambda event: _write(file, form(event, job))))
         if quiet:
             pass
         elif is_json_on_stderr(settings):
-            destinations.append(LogDestination(level, level, _json_form(job), lambda line: _write(sys.stderr, line)))
-        elif sys.stderr.isatty():
+            destinations.append(LogDestination(level, level, lambda event: _write(sys.stderr, json_line(event, job))))
+        elif progress is not None and sys.stderr.isatty():
             shown = max(level, (Level.NOTICE, Level.INFO, Level.DEBUG)[min(verbose, 2)])
-            destinations.append(LogDestination(shown, level, terminal_line, progress.event))
+            destinations.append(LogDestination(shown, level, lambda event: progress.event(terminal_line(event))))
         elif settings.log_file == STDERR:
-            destinations.append(LogDestination(level, level, text_line, lambda line: _write(sys.stderr, line)))
+            destinations.append(LogDestination(level, level, lambda event: _write(sys.stderr, text_line(event))))
+        publisher = None
+        if settings.events:
+            from skitter.event_streams.publisher import EventPublisher
+            from skitter.event_streams.stream_urls import event_stream_of
+
+            publisher = EventPublisher(event_stream_of(settings.events), job)
+            destinations.append(LogDestination(level, level, publisher.publish))
         log = EventLog(destinations)
         stack.enter_context(_listening(log))
+        if publisher is not None:
+            # Behind the log, which it tells what becomes of its last events.
+            stack.enter_context(publisher)
         yield log
 
 
@@ -100,41 +111,26 @@ def is_json_on_stderr(settings: Logging) -> bool:
     return settings.log_format == "json" and settings.log_file == STDERR
 
 
-def _json_form(job: str) -> Callable[[Event], str]:
-    return lambda event: json_line(event, job)
-
-
 def terminal_line(event: Event) -> str:
-    """Format an event for a terminal, without job and date."""
+    """Format an event for a terminal, without date; the job only where there are several."""
     moment = datetime.fromtimestamp(event.at).strftime("%H:%M:%S")  # noqa: DTZ006  the clock on the wall
-    return f"{moment} {_message(event)}"
+    return f"{moment} {clean(event.job)}: {_message(event)}" if event.job else f"{moment} {_message(event)}"
 
 
 def text_line(event: Event, job: str = "") -> str:
     """Format an event for a pipe, or with job and node for a file that several nodes may share."""
+    job = event.job or job
     worker = f" worker={event.worker}" if event.worker else ""
     who = f" ({clean(f'job={job} node={socket.gethostname()}{worker}')})" if job else ""
     said = event.fields["logger"] if event.kind is events.LOG else event.kind.name
     first, *more = _lines(event)
-    start = f"{_time(event)} {event.level.name.lower():<7} {clean(said)}: {first}{who}"
+    start = f"{utc_time(event.at)} {event.level.name.lower():<7} {clean(said)}: {first}{who}"
     return "\n".join([start, *more])
 
 
 def json_line(event: Event, job: str) -> str:
     """Format an event as JSON."""
-    fields: dict[str, Any] = {
-        "time": _time(event),
-        "level": event.level.name.lower(),
-        "event": event.kind.name,
-        "job": job,
-        "node": socket.gethostname(),
-        "worker": event.worker,
-        "message": event.first_line,
-    }
-    for name, value in event.fields.items():
-        if name not in _OWN_FIELDS:
-            fields[name] = without_secrets_inside(value)
-    return clean_json(msgspec.json.encode(fields).decode())
+    return clean_json(msgspec.json.encode(event_record(event, job)).decode())
 
 
 def print_event(event: Event) -> None:
@@ -156,10 +152,6 @@ def _lines(event: Event) -> list[str]:
         return [clean(event.text)]
     first, *more = clean_block(event.text).splitlines() or [""]
     return [clean(first), *(f"{BAR}{line}" for line in more)]
-
-
-def _time(event: Event) -> str:
-    return datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _write(stream: TextIO, line: str) -> None:

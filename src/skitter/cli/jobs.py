@@ -5,51 +5,65 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_verbosity_options
+from skitter.cli.arguments import Parser, add_frontier_option, add_verbosity_options
 
 if TYPE_CHECKING:
     from skitter.app.views.jobs import JobView
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("--frontier", metavar="URL", help="default: every file in .skitter")
+    add_frontier_option(parser, "default: every file in .skitter")
+    parser.add_argument(
+        "--distinct",
+        action="store_true",
+        help="about how many distinct URLs each job has done, and all of them together",
+    )
     add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    from skitter.app.views.jobs import jobs_of_frontier, jobs_of_frontiers
+    from skitter.app.views.jobs import DistinctTotal, jobs_of_frontier, jobs_of_frontiers
     from skitter.cli.job_ref import local_frontiers
     from skitter.cli.output import error, note, print_json
+    from skitter.cli.terminal_text import number
     from skitter.model.secrets import shown_frontier
 
     by_name = options.frontier is not None
-    found = asyncio.run(jobs_of_frontier(options.frontier) if by_name else jobs_of_frontiers(local_frontiers()))
+    distinct = DistinctTotal() if options.distinct else None
+    found = asyncio.run(
+        jobs_of_frontier(options.frontier, distinct) if by_name else jobs_of_frontiers(local_frontiers(), distinct)
+    )
     if options.json:
         for view in found:
             print_json(view)
+        if distinct is not None:
+            print_json({"jobs": len(found), "distinct": distinct.count()})
         return 0
     if not found:
         note(f"no jobs in {shown_frontier(options.frontier or '.skitter')}")
         return 0
-    print("\n".join(_as_text(found, with_frontier=not by_name)))
+    print("\n".join(_as_text(found, with_frontier=not by_name, with_distinct=options.distinct)))
+    if distinct is not None:
+        print(f"about {number(distinct.count())} distinct URLs in all")
     for view in found:
         if view.problem:
             error(view.problem, view.hint or "")
     return 0
 
 
-def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
+def _as_text(found: list[JobView], *, with_frontier: bool, with_distinct: bool) -> list[str]:
     import time
 
     from skitter.cli.job_ref import is_starting, shown_state
     from skitter.cli.terminal_text import clean, number, table
 
-    header = ("job", "state", "workers", "unfinished", "done", "dead", "frontier" if with_frontier else "")
+    distinct = ("distinct",) if with_distinct else ()
+    header = ("job", "state", "workers", "unfinished", "done", "dead", *distinct, "frontier" if with_frontier else "")
     rows: list[tuple[str, ...]] = [header]
     for view in found:
-        counts = (view.workers, view.unfinished, view.done, view.dead)
+        counts = (view.workers, view.unfinished, view.done, view.dead, *([view.distinct] if with_distinct else []))
         figures = [number(figure) if isinstance(figure, int) else "-" for figure in counts]
         state = view.state
         if isinstance(view.workers, int):
@@ -60,5 +74,7 @@ def _as_text(found: list[JobView], *, with_frontier: bool) -> list[str]:
                 workers=view.workers,
                 is_starting=is_starting(view.started_at or 0.0, view.seen or 0, time.time()),
             )
+        if view.skipped_by:
+            state += f", skipped by {clean(', '.join(view.skipped_by))}"
         rows.append((clean(view.job), state, *figures, clean(view.frontier) if with_frontier else ""))
-    return table(rows, right=[2, 3, 4, 5])
+    return table(rows, right=[2, 3, 4, 5, *([6] if with_distinct else [])])

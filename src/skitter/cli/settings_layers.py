@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skitter.cli.arguments import Override, did_you_mean
+from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
 from skitter.errors import SettingsError
 from skitter.settings import Settings
 from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
@@ -18,6 +18,7 @@ from skitter.spiders.scrapy_settings import Layer, translated
 PREFIX = "SKITTER_"
 PASSWORD_VARIABLE = "SKITTER_SINK_PASSWORD"  # noqa: S105  the name of a variable
 """The variable with the password for targets that name a user and no password; it is no setting."""
+_SECRETS = frozenset((PASSWORD_VARIABLE, TOKEN_VARIABLE))
 
 
 class Project(NamedTuple):
@@ -161,7 +162,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
     return [
         (f"the environment ({name})", {name.removeprefix(PREFIX).lower(): value})
         for name, value in sorted(environment.items())
-        if name.startswith(PREFIX) and name != PASSWORD_VARIABLE and value
+        if name.startswith(PREFIX) and name not in _SECRETS and value
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 if TYPE_CHECKING:
-    from skitter.app.views.status import StatusView
+    from skitter.app.views.status import StatusView, WorkerView
     from skitter.model.bloom_stats import BloomStats
     from skitter.model.job import HostSeen
 
@@ -79,6 +79,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
             lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
     if status.blocking:
         lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
+    lines += _intakes(status)
     lines += _needs(status)
     lines += _dedup(status.dedup)
     if not status.exact:
@@ -153,15 +154,39 @@ def _dedup(filled: BloomStats | None) -> list[str]:
 
 
 def _workforce(status: StatusView) -> str:
-    from skitter.cli.terminal_text import duration
+    from skitter.cli.terminal_text import clean, duration
 
     parts = [str(status.workers)]
-    if silent := len(status.worker_list) - status.workers:
+    skipping = [worker for worker in status.worker_list if worker.problem]
+    if silent := len(status.worker_list) - status.workers - len(skipping):
         parts.append(f"{silent} silent or gone")
+    if skipping:
+        parts.append(f"skipped by {clean(', '.join(sorted({worker.host_name for worker in skipping})))}")
     if status.overdue_seconds:
         # Whoever leases reaps: with workers at work this is never more than a moment.
         parts.append(f"a lease is {duration(status.overdue_seconds)} overdue")
     return ", ".join(parts)
+
+
+def _intakes(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import clean, count, duration, number
+
+    lines = []
+    for intake in status.intakes:
+        parts = [count(intake.read, "message"), f"{number(intake.added)} new"]
+        if intake.dead_letters:
+            parts.append(count(intake.dead_letters, "dead letter"))
+        if not intake.closed:
+            if intake.backlog is not None:
+                parts.append(f"{number(intake.backlog)} waiting")
+            if intake.lag_seconds:
+                parts.append(f"the oldest for {duration(intake.lag_seconds)}")
+            parts.append(f"read by {', '.join(map(clean, intake.owners))}" if intake.owners else "read by nobody")
+        parts += [clean(remark) for remark in (intake.paused, intake.trouble) if remark]
+        lines.append(f"intake    {clean(intake.source)}, {'closed' if intake.closed else 'open'}: {', '.join(parts)}")
+    if status.waits_for_intakes:
+        lines.append("waits     for messages: the job finishes when its intakes are closed (--until-idle, --no-intake)")
+    return lines
 
 
 def _needs(status: StatusView) -> list[str]:
@@ -217,7 +242,7 @@ def _workers(status: StatusView, now: float, limit: int | None, width: int | Non
         (
             clean(worker.host_name or worker.id),
             str(worker.pid or "-"),
-            (clean(worker.doing) or "-") if worker.alive else "gone, or cut off",
+            _activity(worker),
             (clean(worker.waits_for) or "-") if worker.alive else "-",
             f"{number(worker.leased)}/{number(worker.slots)}" if worker.slots else number(worker.leased),
             f"{worker.share:.0%}" if worker.share else "-",
@@ -237,6 +262,14 @@ def _workers(status: StatusView, now: float, limit: int | None, width: int | Non
     if limit is not None and len(ordered) > limit:
         lines.append(f"and {number(len(ordered) - limit)} more; -v lists all")
     return ["", *lines]
+
+
+def _activity(worker: WorkerView) -> str:
+    from skitter.cli.terminal_text import clean
+
+    if worker.problem:
+        return f"skipped: {clean(worker.problem)}"
+    return (clean(worker.doing) or "-") if worker.alive else "gone, or cut off"
 
 
 def _trouble(host: HostSeen) -> str:

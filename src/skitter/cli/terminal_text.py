@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from skitter.model.control_characters import visible, visible_json
@@ -82,7 +83,9 @@ def size(value: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """``0:01:23``, and ``2 d 0:01:23`` after a day."""
+    """``0:01:23``, and ``2 d 0:01:23`` after a day; ``?`` for what is no duration, as a damaged record may hold."""
+    if not math.isfinite(seconds):
+        return "?"
     whole = max(0, int(seconds))
     days, rest = divmod(whole, 86_400)
     text = f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider, source_of_urls
+from skitter.app.intakes import job_name_of_intake
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import SpiderError, UsageError
 from skitter.spiders.loading import full_reference, load_spider, named_spiders
@@ -22,9 +23,17 @@ def find_source(
     folder: Path,
     spider_paths: Sequence[str],
     sitemaps: Sequence[str] = (),
+    intakes: Sequence[str] = (),
+    *,
+    job: str | None = None,
+    closes_intakes: bool = False,
 ) -> CrawlSource:
-    """Return the source that the arguments name; UsageError with a hint if they are neither URLs nor a spider."""
-    if not words and not sitemaps:
+    """Return the source that the arguments name; UsageError with a hint if they are neither URLs nor a spider.
+
+    With intakes, or to close those of a job that is named, there need be nothing else.
+    """
+    has_intakes = bool(intakes) or (closes_intakes and job is not None)
+    if not words and not sitemaps and not has_intakes:
         raise UsageError(
             "nothing to crawl", hint="skitter crawl URL... or skitter crawl SPIDER; see skitter crawl --help"
         )
@@ -33,15 +42,18 @@ def find_source(
             raise UsageError(
                 f"arguments without a spider: -a {next(iter(arguments))}", hint="the built-in spider takes none"
             )
-        return source_of_urls(words, sitemaps)
-    reference = find_spider(next(word for word in words if "://" not in word), folder, spider_paths)
-    if len(words) > 1:
-        raise UsageError(
-            f"a spider and something else: {' '.join(words)}",
-            hint="give one spider, or URLs; a spider has -a KEY=VALUE",
-        )
+        return source_of_urls(words, sitemaps, job_name_of_intake(intakes[0]) if intakes else job or "")
+    spider = next(word for word in words if "://" not in word)
+    reference, others = find_spider(spider, folder, spider_paths), [word for word in words if word != spider]
     kind = load_spider(reference, folder)
-    return source_of_spider(kind, full_reference(reference, kind, folder), arguments, sitemaps)
+    return source_of_spider(
+        kind,
+        full_reference(reference, kind, folder),
+        arguments,
+        sitemaps,
+        others,
+        starts_empty=has_intakes,
+    )
 
 
 def find_spider(word: str, folder: Path, spider_paths: Sequence[str]) -> str:

@@ -1,11 +1,21 @@
-"""``skitter worker``: works on a job until it is finished; it needs the frontier's URL and the job's name only."""
+"""``skitter worker``: works on a job until it is finished; it needs the frontier's URL and the job's name only.
+
+With ``--every-job`` it is a node of a fleet, which serves all jobs of the frontier until it is stopped.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from skitter.cli.arguments import LOG_OPTIONS, Parser, add_job_options, add_setting_options, add_verbosity_options
+from skitter.cli.arguments import (
+    LOG_OPTIONS,
+    Parser,
+    add_intake_options,
+    add_job_options,
+    add_setting_options,
+    add_verbosity_options,
+)
 from skitter.errors import UsageError
 
 
@@ -17,6 +27,11 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--stay", action="store_true", help="wait for the job to appear, and for more after it is finished"
     )
+    add_intake_options(parser)
+    parser.add_argument(
+        "--every-job", action="store_true", help="serve all jobs of the frontier, by priority and in turns, for ever"
+    )
+    parser.add_argument("--name", metavar="NODE", help="with --every-job: this node's, for submit --deliver NODE")
     add_setting_options(
         parser,
         [
@@ -29,12 +44,19 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.every_job:
+        from skitter.cli.fleet import run_fleet
+
+        return run_fleet(options)
+    if options.name is not None:
+        raise UsageError("a name without a fleet: --name", hint="it goes with --every-job")
     from pathlib import Path
 
     import msgspec
 
     from skitter import app
     from skitter.app.frontiers import sqlite_file
+    from skitter.app.intakes import intake_config
     from skitter.cli import settings_layers, what_to_crawl
     from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import locate
@@ -53,6 +75,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"no such job: {job_ref.job}: there is no {path}", hint="skitter crawl starts it; --stay waits"
         )
+    intakes = intake_config(
+        options.intakes,
+        job=job_ref.job,
+        until_idle_seconds=options.until_idle,
+        closes_unread=options.no_intake,
+    )
     project = settings_layers.read_project(folder)
     own, warnings, _, worker_note = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
@@ -86,6 +114,7 @@ def run(options: argparse.Namespace) -> int:
                 event_level=log.level,
                 print_fd=progress.print_fd,
                 sink_password=settings_layers.sink_password(os.environ),
+                intakes=intakes,
             )
             summary, number = run_node(node, log.event)
     return print_summary(summary, number, job_ref, options, output)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skitter._version import __version__
 from skitter.model.job import Job, Report
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import Doing, WorkerCard, WorkerSeen
 from skitter.settings import Limits
 
 
@@ -27,7 +27,12 @@ def card_of(spider: str) -> WorkerCard:
 
 
 def is_dead(worker: str) -> bool:
-    """True only if the worker ran on this machine and is certainly gone."""
+    """True only if the worker ran on this machine and is certainly gone.
+
+    Not for one of another credential of a master (``NODE:PID:STARTED@NAME``): what it held is not ours to give back.
+    """
+    if "@" in worker:
+        return False
     # From the right: whatever a node is called, its process number and start are the last two.
     match worker.rsplit(":", 2):
         case [node, pid, started] if node == _node() and pid.isdecimal():
@@ -35,8 +40,18 @@ def is_dead(worker: str) -> bool:
     return False
 
 
+def is_child(worker: str) -> bool:
+    """Whether this process has started the worker; False where there is no /proc."""
+    match worker.rsplit(":", 2):
+        case [node, pid, _] if node == _node() and pid.isdecimal():
+            return process_stat(int(pid))[1:2] == [str(os.getpid())]
+    return False
+
+
 def is_alive(worker: WorkerSeen, job: Job) -> bool:
     """It was heard from within the length of a lease (workers renew at a third of it) and is not known to be dead."""
+    if worker.card is not None and worker.card.doing == Doing.SKIPPED:
+        return False
     lease_seconds: float = job.spec.settings.get("lease_seconds", Limits().lease_seconds)
     return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)
 

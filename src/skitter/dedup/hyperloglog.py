@@ -6,15 +6,18 @@ import asyncio
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Self
 
 from skitter.dedup.seen_set import Fingerprints, Key
 
 PRECISION = 14
 """Bits of a hash that choose its register. The standard error is 1.04 / sqrt(2 ** 14), which is 0.81 %."""
-_REGISTERS = 1 << PRECISION
+REGISTERS = 1 << PRECISION
 _LEFT = 64 - PRECISION
+CHANGE_BYTES = 3
+"""Of a register and its new rank, as ``changes_since`` has them."""
 _HASH_SECRET = b"skitter.dedup.HyperLogLog"
 """The same in all counts, or two of them could not be merged."""
 
@@ -57,9 +60,22 @@ class HyperLogLog(DistinctCount):
     """A count of distinct keys in 16 KiB of memory, which is 0.81 % off on average."""
 
     def __init__(self) -> None:
-        self._registers = bytearray(_REGISTERS)
+        self._registers = bytearray(REGISTERS)
         self._fingerprints = Fingerprints(_HASH_SECRET)
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_registers(cls, registers: bytes) -> Self:
+        """Return the count that ``registers`` came from; empty ones are those of nothing. ValueError: not registers."""
+        count = cls()
+        count._registers[:] = checked_registers(registers) or bytes(REGISTERS)
+        return count
+
+    @property
+    def registers(self) -> bytes:
+        """A copy of the registers, one byte each."""
+        with self._lock:
+            return bytes(self._registers)
 
     def add_many(self, keys: Iterable[Key]) -> None:
         self.add_ids(self._fingerprints.of(keys))
@@ -69,7 +85,7 @@ class HyperLogLog(DistinctCount):
         registers = self._registers
         with self._lock:
             for each in ids:
-                register = each & (_REGISTERS - 1)
+                register = each & (REGISTERS - 1)
                 # The place of the first bit that is set in the rest of the hash; one more than it has: there is none.
                 rank = _LEFT + 1 - ((each >> PRECISION) & ((1 << _LEFT) - 1)).bit_length()
                 registers[register] = max(rank, registers[register])
@@ -80,16 +96,50 @@ class HyperLogLog(DistinctCount):
         histogram = [0] * (_LEFT + 2)
         for rank in self._registers:
             histogram[rank] += 1
-        total = _REGISTERS * _tau(1 - histogram[_LEFT + 1] / _REGISTERS)
+        total = REGISTERS * _tau(1 - histogram[_LEFT + 1] / REGISTERS)
         for rank in range(_LEFT, 0, -1):
             total = 0.5 * (total + histogram[rank])
-        total += _REGISTERS * _sigma(histogram[0] / _REGISTERS)
-        return round(_REGISTERS * _REGISTERS / (2 * math.log(2) * total))
+        total += REGISTERS * _sigma(histogram[0] / REGISTERS)
+        return round(REGISTERS * REGISTERS / (2 * math.log(2) * total))
 
     def merge(self, other: Self) -> None:
         """Count what the other has counted as well."""
         with self._lock:
             self._registers[:] = bytes(map(max, self._registers, other._registers))
+
+
+def checked_registers(registers: bytes) -> bytes:
+    """Return the registers; ValueError for what is none. Empty: nothing was counted."""
+    if registers and (len(registers) != REGISTERS or max(registers) > _LEFT + 1):
+        raise ValueError(f"not registers of a HyperLogLog: {len(registers)} bytes, {registers[:8].hex()}…")
+    return registers
+
+
+def changes_since(before: bytes, now: bytes, limit: int) -> bytes:
+    """Return the registers that have grown, at most ``limit``: two bytes for the place and one for the rank each."""
+    places = (place for place, (old, new) in enumerate(zip(before, now, strict=True)) if new > old)
+    return b"".join(place.to_bytes(2, "big") + now[place : place + 1] for place in islice(places, limit))
+
+
+def with_changes(registers: bytes, changes: bytes) -> bytes:
+    """Return the registers with the changes of another count merged into them."""
+    merged = bytearray(registers or bytes(REGISTERS))
+    for place, rank in _read_changes(changes):
+        merged[place] = max(merged[place], rank)
+    return bytes(merged)
+
+
+def checked_changes(changes: bytes) -> bytes:
+    """Return the changes; ValueError for what is none."""
+    if len(changes) % CHANGE_BYTES or not all(
+        place < REGISTERS and rank <= _LEFT + 1 for place, rank in _read_changes(changes)
+    ):
+        raise ValueError(f"not changes of registers: {len(changes)} bytes, {changes[:CHANGE_BYTES].hex()}…")
+    return changes
+
+
+def _read_changes(changes: bytes) -> Iterator[tuple[int, int]]:
+    return ((high << 8 | low, rank) for high, low, rank in zip(*[iter(changes)] * CHANGE_BYTES, strict=True))
 
 
 def _sigma(x: float) -> float:

@@ -22,7 +22,7 @@ from skitter.errors import FrontierError, JobError, SinkError, SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import SinkSeen, State
 from skitter.observe import events
-from skitter.sinks.targets import Target, parse_target, sink_of
+from skitter.sinks.targets import Target, is_on_one_machine, parse_target, sink_of
 from skitter.stop_request import StopRequest
 
 POLL_SECONDS = 5.0
@@ -73,10 +73,12 @@ class SinkFailover:
         named: Sequence[Target] = (),
         excluded: Collection[str] = (),
         archives: bool = False,
+        unowned_seconds: float | None = None,
     ) -> None:
         """``named``: targets that are known here with their passwords. ``excluded``: the node's own sinks.
 
         ``trusted``: code outside the project folder that targets may name. ``archives``: see above.
+        ``unowned_seconds``: another time than ``UNOWNED_SECONDS``.
         """
         self._frontier = frontier
         self._job = job
@@ -86,6 +88,7 @@ class SinkFailover:
         self._named = {target.name: target for target in named}
         self._excluded = frozenset(excluded)
         self._archives = archives
+        self._unowned_seconds = UNOWNED_SECONDS if unowned_seconds is None else unowned_seconds
         self._unowned_since: dict[str, float] = {}
         self._given_up: set[str] = set()
         self._active: dict[str, _ActiveDelivery] = {}
@@ -157,16 +160,16 @@ class SinkFailover:
         return (await self._frontier.state()).state is State.FINISHED
 
     def _is_shared(self, sink: SinkSeen) -> bool:
-        """Whether it could be served from here. What waits for a bucket is a file of the node that began it."""
+        """Whether it could be served from here."""
         is_other = sink.target in self._given_up or sink.target in self._excluded
-        return not is_other and parse_target(sink.target).scheme not in ("", "sqlite", "s3")
+        return not is_other and not is_on_one_machine(sink.target)
 
     def _is_left(self, sink: SinkSeen) -> bool:
         if sink.owner or not self._is_shared(sink):
             self._unowned_since.pop(sink.target, None)
             return False
         now = time.monotonic()
-        return now - self._unowned_since.setdefault(sink.target, now) >= UNOWNED_SECONDS
+        return now - self._unowned_since.setdefault(sink.target, now) >= self._unowned_seconds
 
     async def _start(self, name: str, *, is_archive: bool = False) -> None:
         if name in self._active:
@@ -181,6 +184,9 @@ class SinkFailover:
         except (FrontierError, JobError):
             raise
         except SkitterError as error:
+            if any(sink.target == name and sink.owner for sink in await self._frontier.sinks()):
+                # Another node was faster. If that one is gone some day, this one tries again.
+                return
             # Without its password, its driver or its module: another node may have them. Or, of an archive, another
             # command of this machine has begun it in another folder: what was written ahead stays.
             self._given_up.add(name)

@@ -22,6 +22,8 @@ from skitter.sinks.targets import Target, parse_target, sink_of, without_options
 from skitter.stop_request import StopRequest
 
 STDOUT = "-"
+CLIENT = "client:"
+"""The target of a job that a program began by ``skitter.connect``: items wait in the outbox until it takes them."""
 OnEvent = Callable[[events.Event], None]
 
 
@@ -57,7 +59,7 @@ async def choose_sinks(
     for archive in archives_here(seen_sinks) if goes_on else ():
         sinks.setdefault(archive, sink_of(parse_target(archive, job=job)))
     for seen in seen_sinks:
-        if is_elsewhere(seen.target):
+        if is_elsewhere(seen.target) or seen.target == CLIENT:
             continue
         if seen.owner:
             if sinks.pop(seen.target, None):

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Callable
 
 from skitter.cluster.process_identity import is_dead
 from skitter.errors import FrontierError, JobError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import DistantSource, Frontier
 from skitter.observe import events
 
 CHECK_SECONDS = 0.5
+DISTANT_CHECK_SECONDS = 5.0
+"""Of a frontier behind a network, which may serve many nodes."""
 GRACE_SECONDS = 3.0
 """Before the leases of a dead worker are recovered here: its own supervisor, if that lives, knows which page is to
 blame."""
@@ -40,12 +42,14 @@ async def recover_dead_workers(frontier: Frontier, on_event: OnEvent, *, silent_
 async def dead_worker_recovery(frontier: Frontier, on_event: OnEvent) -> AsyncIterator[None]:
     """While the body works: another command on this machine may be killed with its workers meanwhile."""
 
+    pause = DISTANT_CHECK_SECONDS if isinstance(frontier, DistantSource) else CHECK_SECONDS
+
     async def recover() -> None:
         while True:
             # If the store is in trouble, the workers will say so; a job that was dropped has no workers.
             with contextlib.suppress(FrontierError, JobError):
                 await recover_dead_workers(frontier, on_event, silent_seconds=GRACE_SECONDS)
-            await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(pause)
 
     task = asyncio.create_task(recover())
     try:

@@ -79,7 +79,9 @@ def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
     return politeness.obey_robots and host.robots_until <= now
 
 
-def granted(host: Host, epoch: int, now: float, politeness: Politeness, worker: str) -> float | None:
+def granted(
+    host: Host, epoch: int, now: float, politeness: Politeness, worker: str, round_trip_seconds: float = 0.0
+) -> float | None:
     """Record a grant on the host; return its start window, or None when there is no delay.
 
     The next grant to another worker comes a delay *and* a window later: this one may use up its window before it is
@@ -97,7 +99,7 @@ def granted(host: Host, epoch: int, now: float, politeness: Politeness, worker: 
         host.pacer = ""
         return None
     host.pacer = worker if delay <= MAX_PACE_SECONDS else ""
-    window = host.start_seconds + PACE_WINDOW_SECONDS if host.pacer else host.start_seconds
+    window = host.start_seconds + round_trip_seconds + (PACE_WINDOW_SECONDS if host.pacer else 0.0)
     host.due = now + delay + window
     return window
 

@@ -1,4 +1,4 @@
-"""Loading of spiders by reference: ``file.py``, ``file.py:Class``, or a name in the project.
+"""Loading of spiders by reference: ``file.py``, ``file.py:Class``, ``file.py:function``, or a name in the project.
 
 A spider's file is code of the user's own and is run when it is loaded. Looking for a name runs
 nothing: the files are only read. Every way in which it can go wrong is a SpiderError with a hint.
@@ -16,12 +16,13 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from skitter.errors import SkitterError, SpiderError
 from skitter.model.import_ref import add_to_path, is_trusted_file, resolve, untrusted
 from skitter.spiders.base import Spider
+from skitter.spiders.function_spider import function_spider
 from skitter.spiders.scrapy_names import check_attributes
 from skitter.spiders.site_spider import SiteSpider
 
@@ -40,7 +41,7 @@ def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = No
         return SiteSpider
     place, _, class_name = reference.partition(":")
     if not place.endswith(".py"):
-        raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py or file.py:Class")
+        raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py, file.py:Class or file.py:function")
     check_trusted(reference, folder, trusted)
     return _pick(_module(folder / place, place, folder), place, class_name)
 
@@ -64,8 +65,8 @@ def load_function(reference: str, trusted: Sequence[str] | None = None) -> Any:
         ) from error
 
 
-def full_reference(reference: str, kind: type[Spider], folder: Path) -> str:
-    """Return the reference that a job stores: with the class, and relative if the file is below ``folder``.
+def full_reference(reference: str, kind: type[Spider] | FunctionType, folder: Path) -> str:
+    """Return the reference that a job stores: with the class or function, and relative if the file is below ``folder``.
 
     So ``./books.py`` and ``books.py:Books`` are the same spider, and another machine may keep the
     project elsewhere.
@@ -97,8 +98,11 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
         ) from error
 
 
-def check_spider(spider: Spider) -> None:
-    """Raise SpiderError for a spider without start URLs or without a callback, before anything runs."""
+def check_spider(spider: Spider, *, starts_empty: bool = False) -> None:
+    """Raise SpiderError for a spider without start URLs or without a callback, before anything runs.
+
+    ``starts_empty``: it needs no start URLs.
+    """
     kind = type(spider)
     check_attributes(kind)
     starts_itself = kind.start is not Spider.start
@@ -106,7 +110,7 @@ def check_spider(spider: Spider) -> None:
         # With a start method of its own it may do with start_urls whatever it likes.
         if isinstance(getattr(spider, name), str) and not (starts_itself and name == "start_urls"):
             raise SpiderError(f"{name} is one text, not a list: {kind.__name__}", hint=f'as in {name} = ["{example}"]')
-    if not starts_itself and not spider.start_urls and not spider.sitemap_urls:
+    if not starts_itself and not spider.start_urls and not spider.sitemap_urls and not starts_empty:
         raise SpiderError(
             f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, sitemap_urls or a start method"
         )
@@ -223,7 +227,10 @@ def _pick(module: ModuleType, place: str, class_name: str) -> type[Spider]:
     # A base class of the others in the file is not meant to be run.
     leaves = [kind for kind in here if not any(other is not kind and issubclass(other, kind) for other in here)]
     if not leaves:
-        raise SpiderError(f"no spider in the file: {place}", hint="write a class that inherits from skitter.Spider")
+        raise SpiderError(
+            f"no spider in the file: {place}",
+            hint="write a class that inherits from skitter.Spider, or name a function: file.py:scrape",
+        )
     if len(leaves) > 1:
         choices = ", ".join(f"{place}:{kind.__name__}" for kind in leaves)
         raise SpiderError(f"several spiders in one file: {place}", hint=f"name one of them: {choices}")
@@ -234,6 +241,8 @@ def _named_class(module: ModuleType, place: str, class_name: str, known: list[st
     kind = getattr(module, class_name, None)
     if isinstance(kind, type) and issubclass(kind, Spider) and kind is not Spider:
         return kind
+    if isinstance(kind, FunctionType):
+        return function_spider(kind)
     if kind is not None:
         raise SpiderError(f"not a spider: {place}:{class_name}", hint="it does not inherit from skitter.Spider")
     near = _nearest(class_name, known)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from skitter.testing.contract import ContractStore as ContractStore
     from skitter.testing.contract import FrontierContract as FrontierContract
     from skitter.testing.fetcher_contract import FetcherContract as FetcherContract
+    from skitter.testing.intake_contract import IntakeContract as IntakeContract
+    from skitter.testing.intake_contract import IntakePlace as IntakePlace
     from skitter.testing.sink_contract import SinkContract as SinkContract
     from skitter.testing.sink_contract import SinkPlace as SinkPlace
     from skitter.testing.web import SyntheticWeb as SyntheticWeb
@@ -23,6 +25,8 @@ _HOME = {
     "FakeClock": "skitter.testing.clock",
     "FetcherContract": "skitter.testing.fetcher_contract",
     "FrontierContract": "skitter.testing.contract",
+    "IntakeContract": "skitter.testing.intake_contract",
+    "IntakePlace": "skitter.testing.intake_contract",
     "SinkContract": "skitter.testing.sink_contract",
     "SinkPlace": "skitter.testing.sink_contract",
     "SyntheticWeb": "skitter.testing.web",
@@ -37,6 +41,8 @@ __all__ = [
     "FakeClock",
     "FetcherContract",
     "FrontierContract",
+    "IntakeContract",
+    "IntakePlace",
     "SinkContract",
     "SinkPlace",
     "SyntheticWeb",

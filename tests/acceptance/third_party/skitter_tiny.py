@@ -1,10 +1,10 @@
-"""A package of somebody else's: a frontier, a fetcher and a sink, of which each call is a line of a file."""
+"""A package of somebody else's: a frontier, a fetcher, a sink and an intake, of which each call is a line of a file."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from skitter.fetch.contract import FetchRequest
 from skitter.frontier.contract import Frontier, FrontierBackend
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.frontier.sqlite.jobs import drop_job, list_jobs
+from skitter.intakes.contract import Backlog, DeadLetter, Message
+from skitter.intakes.sources import Source
 from skitter.model.page import Page
 from skitter.settings import Settings
 from skitter.sinks.targets import Target
@@ -103,3 +105,40 @@ class TinySink:
     def write(self, batch: list[tuple[str, Any]]) -> None:
         with self._path.open("a") as file:
             file.writelines(json.dumps(record) + "\n" for _, record in batch)
+
+
+class TinyIntake:
+    """The pages with numbers from 1 on, one message each, and one that is none."""
+
+    shared = True
+
+    def __init__(self, source: Source) -> None:
+        self.source = source.name
+        self._bodies = [f"http://tiny.example/{number}".encode() for number in range(1, int(source.options["pages"]))]
+        self._bodies.append(b"nonsense")
+        self._read = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self._read == len(self._bodies)
+
+    def open(self, mark: bytes) -> None:
+        note("intake", "open")
+        self._read = int(mark or b"0")
+
+    def read(self, limit: int, timeout_seconds: float) -> list[Message]:
+        first, self._read = self._read, min(len(self._bodies), self._read + limit)
+        return [Message(self._bodies[place], ref=place + 1, id=str(place)) for place in range(first, self._read)]
+
+    def ack(self, messages: Sequence[Message]) -> bytes:
+        return b"%d" % messages[-1].ref
+
+    def dead_letter(self, letters: Sequence[DeadLetter]) -> None:
+        for letter in letters:
+            note("dead-letter", letter.message.body.decode())
+
+    def backlog(self) -> Backlog:
+        return Backlog(len(self._bodies) - self._read)
+
+    def close(self) -> None:
+        note("intake", "close")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from skitter.app.views.jobs import job_view
 from skitter.app.views.status import status_view
 from skitter.app.views.why import WhyView, seen_reasons
 from skitter.cli.job_ref import JobRef
@@ -219,11 +220,22 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
         "latency_seconds": 0.0,
         "needs": [],
         "share": 0.0,
+        "problem": "",
     }
     assert (second["alive"], second["host_name"]) == (False, "")
     assert first.keys() == second.keys()
     assert told["workers"] == 1
     assert "hunter2" not in str(told)
+
+
+def test_a_node_that_skips_the_job_is_no_worker_and_says_why(make_report) -> None:
+    skips = worker(8, doing="skipped", problem="books.py:Books is missing on this node")
+    report = make_report(workers=[worker(7), skips])
+    shown = text(report)
+    assert "workers   1, skipped by crawl-8" in shown
+    assert "skipped: books.py:Books is missing on this node" in shown
+    view = job_view(report, PLACE.frontier)
+    assert (view.workers, view.skipped_by) == (1, {"crawl-8": "books.py:Books is missing on this node"})
 
 
 def test_a_host_that_has_had_its_pages_is_shown_with_the_setting(make_report) -> None:

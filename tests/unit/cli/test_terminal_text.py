@@ -64,6 +64,8 @@ def test_a_figure_never_outgrows_its_cell(value: int) -> None:
         (terminal_text.size(999_999), "1.0 MB"),
         (terminal_text.size(2.5e12), "2.5 TB"),
         (terminal_text.clock(3725), "1:02:05"),
+        (terminal_text.clock(float("inf")), "?"),
+        (terminal_text.duration(float("nan")), "?"),
         (terminal_text.clock(2 * 86_400 + 61), "2 d 0:01:01"),
         (terminal_text.duration(0.12), "120 ms"),
         (terminal_text.duration(0.9999), "1.0 s"),

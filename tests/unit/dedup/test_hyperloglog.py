@@ -8,6 +8,7 @@ import random
 import pytest
 
 from skitter.dedup import HyperLogLog
+from skitter.dedup.hyperloglog import REGISTERS, changes_since, with_changes
 
 
 @pytest.mark.parametrize(("number", "trials"), [(100, 50), (1000, 50), (10_000, 30), (100_000, 10), (1_000_000, 3)])
@@ -43,3 +44,19 @@ async def test_a_count_can_be_awaited() -> None:
     counted = HyperLogLog()
     await counted.add_many_async(["a", "b"])
     assert await counted.count_async() == 2
+
+
+def test_changes_told_in_pieces_make_the_same_count() -> None:
+    counted, told, pieces = HyperLogLog(), bytes(REGISTERS), 0
+    for first in range(0, 3000, 1000):
+        counted.add_many(str(number) for number in range(first, first + 1000))
+        while changes := changes_since(told, counted.registers, 400):
+            told, pieces = with_changes(told, changes), pieces + 1
+    assert pieces > 3
+    assert HyperLogLog.from_registers(told).count() == counted.count()
+
+
+@pytest.mark.parametrize("registers", [b"\0", bytes(REGISTERS - 1) + b"\xff"])
+def test_what_are_no_registers_is_refused(registers: bytes) -> None:
+    with pytest.raises(ValueError, match="not registers"):
+        HyperLogLog.from_registers(registers)

@@ -77,6 +77,21 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     assert left["file.jsonl"] == (3, "")
 
 
+async def test_a_target_that_another_node_was_faster_to_take_is_not_given_up(sinks) -> None:
+    good = "python:failover_sinks:Good"
+    told: list[Event] = []
+    frontier = memory_frontier("j", MemoryStore())
+    await frontier.begin(JobSpec(name="j", spider="", settings=Settings().job_wide()), sinks=[good])
+    failover = SinkFailover(frontier, "j", password=None, on_event=told.append, trusted=("failover_sinks",))
+    await frontier.open_sink(good, "another node")
+    await failover._start(good)
+    assert told == []
+    await frontier.close_sink(good, "another node")
+    await failover._start(good)
+    assert [event.kind.name for event in told] == ["sink.taken_over"]
+    await failover.close()
+
+
 async def job_with_archive() -> tuple[Frontier, str]:
     frontier = memory_frontier("j", MemoryStore())
     archive = sink_of(parse_target("pages.warc", job="j")).target

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from skitter.dedup import hyperloglog
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
@@ -16,6 +17,7 @@ from skitter.policy import generations, host_budgets, lost_leases, politeness, s
 
 MODULES = (
     *(contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness, shares),
+    hyperloglog,
 )
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]

@@ -223,8 +223,8 @@ async def test_a_lease_that_is_lost_before_its_first_step_frees_its_slot(crawl: 
     start = worker._start
     lost: list[Any] = []
 
-    async def started(grant: Any, asked_at: float) -> None:
-        await start(grant, asked_at)
+    async def started(grant: Any, *times: float) -> None:
+        await start(grant, *times)
         if grant.leases and not lost:
             lost.extend(grant.leases)
             crawl.clock.advance(31)

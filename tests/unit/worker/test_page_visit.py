@@ -18,6 +18,7 @@ from skitter.policy.scope import Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.function_spider import function_spider
 from skitter.worker import page_yield as harvest_module
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.item_functions import item_functions_of
@@ -664,3 +665,27 @@ async def test_a_store_that_fails_between_the_parts_is_no_fault_of_the_page(answ
     desk.refuse_part = -2
     with pytest.raises(FrontierError, match="disk is full"):
         await desk.visit(callback=callback)
+
+
+# ---- functions
+
+
+async def test_a_function_of_a_url_is_called_without_a_fetch(answers: Any) -> None:
+    def scrape(url: str, meta: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"url": url}, meta]
+
+    outcome = await Desk(answers, function_spider(scrape)()).visit(meta={"shop": 7})
+    assert (outcome.ending, outcome.touched, outcome.news) == (Ending.DONE, True, None)
+    assert items(outcome) == [{"url": PAGE}, {"shop": 7}]
+    assert answers.requests == []
+
+
+@pytest.mark.parametrize(("attempts", "ending"), [(0, Ending.RETRY), (3, Ending.DEAD)])
+async def test_what_such_a_function_raises_is_tried_again(answers: Any, attempts: int, ending: Ending) -> None:
+    def scrape(url: str) -> None:
+        raise OSError(f"no route to {url}")
+
+    outcome = await Desk(answers, function_spider(scrape)()).visit(attempts=attempts)
+    assert (outcome.ending, outcome.error_class, outcome.retry_seconds > 0) == (ending, "callback", attempts == 0)
+    assert "no route to" in outcome.error
+    assert "function_spider" not in outcome.error, "the traceback begins with the user's own code"

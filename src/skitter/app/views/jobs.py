@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from skitter.app.frontiers import list_jobs, open_frontier
 from skitter.cluster.process_identity import live_workers
+from skitter.dedup import HyperLogLog
 from skitter.errors import FormatError, FrontierError, JobError
 from skitter.model.job import Report
 from skitter.model.secrets import shown_frontier
@@ -36,30 +37,54 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     """Why it was stopped."""
+    distinct: int | UnsetType = UNSET
+    """About how many distinct URLs were done in all its runs, if that was asked for."""
+    skipped_by: dict[str, str] | UnsetType = UNSET
+    """Machines of a fleet that cannot serve it, and why."""
 
 
-async def jobs_of_frontiers(urls: Iterable[str]) -> list[JobView]:
+class DistinctTotal:
+    """The distinct URLs of several jobs: what two of them have done counts once."""
+
+    def __init__(self) -> None:
+        self._count = HyperLogLog()
+
+    def add(self, registers: bytes) -> int:
+        """Add those of a job; return its own count."""
+        of_job = HyperLogLog.from_registers(registers)
+        self._count.merge(of_job)
+        return of_job.count()
+
+    def count(self) -> int:
+        """Return about how many they are."""
+        return self._count.count()
+
+
+async def jobs_of_frontiers(urls: Iterable[str], distinct: DistinctTotal | None = None) -> list[JobView]:
     """The jobs of several frontiers. One that cannot be read does not hide the others."""
     found: list[JobView] = []
     for url in urls:
         try:
-            found += await jobs_of_frontier(url)
+            found += await jobs_of_frontier(url, distinct)
         except FrontierError as error:
             # Of a file whose jobs cannot be read: its name is that of the job whose file it is.
             found.append(_unreadable(url, PurePath(url).stem, error))
     return found
 
 
-async def jobs_of_frontier(url: str) -> list[JobView]:
-    """The jobs of one frontier; FrontierError when it cannot be read at all."""
-    return [await _job_view(url, name) for name in await list_jobs(url)]
+async def jobs_of_frontier(url: str, distinct: DistinctTotal | None = None) -> list[JobView]:
+    """The jobs of one frontier; FrontierError when it cannot be read at all. ``distinct``: count their URLs there."""
+    return [await _job_view(url, name, distinct) for name in await list_jobs(url)]
 
 
-async def _job_view(url: str, job: str) -> JobView:
+async def _job_view(url: str, job: str, distinct: DistinctTotal | None) -> JobView:
     try:
         frontier = open_frontier(url, job, create=False)
         try:
-            return job_view(await frontier.report(0), url)
+            view = job_view(await frontier.report(0), url)
+            if distinct is None:
+                return view
+            return msgspec.structs.replace(view, distinct=distinct.add(await frontier.distinct_urls()))
         finally:
             await frontier.close()
     except JobError:
@@ -72,6 +97,7 @@ async def _job_view(url: str, job: str) -> JobView:
 def job_view(report: Report, url: str) -> JobView:
     """A job, of its report and the URL of its frontier."""
     counts = report.counts
+    cards = [worker.card for worker in report.workers if worker.card is not None]
     return JobView(
         job=report.job.spec.name,
         frontier=shown_frontier(url),
@@ -85,6 +111,7 @@ def job_view(report: Report, url: str) -> JobView:
         started_at=report.job.started_at,
         ended_at=report.job.ended_at,
         reason=report.job.reason or UNSET,
+        skipped_by={card.host_name: card.problem for card in cards if card.problem} or UNSET,
     )
 
 

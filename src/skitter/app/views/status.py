@@ -6,6 +6,7 @@ import msgspec
 
 from skitter.cluster.process_identity import is_alive, live_workers
 from skitter.model.bloom_stats import BloomStats
+from skitter.model.intake import IntakeSeen
 from skitter.model.job import HostSeen, Report, SinkSeen, State, seeding_problem
 from skitter.model.secrets import shown_frontier
 from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerCard, WorkerSeen
@@ -33,6 +34,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """The needs that it can serve now."""
     share: float
     """Its part of the pages that all live workers do now, from 0 to 1."""
+    problem: str
+    """Why a node of a fleet skips the job; such a node is listed, and is no worker."""
 
 
 class NeedView(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, int]
     """Dead requests by class, of those classes that have any."""
     tally: dict[str, int]
+    intakes: list[IntakeSeen]
+    """The sources that requests come from; the job does not finish while one is open."""
     sinks: list[SinkSeen]
     hosts: list[HostSeen]
     crowded: list[HostSeen]
@@ -113,6 +118,12 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     def blocking(self) -> list[str]:
         """Targets because of which the outbox is full."""
         return [sink.target for sink in self.sinks if sink.blocking]
+
+    @property
+    def waits_for_intakes(self) -> bool:
+        """Nothing is left to do, and the job is not finished because an intake is open."""
+        is_idle = not self.queued and not self.delayed and not self.leased and not self.seeding
+        return is_idle and any(not intake.closed for intake in self.intakes)
 
     @property
     def seeding_problem(self) -> str:
@@ -170,6 +181,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         ended_at=job.ended_at,
         errors={name: n for name, n in report.errors.items() if n},
         tally=report.tally,
+        intakes=report.intakes,
         sinks=report.sinks,
         hosts=report.hosts,
         crowded=report.crowded,
@@ -220,5 +232,6 @@ def _worker_view(worker: WorkerSeen, report: Report, *, alive: bool, together: f
         pages_per_second=card.pages_per_second,
         latency_seconds=card.latency_seconds,
         needs=list(card.needs),
+        problem=card.problem,
         share=round(card.pages_per_second / together, 3) if alive and together else 0.0,
     )

@@ -1,0 +1,298 @@
+"""A client of a frontier's jobs: submits URLs from a program, and asks what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from skitter.app.config import crawl_config
+from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider
+from skitter.app.frontiers import is_missing_file, is_shared, open_frontier
+from skitter.app.script import source_of
+from skitter.app.submit import check_submission
+from skitter.app.views.jobs import JobView, jobs_of_frontier
+from skitter.cluster.process_identity import worker_id
+from skitter.delivery.job_sinks import CLIENT
+from skitter.errors import JobError, SinkError, UsageError
+from skitter.extract.items import decode_item
+from skitter.frontier.contract import Frontier
+from skitter.model.item import Item, ItemKind
+from skitter.model.job import Counts, JobState, SinkProgress, State, Trace
+from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.url import host_key
+from skitter.model.worker import WorkerSeen
+from skitter.settings import Settings
+from skitter.sinks.targets import sink_of
+from skitter.spiders.base import Spider
+from skitter.spiders.loading import full_reference, load_spider
+from skitter.spiders.scrapy_settings import translated
+
+BATCH = 1000
+"""Requests of one call to the frontier, and the most that are held in memory."""
+POLL_SECONDS = 0.5
+MAX_HOSTS = 100_000
+"""Ids whose hosts a client remembers."""
+_ENDED = (State.FINISHED, State.STOPPED)
+SpiderLike = type[Spider] | Callable[..., Any] | str
+"""A class, a function, or the reference of one of them: ``books.py:Books``."""
+Urls = str | Request | Iterable[str | Request]
+
+
+class AsyncClient:
+    """A connection to the jobs of a frontier; ``skitter.connect`` gives the same without ``await``.
+
+    The id of a request is text, the name of its job and its number there. It may be kept, and asked about from another
+    process.
+    """
+
+    def __init__(self, frontier: str) -> None:
+        if not is_shared(frontier):
+            raise UsageError(f"cannot be shared with another process: {frontier}", hint='as in "sqlite:jobs.db"')
+        self._url = frontier
+        self._open: dict[str, Frontier] = {}
+        self._hosts: dict[str, str] = {}
+        """Of the ids that were given out last."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; jobs go on."""
+        while self._open:
+            _, frontier = self._open.popitem()
+            await frontier.close()
+
+    # ---- submitting
+
+    async def submit(
+        self,
+        urls: Urls,
+        *,
+        job: str | None = None,
+        spider: SpiderLike | None = None,
+        priority: int = 0,
+        meta: Mapping[str, Any] | None = None,
+        output: str | Path | Sequence[str | Path] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Add URLs or Requests to a job, and return an id for each, also for those that the job knows already.
+
+        ``job``: its name; by default the spider's, or the first URL's host. A job that is not there is begun, with
+        ``spider`` (None: the built-in one), ``output``, ``settings`` and ``arguments``, which count only then; without
+        an ``output`` its items are kept for ``items`` and ``results``. ``priority`` and ``meta`` are for plain URLs; a
+        Request has its own. They are added in batches of 1,000: a wrong one is a UsageError, and those before it are
+        added.
+        """
+        stream = _requests(urls, priority, meta or {})
+        first = next(stream, None)
+        if first is None:
+            return []
+        name = await self._begun(job, spider, first, output, settings or {}, arguments or {})
+        ids: list[str] = []
+        async for entries, _ in _added(self._frontier(name), itertools.chain([first], stream)):
+            for entry in entries:
+                ids.append(_id_of(name, entry.id))
+                self._remember(ids[-1], entry.host_key)
+        return ids
+
+    async def add(self, urls: Urls, *, job: str, priority: int = 0, meta: Mapping[str, Any] | None = None) -> int:
+        """Add any number of URLs or Requests to a job that is there, and return how many were new to it.
+
+        Of a generator no more than a batch is held in memory.
+        """
+        return sum([new async for _, new in _added(self._frontier(job), _requests(urls, priority, meta or {}))])
+
+    # ---- asking
+
+    async def state(self, request_id: str, url: str = "") -> Trace | None:
+        """What is known of a request: queued, leased, done, dead, its attempts and errors; None: nothing.
+
+        Redis keeps less than SQLite of one that has ended (``Trace.state``), and finds a queued one by its host: where
+        another client has submitted it, or 100,000 others were submitted since, give its ``url`` too.
+        """
+        job, number = _parts(request_id)
+        host = host_key(seed_url(url)) if url else self._hosts.get(request_id, "")
+        return await self._frontier(job).trace(number, host)
+
+    async def items(self, request_id: str) -> list[dict[str, Any]]:
+        """The items of a request's page which the job's outbox holds: until every target has them.
+
+        Of a job without an output that ``submit`` has begun, until ``results`` has given them out. What all targets
+        have is read there, and not here.
+        """
+        job, number = _parts(request_id)
+        found: list[dict[str, Any]] = []
+        after, frontier = 0, self._frontier(job)
+        while batch := await frontier.peek(after, BATCH):
+            after = batch[-1].position
+            found += [decode_item(item.record) for item in batch if item.request_id == number and _is_record(item)]
+        return found
+
+    async def results(self, job: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Give out each item once, with the id of its request, as they come, until the job is over.
+
+        For a job without an output that ``submit`` has begun. A batch counts as given out when the next one is asked
+        for, so that what a killed program had in its hands comes again. One program at a time: SinkError for another.
+        """
+        frontier, owner = self._frontier(job), f"{worker_id()}:{secrets.token_hex(4)}"
+        if CLIENT not in [sink.target for sink in await frontier.sinks()]:
+            raise JobError(f"the job keeps no items for a program: {job}", hint="its items are in its own targets")
+        progress = await frontier.open_sink(CLIENT, owner)
+        if progress is None:
+            raise SinkError(f"another program takes the results: {job}", hint="wait until it ends, or for 30 seconds")
+        try:
+            while True:
+                # In this order: what has ended gets no more items.
+                state = (await frontier.state()).state
+                items = await frontier.items(CLIENT, owner, BATCH)
+                if items is None:
+                    raise SinkError(f"another program took over the results: {job}", hint="one at a time takes them")
+                for item in items:
+                    if _is_record(item):
+                        yield _id_of(job, item.request_id), decode_item(item.record)
+                is_over = not items and state in _ENDED
+                if items or is_over:
+                    position = items[-1].position if items else progress.position
+                    progress = SinkProgress(position, closed=is_over and state is State.FINISHED)
+                    await frontier.items_done(CLIENT, owner, progress)
+                if is_over:
+                    return
+                if not items:
+                    await asyncio.sleep(POLL_SECONDS)
+        finally:
+            await frontier.close_sink(CLIENT, owner)
+
+    async def counts(self, job: str) -> Counts:
+        """How many requests of a job are queued, delayed, leased, done, redirected, dead and excluded."""
+        return await self._frontier(job).counts()
+
+    async def workers(self, job: str) -> list[WorkerSeen]:
+        """The workers that were heard from, with what each is doing."""
+        return await self._frontier(job).workers()
+
+    async def jobs(self) -> list[JobView]:
+        """All jobs of the frontier, and how they stand."""
+        return [] if is_missing_file(self._url) else await jobs_of_frontier(self._url)
+
+    async def wait(self, job: str, *, timeout_seconds: float | None = None) -> JobState:
+        """Wait until a job is finished or stopped; TimeoutError: it was not, in that time."""
+        frontier = self._frontier(job)
+        async with asyncio.timeout(timeout_seconds):
+            while True:
+                state = await frontier.state()
+                if state.state in _ENDED:
+                    return state
+                await asyncio.sleep(POLL_SECONDS)
+
+    # ---- the parts
+
+    def _frontier(self, job: str, *, create: bool = False) -> Frontier:
+        if job not in self._open:
+            self._open[job] = open_frontier(self._url, job, create=create)
+        return self._open[job]
+
+    async def _begun(
+        self,
+        job: str | None,
+        spider: SpiderLike | None,
+        first: Request,
+        output: str | Path | Sequence[str | Path] | None,
+        settings: Mapping[str, Any],
+        arguments: Mapping[str, str],
+    ) -> str:
+        """The name of a job, which is begun if it is not there."""
+        source = _source(spider, first.url, arguments)
+        outputs = [output] if isinstance(output, (str, Path)) else output or []
+        own = translated("settings", settings, [])[0][1]
+        config = crawl_config(
+            source,
+            Settings.from_layers([("the spider", source.settings), ("settings", own)]),
+            job=job,
+            frontier=self._url,
+            outputs=[(str(each), False) for each in outputs],
+        )
+        name = config.spec.name
+        frontier = self._frontier(name, create=True)
+        try:
+            found = await frontier.job()
+        except JobError:
+            check_submission(config)
+            targets = [sink_of(target).target for target in config.outputs]
+            await frontier.begin(config.spec, sinks=targets or [CLIENT])
+        else:
+            if spider is not None and found.spec.spider != config.spec.spider:
+                raise JobError(
+                    f"job {name} has another spider: {found.spec.spider or 'the built-in one'}",
+                    hint="leave the spider out, or give the job another name",
+                )
+        return name
+
+    def _remember(self, request_id: str, host: str) -> None:
+        if len(self._hosts) >= MAX_HOSTS:
+            del self._hosts[next(iter(self._hosts))]
+        self._hosts[request_id] = host
+
+
+# ---- requests
+
+
+def _source(spider: SpiderLike | None, first_url: str, arguments: Mapping[str, str]) -> CrawlSource:
+    if spider is None:
+        # The built-in spider, whose seeds are what is added.
+        return source_of((), first_url, {})._replace(seeds=[])
+    if not isinstance(spider, str):
+        return source_of(spider, (), arguments, starts_empty=True)
+    folder = Path.cwd()
+    kind = load_spider(spider, folder)
+    return source_of_spider(kind, full_reference(spider, kind, folder), arguments, starts_empty=True)
+
+
+def _requests(urls: Urls, priority: int, meta: Mapping[str, Any]) -> Iterator[Request]:
+    """Requests as seeds, which permit their hosts; UsageError for a URL that cannot be crawled."""
+    for each in [urls] if isinstance(urls, (str, Request)) else urls:
+        request = each if isinstance(each, Request) else Request(each, priority=priority, meta=dict(meta))
+        yield request.replace(
+            url=seed_url(request.url),
+            callback=getattr(request.callback, "__name__", request.callback),
+            errback=getattr(request.errback, "__name__", request.errback),
+            seed=True,
+        )
+
+
+async def _added(frontier: Frontier, requests: Iterator[Request]) -> AsyncIterator[tuple[list[Entry], int]]:
+    """Add requests batch by batch; each batch, and how many of it were new."""
+    # Asked for each time: a job that was dropped and begun anew has another secret.
+    fingerprinter = Fingerprinter.of_job(await frontier.job())
+    # A number of this call: a request with dont_filter is another one the next time.
+    call = secrets.randbits(63)
+    place = itertools.count()
+    while batch := list(itertools.islice(requests, BATCH)):
+        entries = [fingerprinter.entry(request, call, next(place)) for request in batch]
+        yield entries, await frontier.add(entries)
+
+
+def _id_of(job: str, number: int) -> str:
+    return f"{job}/{number % 2**64:016x}"
+
+
+def _parts(request_id: str) -> tuple[str, int]:
+    job, _, digits = request_id.rpartition("/")
+    try:
+        number = int(digits, 16)
+    except ValueError:
+        number = 2**64
+    if not job or number >= 2**64:
+        raise UsageError(f"not the id of a request: {request_id}", hint="submit returns them: JOB/0123456789abcdef")
+    return job, number - 2**64 if number >= 2**63 else number
+
+
+def _is_record(item: Item) -> bool:
+    return item.kind is ItemKind.RECORD

@@ -1,0 +1,115 @@
+"""Submission of a job: it begins or resumes as with ``skitter crawl``, and a fleet does the work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from skitter.app.config import CrawlConfig
+from skitter.app.crawl_node import opened
+from skitter.app.frontiers import is_shared
+from skitter.app.intakes import intakes_read
+from skitter.app.job_checks import refuse_live_workers, settings_to_join
+from skitter.cluster.process_identity import live_workers
+from skitter.delivery.job_sinks import STDOUT, OnEvent, as_kept
+from skitter.errors import UsageError
+from skitter.frontier.contract import Frontier
+from skitter.model.job import Begun, State
+from skitter.model.secrets import shown_frontier
+from skitter.node.dead_workers import recover_dead_workers
+from skitter.node.node import Node
+from skitter.observe import events
+from skitter.sinks.file_targets import archive_of
+from skitter.sinks.targets import Target, is_on_one_machine, sink_of
+from skitter.stop_request import StopRequest
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was submitted."""
+
+    job: str
+    frontier: str
+    """Its URL, without a password."""
+    begun: Begun
+    run: int
+    state: State
+    workers: int
+    """How many are at it already."""
+    outputs: list[str]
+
+
+def make_submit_node(config: CrawlConfig, *, on_event: OnEvent) -> Node[Submitted]:
+    """A node that begins or resumes a job, and reads its intakes until they are closed."""
+    return Node(lambda stop: submit_job(config, on_event=on_event, stop=stop))
+
+
+async def submit_job(config: CrawlConfig, *, on_event: OnEvent, stop: StopRequest | None = None) -> Submitted:
+    """Begin or resume a job, and work on nothing; its intakes are read until they are closed."""
+    check_submission(config)
+    async with opened(config.frontier, config.spec.name, create=True) as frontier:
+        if config.fresh:
+            await refuse_live_workers(frontier)
+        await recover_dead_workers(frontier, on_event)
+        config, joins = await settings_to_join(frontier, config, on_event)
+        try:
+            kept = [seen.target for seen in await frontier.sinks()]
+        except UsageError:
+            kept = []
+        outputs = [sink_of(as_kept(target, kept)).target for target in config.outputs]
+        begun = await frontier.begin(config.spec, fresh=config.fresh, sinks=outputs)
+        await _read_intakes(frontier, config, stop or StopRequest(), on_event)
+        report = await frontier.report(0)
+    if not report.sinks:
+        on_event(events.JOB_NO_OUTPUT())
+    return Submitted(
+        job=config.spec.name,
+        frontier=shown_frontier(config.frontier),
+        begun=Begun.JOINED if joins else begun,
+        run=report.job.run,
+        state=report.job.state,
+        workers=len(live_workers(report)),
+        outputs=[sink.target for sink in report.sinks],
+    )
+
+
+async def _read_intakes(frontier: Frontier, config: CrawlConfig, stop: StopRequest, on_event: OnEvent) -> None:
+    work = asyncio.current_task()
+    assert work is not None, "this is a task"
+    async with intakes_read(frontier, config.intakes, config.settings, stop, on_event) as reading:
+        # A reader looks by itself whether it was asked to stop, and hands back what it has not added.
+        stop.set_handlers(lambda: None, work.cancel)
+        if reading:
+            await asyncio.wait(reading, return_when=asyncio.FIRST_EXCEPTION)
+
+
+def check_submission(config: CrawlConfig) -> None:
+    """UsageError for a job that other processes could not serve as it is meant."""
+    if not is_shared(config.frontier):
+        raise UsageError(
+            f"lives inside one crawl only: {config.frontier}", hint="use --frontier sqlite:PATH or redis://…"
+        )
+    if config.spec.spider.startswith("notebook:"):
+        raise UsageError(
+            f"a spider without a file: {config.spec.name}", hint="write it into a file that every node has"
+        )
+    if config.settings.recrawl.stay:
+        raise UsageError(
+            "a crawl that stays begins its runs itself: --stay", hint="skitter crawl --recrawl --stay; workers may join"
+        )
+    _check_targets(config.outputs, config.settings.fleet.deliver_node)
+
+
+def _check_targets(outputs: Iterable[Target], deliver_node: str) -> None:
+    for target in outputs:
+        if target.name == STDOUT or archive_of(target.name) is not None:
+            raise UsageError(
+                f"a submitted job cannot write this: {target.name}",
+                hint="skitter crawl writes it; a fleet writes files, databases and streams",
+            )
+        if is_on_one_machine(target.name) and not deliver_node:
+            raise UsageError(
+                f"which node writes this? {target.name}",
+                hint="name it: --deliver NODE; or give a database or a stream, which every node can write",
+            )

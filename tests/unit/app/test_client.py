@@ -1,0 +1,224 @@
+"""The client of a program: requests get ids, and what became of them can be asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skitter
+from skitter.app.client import BATCH, AsyncClient
+from skitter.delivery.job_sinks import CLIENT
+from skitter.errors import JobError, RequestError, SinkError, UsageError
+from skitter.extract.items import encode_item
+from skitter.frontier.contract import Frontier
+from skitter.model.item import NewItem
+from skitter.model.job import Command, State
+from skitter.model.lease import Lease, Work
+from skitter.model.outcome import Ending, Outcome
+from skitter.model.request import decode
+
+URL = "https://a.example/1"
+NO_ROBOTS = {"obey_robots": False}
+SPIDER = "def scrape(url, meta):\n    return {'url': url}\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(SPIDER)
+    return tmp_path
+
+
+@pytest.fixture
+def client() -> Iterator[skitter.Client]:
+    with skitter.connect("sqlite:jobs.db") as client:
+        yield client
+
+
+async def leased(frontier: Frontier, limit: int) -> list[Lease]:
+    """Leases of pages, with the seeding out of the way."""
+    leases = (await frontier.lease("w", limit)).leases
+    pages = [lease for lease in leases if lease.work is Work.PAGE]
+    seeding = [Outcome(lease=lease, ending=Ending.DONE) for lease in leases if lease.work is Work.SEED]
+    if seeding:
+        await frontier.commit("w", seeding)
+        pages += (await frontier.lease("w", limit - len(pages))).leases
+    return pages
+
+
+def work(job: str, *, do: int = 10) -> list[Any]:
+    """Do so many requests of a job as a worker would, each with an item; the requests."""
+
+    async def working() -> list[Any]:
+        from skitter.app.frontiers import open_frontier
+
+        frontier = open_frontier("sqlite:jobs.db", job, create=False)
+        try:
+            leases = await leased(frontier, do)
+            requests = [decode(lease.payload) for lease in leases]
+            items = [[NewItem(encode_item({"of": request.url}))] for request in requests]
+            await frontier.commit(
+                "w",
+                [
+                    Outcome(lease=lease, ending=Ending.DONE, items=made)
+                    for lease, made in zip(leases, items, strict=True)
+                ],
+            )
+            return requests
+        finally:
+            await frontier.close()
+
+    return asyncio.run(working())
+
+
+def test_a_job_is_begun_with_the_first_url_and_found_again_with_the_next(client: skitter.Client) -> None:
+    (one,) = client.submit(URL, spider="shop.py:scrape", meta={"shop": 7}, settings=NO_ROBOTS)
+    assert one.startswith("scrape/")
+    again, other = client.submit([URL, "https://a.example/2"], job="scrape")
+    assert again == one
+    assert client.counts("scrape").queued == 2
+    assert [view.job for view in client.jobs()] == ["scrape"]
+    (first, _) = work("scrape")
+    assert (first.meta, first.seed) == ({"shop": 7}, True)
+    for each in (one, other):
+        trace = client.state(each)
+        assert trace is not None
+        assert trace.state == "done"
+    assert client.items(other) == [{"of": "https://a.example/2"}]
+    assert client.workers("scrape")[0].id == "w"
+
+
+def test_another_client_asks_by_the_same_id(client: skitter.Client) -> None:
+    (one,) = client.submit(URL, job="j")
+    with skitter.connect("sqlite:jobs.db") as other:
+        trace = other.state(one)
+        assert trace is not None
+        assert (trace.url, trace.state) == (URL, "queued")
+        assert other.state("j/0123456789abcdef") is None
+
+
+def test_requests_of_ones_own_have_priority_callback_and_arguments(client: skitter.Client) -> None:
+    request = skitter.Request(URL, priority=9, callback="detail", cb_kwargs={"page": 2}, meta={"a": 1})
+    client.submit(
+        [skitter.Request("https://a.example/low", priority=-1), request], job="j", priority=5, settings=NO_ROBOTS
+    )
+    first, second = work("j")
+    assert (first.url, first.priority, first.callback, first.cb_kwargs) == (URL, 9, "detail", {"page": 2})
+    assert second.priority == -1
+
+
+def test_a_request_that_is_not_filtered_is_another_one_each_time(client: skitter.Client) -> None:
+    request = skitter.Request(URL, dont_filter=True)
+    ids = client.submit([request, request], job="j") + client.submit(request, job="j")
+    assert len(set(ids)) == 3
+    assert client.counts("j").queued == 3
+
+
+def test_a_generator_is_read_in_batches(client: skitter.Client) -> None:
+    client.submit(URL, job="j")
+    queued: list[int] = []
+
+    def urls() -> Iterator[str]:
+        for number in range(2 * BATCH + 1):
+            if number % BATCH == 0:
+                # A generator may use the client that reads it.
+                queued.append(client.counts("j").queued)
+            yield f"https://b.example/{number}"
+
+    assert client.add(urls(), job="j") == 2 * BATCH + 1
+    assert queued == [1, BATCH + 1, 2 * BATCH + 1]
+    assert client.add([URL, "https://b.example/1"], job="j") == 0
+
+
+def test_results_are_given_out_once_and_the_job_is_complete_then(client: skitter.Client) -> None:
+    ids = client.submit([f"https://a.example/{number}" for number in range(5)], job="j", settings=NO_ROBOTS)
+    work("j", do=3)
+    stream = client.results("j")
+    first = [next(stream) for _ in range(3)]
+    stream.close()
+    work("j")
+    # The first batch was never acknowledged: nobody knows what became of it.
+    assert client.wait("j", timeout_seconds=10).state is State.FINISHED
+    results = dict(client.results("j"))
+    assert [request_id for request_id, _ in first] == list(results)[:3]
+    assert set(results) == set(ids)
+    assert list(client.results("j")) == []
+    assert client.items(ids[0]) == [], "what was given out is forgotten"
+
+
+def test_results_are_for_one_program_at_a_time_and_for_jobs_that_keep_them(client: skitter.Client) -> None:
+    client.submit(URL, job="j", settings=NO_ROBOTS)
+    client.submit(URL, job="db", output="postgresql://db.example/x#y")
+    work("j")
+    with skitter.connect("sqlite:jobs.db") as other:
+        stream, theirs = client.results("j"), other.results("j")
+        next(stream)
+        with pytest.raises(SinkError, match="another program takes the results: j"):
+            next(theirs)
+        stream.close()
+    with pytest.raises(JobError, match="keeps no items for a program: db"):
+        next(client.results("db"))
+
+
+def test_waiting_ends_with_a_command_or_in_time(client: skitter.Client) -> None:
+    client.submit(URL, job="j")
+    with pytest.raises(TimeoutError):
+        client.wait("j", timeout_seconds=0.01)
+
+    async def stop() -> None:
+        async with AsyncClient("sqlite:jobs.db") as other:
+            await other._frontier("j").command(Command.STOP)
+
+    asyncio.run(stop())
+    assert client.wait("j").state is State.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"urls": "nonsense"}, UsageError, "nonsense"),
+        ({"urls": [URL], "spider": "shop.py:other"}, UsageError, "no such spider class"),
+        ({"urls": [URL], "spider": lambda url: None}, UsageError, "a spider without a file"),
+        ({"urls": [URL], "output": "x.jsonl"}, UsageError, "which node writes this"),
+        ({"urls": [URL], "job": "not a name"}, UsageError, "not a name for a job"),
+        ({"urls": [URL], "settings": {"no_such": 1}}, UsageError, "no_such"),
+        ({"urls": [7]}, RequestError, "url must be text"),
+    ],
+)
+def test_what_cannot_be_submitted_is_said_and_begins_nothing(
+    client: skitter.Client, given: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        client.submit(**given)
+    with skitter.connect("sqlite:jobs.db") as other:
+        assert [view for view in other.jobs() if view.state != "unknown"] == []
+
+
+def test_a_job_keeps_its_spider(client: skitter.Client) -> None:
+    client.submit(URL, job="j")
+    with pytest.raises(JobError, match="job j has another spider: the built-in one"):
+        client.submit(URL, job="j", spider="shop.py:scrape")
+
+
+@pytest.mark.parametrize("request_id", ["", "j", "j/xyz", "/0123456789abcdef", "j/10123456789abcdef0"])
+def test_what_is_no_id_is_said(client: skitter.Client, request_id: str) -> None:
+    with pytest.raises(UsageError, match="not the id of a request"):
+        client.state(request_id)
+
+
+def test_a_frontier_of_one_process_cannot_be_connected_to() -> None:
+    with pytest.raises(UsageError, match="cannot be shared"):
+        skitter.connect("memory:")
+
+
+async def test_the_same_with_await() -> None:
+    async with AsyncClient("sqlite:jobs.db") as client:
+        (one,) = await client.submit(URL, job="j")
+        assert (await client.counts("j")).queued == 1
+        assert [sink.target for sink in await client._frontier("j").sinks()] == [CLIENT]
+        assert await client.items(one) == []
+        assert await client.submit([]) == []
