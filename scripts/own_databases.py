@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from own_redis import free_port
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 USER = "skitter"
 PASSWORD = "pa55 w/rd"  # noqa: S105  of private servers; a space and a slash show who forgets to quote
 QUOTED = "pa55%20w%2Frd"

@@ -6,7 +6,9 @@ As ``own_databases``: each keeps its port and its folder through all its lives.
 from __future__ import annotations
 
 import os
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,6 +65,7 @@ class OwnRabbitmq(OwnServer):
 
     def prepare(self) -> None:
         self._mapper_port, self._distribution_port = free_port(), free_port()
+        self._node = f"skitter{self.port}@localhost"
         (self.folder / "rabbitmq.conf").write_text(
             f"{self._listener()}\ndefault_user = {USER}\ndefault_pass = {PASSWORD}\n"
             f"max_message_size = {self.max_message_bytes}\nlog.console = true\nlog.file = false\n"
@@ -81,7 +84,7 @@ class OwnRabbitmq(OwnServer):
 
     def command(self) -> list[str]:
         settings = {
-            "RABBITMQ_NODENAME": f"skitter{self.port}@localhost",
+            "RABBITMQ_NODENAME": self._node,
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none"),
             "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
@@ -94,9 +97,12 @@ class OwnRabbitmq(OwnServer):
             "ERL_EPMD_PORT": str(self._mapper_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }
-        # Its own port mapper, in the foreground: one that it started by itself would outlive it.
         words = [f"{name}='{value}'" for name, value in settings.items()]
-        return ["sh", "-c", f"export {' '.join(words)}; epmd & exec {self.program}"]
+        return ["sh", "-c", f"export {' '.join(words)}; {self._mapper()} exec {self.program}"]
+
+    def _mapper(self) -> str:
+        # Its own port mapper, in the foreground: one that it started by itself would outlive it.
+        return "epmd &"
 
     def answers(self) -> bool:
         with self._connection() as connection:
@@ -113,6 +119,66 @@ class OwnRabbitmq(OwnServer):
     @staticmethod
     def is_installed() -> bool:
         return os.access(OwnRabbitmq.program, os.X_OK)
+
+
+class RabbitmqNode(OwnRabbitmq):
+    """One node of a cluster: it finds the others by their names, through a port mapper that they share."""
+
+    def __init__(self, number: int, mapper_port: int) -> None:
+        self._number, self._shared_mapper_port = number, mapper_port
+        super().__init__()
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._mapper_port, self._node = self._shared_mapper_port, _node_name(self._number)
+        with (self.folder / "rabbitmq.conf").open("a") as file:
+            file.write("cluster_formation.peer_discovery_backend = classic_config\n")
+            # The first one has nobody to join.
+            file.write("cluster_formation.discovery_retry_limit = 2\ncluster_partition_handling = pause_minority\n")
+            for number in range(CLUSTER_NODES):
+                file.write(f"cluster_formation.classic_config.nodes.{number + 1} = {_node_name(number)}\n")
+        cookie = self.folder / ".erlang.cookie"
+        cookie.write_text("SKITTERTESTS")
+        cookie.chmod(0o400)
+        if self._account:
+            shutil.chown(cookie, self._account)
+
+    def _mapper(self) -> str:
+        return ""
+
+
+class RabbitmqCluster:
+    """Three nodes, each of which can be killed and started again."""
+
+    def __init__(self) -> None:
+        port = free_port()
+        environment = {**os.environ, "ERL_EPMD_PORT": str(port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
+        # Not of a node's process group: it has to outlive each of them.
+        self._mapper = subprocess.Popen(["epmd"], env=environment, stdin=subprocess.DEVNULL)  # noqa: S607
+        self.nodes: list[RabbitmqNode] = []
+        try:
+            for number in range(CLUSTER_NODES):
+                self.nodes.append(RabbitmqNode(number, port))
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def url(self) -> str:
+        return f"amqp://{USER}:{QUOTED}@" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def remove(self) -> None:
+        for node in self.nodes:
+            node.remove()
+        self._mapper.kill()
+        self._mapper.wait()
+
+
+CLUSTER_NODES = 3
+
+
+def _node_name(number: int) -> str:
+    return f"skitter{number}@localhost"
 
 
 KAFKA_VERSION = "4.1.2"

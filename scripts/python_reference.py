@@ -86,11 +86,27 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         tuple(f"skitter.dedup:{name}" for name in skitter.dedup.__all__),
     ),
     ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
+    (
+        "Submitting from a program",
+        "See the [how-to](../how-to/submit-from-python.md).",
+        (
+            "connect",
+            "Client",
+            "AsyncClient",
+            "skitter.model.job:Trace",
+            "skitter.model.job:Counts",
+            "skitter.model.job:JobState",
+            "skitter.app.views.jobs:JobView",
+            "skitter.model.worker:WorkerSeen",
+            "skitter.model.worker:WorkerCard",
+        ),
+    ),
 )
 
 # The suites for these have pages of their own under docs/how-to.
 CONTRACTS = (
     ("sink", "skitter.sinks.contract", "write-a-sink.md"),
+    ("intake", "skitter.intakes.contract", "write-an-intake.md"),
     ("fetcher", "skitter.fetch.contract", "write-a-fetcher.md"),
     ("frontier", "skitter.frontier.contract", "write-a-frontier.md"),
 )
