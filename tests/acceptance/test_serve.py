@@ -116,9 +116,11 @@ def test_certificates_of_clients_say_who_they_are(skitter: Any, tmp_path: Path) 
 def test_a_master_ends_in_order_and_its_clients_wait_for_the_next(skitter: Any, serve: Callable[..., Master]) -> None:
     master = serve()
     spec = WebSpec.plain(hosts=2, pages_per_host=40, latency_seconds=0.05)
+    out = skitter.folder / "out.jsonl"
     with served(spec) as web:
         crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--per-host", 2, "--frontier", master.url)
-        while not (skitter.folder / "out.jsonl").exists():
+        # The file is made before the job begins; an item in it says that the crawl is under way.
+        while not (out.exists() and out.stat().st_size):
             assert crawl.poll() is None, crawl.communicate()
         os.kill(master.process.pid, signal.SIGTERM)
         assert master.process.wait(30) == 143

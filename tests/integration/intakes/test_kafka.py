@@ -63,7 +63,7 @@ class TopicPlace(IntakePlace):
         self.topic = topic
 
     def intake(self):
-        return intake_of(parse_source(self.topic.source, job="shop"))
+        return intake_of(parse_source(self.topic.source, job=self.topic.name))
 
     def put(self, *bodies):
         self.topic.put(*bodies)
@@ -90,7 +90,8 @@ def topic(services):
 
 @contextmanager
 def reading(source, job="shop"):
-    intake = intake_of(parse_source(source, job=job))
+    # A group of its own: one reader that a failed test left behind would hold up the sharing for everybody.
+    intake = intake_of(parse_source(source, job=f"{job}-{source.partition('#')[2]}"))
     intake.open(b"")
     try:
         yield intake

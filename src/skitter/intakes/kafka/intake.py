@@ -141,8 +141,13 @@ class KafkaIntake:
                 # It has to be asked all the same, or the group takes this reader for dead.
                 self._keep(self._consumer.poll(timeout_seconds))
                 return []
-            if not self._waiting:
-                self._keep(self._consumer.poll(timeout_seconds))
+            deadline = time.monotonic() + timeout_seconds
+            # The end of a partition is told like a message, and is none: another partition may have more.
+            while not self._waiting:
+                record = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+                if record is None:
+                    break
+                self._keep(record)
             if 0 < len(self._waiting) < limit:
                 for record in self._consumer.consume(limit - len(self._waiting), 0):
                     self._keep(record)
