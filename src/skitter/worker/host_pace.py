@@ -24,11 +24,26 @@ class _Host:
         self.last = 0.0
         """When its last request was started, by the monotonic clock."""
         self.queue = asyncio.Lock()
-        """It lets waiting requests through in the order in which they came."""
+        """Held by the request that is on its way to the socket; the others get it in the order in which they came."""
         self.waiting: set[asyncio.Task[object]] = set()
 
+
+class _Turn:
+    """The turn of one request. It ends at the socket: until then nobody knows from when the next delay counts."""
+
+    __slots__ = ("_host", "_is_over")
+
+    def __init__(self, host: _Host) -> None:
+        self._host, self._is_over = host, False
+
     def started(self) -> None:
-        self.last = time.monotonic()
+        self._host.last = time.monotonic()
+        self.end()
+
+    def end(self, _task: asyncio.Task[object] | None = None) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._host.queue.release()
 
 
 class HostPace:
@@ -40,7 +55,7 @@ class HostPace:
     async def wait(self, lease: Lease, start_by: float | None) -> Callable[[], None]:
         """Wait for the lease's turn; return what is to be called when it is at the socket.
 
-        LateError if the turn comes after ``start_by``.
+        The next one waits for that call, or for the end of this task. LateError if the turn comes after ``start_by``.
         """
         host = self._hosts.get(lease.host_key)
         if host is None:
@@ -50,15 +65,17 @@ class HostPace:
         assert task is not None
         host.waiting.add(task)
         try:
-            async with host.queue:
-                while (turn := host.last + lease.pace_seconds + MARGIN_SECONDS) > (now := time.monotonic()):
-                    if start_by is not None and turn > start_by:
-                        raise LateError("the requests before it took too long")
-                    await asyncio.sleep(turn - now)
-                host.last = now
+            await _acquire(host.queue, start_by)
+            turn = _Turn(host)
+            try:
+                await _sleep_until_due(host, lease.pace_seconds, start_by)
+            except BaseException:
+                turn.end()
+                raise
         finally:
             host.waiting.discard(task)
-        return host.started
+        task.add_done_callback(turn.end)
+        return turn.started
 
     def stop(self, host_key: str) -> None:
         """Cancel what waits for its turn: the host has asked for a pause, or cannot be reached."""
@@ -70,3 +87,24 @@ class HostPace:
         if len(self._hosts) >= _MAX_HOSTS:
             long_ago = time.monotonic() - _FORGET_SECONDS
             self._hosts = {key: host for key, host in self._hosts.items() if host.waiting or host.last > long_ago}
+
+
+async def _acquire(queue: asyncio.Lock, start_by: float | None) -> None:
+    try:
+        async with asyncio.timeout(None if start_by is None else max(0.0, start_by - time.monotonic())):
+            await queue.acquire()
+    except TimeoutError:
+        raise _late() from None
+
+
+async def _sleep_until_due(host: _Host, delay_seconds: float, start_by: float | None) -> None:
+    while (due := host.last + delay_seconds + MARGIN_SECONDS) > (now := time.monotonic()):
+        if start_by is not None and due > start_by:
+            raise _late()
+        await asyncio.sleep(due - now)
+    # In case it never tells that it has started.
+    host.last = now
+
+
+def _late() -> LateError:
+    return LateError("the requests before it took too long")

@@ -42,6 +42,47 @@ async def test_the_delay_counts_from_when_a_request_was_really_sent() -> None:
     assert time.monotonic() - sent_at >= DELAY
 
 
+async def test_the_next_one_waits_until_the_one_before_is_at_the_socket() -> None:
+    pace, starts = HostPace(), list[tuple[int, float]]()
+    on_start = await pace.wait(lease(), None)
+    following = asyncio.create_task(started(pace, lease(2), starts))
+    await asyncio.sleep(3 * DELAY)  # a look-up of a name, or an event loop that is held
+    assert not starts, "or both would start in one instant"
+    on_start()
+    sent_at = time.monotonic()
+    await following
+    assert starts[0][1] - sent_at >= DELAY
+
+
+@pytest.mark.parametrize("ends_by", ["failing", "being cancelled"])
+async def test_one_that_never_gets_to_the_socket_lets_the_next_one_through(ends_by: str) -> None:
+    pace, has_turn = HostPace(), asyncio.Event()
+
+    async def fail() -> None:
+        await pace.wait(lease(), None)
+        has_turn.set()
+        if ends_by == "being cancelled":
+            await asyncio.sleep(60)
+        raise OSError("no such host")
+
+    failing = asyncio.create_task(fail())
+    await has_turn.wait()
+    failing.cancel()
+    await asyncio.wait([failing])
+    async with asyncio.timeout(5):
+        await pace.wait(lease(2), None)
+
+
+async def test_nobody_waits_for_the_one_before_longer_than_for_its_window() -> None:
+    pace, by = HostPace(), time.monotonic() + DELAY
+    on_start = await pace.wait(lease(), None)
+    with pytest.raises(LateError):
+        await pace.wait(lease(2), by)
+    on_start()
+    async with asyncio.timeout(5):
+        await pace.wait(lease(3), None)
+
+
 async def test_hosts_do_not_wait_for_each_other() -> None:
     pace = HostPace()
     await pace.wait(lease(seconds=60.0), None)
@@ -51,14 +92,14 @@ async def test_hosts_do_not_wait_for_each_other() -> None:
 
 async def test_a_turn_that_comes_too_late_is_not_waited_for() -> None:
     pace = HostPace()
-    await pace.wait(lease(seconds=60.0), None)
+    (await pace.wait(lease(seconds=60.0), None))()
     with pytest.raises(LateError):
         await pace.wait(lease(2, seconds=60.0), time.monotonic() + 1)
 
 
 async def test_what_waits_is_cancelled_when_its_host_asks_for_a_pause() -> None:
     pace = HostPace()
-    await pace.wait(lease(seconds=60.0), None)
+    (await pace.wait(lease(seconds=60.0), None))()
     await pace.wait(lease(host="http://b.example", seconds=60.0), None)
     waiting = [asyncio.create_task(pace.wait(lease(number, seconds=60.0), None)) for number in (2, 3)]
     other = asyncio.create_task(pace.wait(lease(4, "http://b.example", seconds=60.0), None))
