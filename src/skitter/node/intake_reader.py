@@ -1,4 +1,4 @@
-"""The reader of an intake: its thread, its record in the frontier, and the way from messages to requests.
+"""The reader of an intake: its thread, and the way from messages to requests.
 
 The order inside one batch keeps the promise: requests are added to the frontier, unusable messages are made dead
 letters, then all are acknowledged. Whoever dies in between leaves messages that come again, and the frontier knows
@@ -15,24 +15,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import msgspec
-
-from skitter.cluster.process_identity import is_dead, worker_id
-from skitter.errors import (
-    FrontierError,
-    IntakeAwayError,
-    IntakeError,
-    JobError,
-    RequestError,
-    UrlError,
-    UsageError,
-)
+from skitter.errors import IntakeAwayError, IntakeError, RequestError, UrlError, UsageError
 from skitter.frontier.contract import BATCH, Frontier
 from skitter.intakes.contract import DeadLetter, Intake, Message
 from skitter.intakes.messages import reason_of, to_entry
-from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.job import State
 from skitter.model.request import Entry, Fingerprinter
+from skitter.node.intake_record import KEEP_SECONDS, IntakeRecord
 from skitter.observe import events
 from skitter.stop_request import StopRequest
 
@@ -41,10 +30,6 @@ OnEvent = Callable[[events.Event], None]
 
 READ_SECONDS = 1.0
 """How long a source is waited for at a time; also between two looks while nothing is read."""
-TELL_SECONDS = 1.0
-"""Between two reports to the frontier while something is read: each is a write."""
-KEEP_SECONDS = 10.0
-"""Between two reports while nothing changes: a third of the time that a reader counts as alive."""
 CHECK_SECONDS = 0.25
 """Between two looks at the job's state and queue while messages come."""
 BACKLOG_SECONDS = 2.0
@@ -74,17 +59,13 @@ class IntakeReader:
         self._until_idle_seconds = until_idle_seconds
         self._stop = stop
         self._on_event = on_event
-        self._owner = worker_id()
+        self._record = IntakeRecord(frontier, intake.source)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._stopping = asyncio.Event()
         self._run = 0
-        self._is_reader = False
         self._is_connected = False
         self._leaves_it_to_others = False
         """Nothing came for this process, and others still read."""
-        self._progress = IntakeProgress()
-        self._told = self._progress
-        self._told_at = 0.0
         self._trouble_since = 0.0
         self._asked_at = 0.0
         self._checked_at = 0.0
@@ -112,13 +93,7 @@ class IntakeReader:
         try:
             await self._connect()
         except IntakeError:
-            # An intake that never was must not keep the job from finishing.
-            seen = await self._seen()
-            if self._progress.mark or (seen is not None and seen.read):
-                await self._frontier.leave_intake(self.source, self._owner)
-            else:
-                await self._frontier.close_intake(self.source, self._owner)
-            self._is_reader = False
+            await self._record.give_up()
             raise
         self._on_event(events.INTAKE_OPENED(source=self.source))
 
@@ -127,7 +102,7 @@ class IntakeReader:
         try:
             # A node that was asked to stop takes no more, while its workers finish what they have.
             while not self._is_stopping:
-                if not self._is_reader and not await self._wait_for_turn():
+                if not self._record.is_reader and not await self._wait_for_turn():
                     return
                 if await self._read_once() and await self._close():
                     return
@@ -138,32 +113,17 @@ class IntakeReader:
 
     async def _become_reader(self) -> bool:
         """Become a reader in the frontier; False: another process has the source for itself."""
-        for owner in seen.owners if (seen := await self._seen()) is not None else ():
-            # A process of this machine that was killed: nobody need wait until its time has run out.
-            if is_dead(owner):
-                await self._frontier.leave_intake(self.source, owner)
+        await self._record.forget_dead_readers()
         job = await self._frontier.job()
         if job.run != self._run:
             # In another run nothing was read yet; a job that was dropped and begun anew has another secret, too.
             await self._disconnect()
-            self._progress = self._told = IntakeProgress()
+            self._record.begin_anew()
         self._run, self._fingerprinter = job.run, Fingerprinter.of_job(job)
-        mark = await self._frontier.open_intake(self.source, self._owner, alone=not self._intake.shared)
-        if mark is None:
+        if not await self._record.open(alone=not self._intake.shared):
             return False
-        # Counts are those since this call; the frontier has kept what it was told before.
-        self._set(
-            mark=self._progress.mark or mark,
-            read=self._progress.read - self._told.read,
-            added=self._progress.added - self._told.added,
-            dead_letters=self._progress.dead_letters - self._told.dead_letters,
-        )
-        self._told = IntakeProgress()
-        self._is_reader, self._told_at, self._came_at = True, time.monotonic(), time.monotonic()
+        self._came_at = time.monotonic()
         return True
-
-    async def _seen(self) -> IntakeSeen | None:
-        return next((intake for intake in await self._frontier.intakes() if intake.source == self.source), None)
 
     async def _wait_for_turn(self) -> bool:
         """Wait until this process may read; False: the intake is closed, or it was asked to stop."""
@@ -171,11 +131,11 @@ class IntakeReader:
         await self._disconnect()
         is_told = False
         while not self._is_stopping:
-            seen = await self._seen()
+            seen = await self._record.seen()
             if seen is not None and seen.closed:
                 return False
-            others = self._others(seen)
-            if not (self._leaves_it_to_others and others) and await self._become_reader():
+            is_left = self._leaves_it_to_others and await self._record.other_readers()
+            if not is_left and await self._become_reader():
                 self._leaves_it_to_others = False
                 try:
                     await self._connect()
@@ -188,17 +148,11 @@ class IntakeReader:
             await self._rest(READ_SECONDS)
         return False
 
-    def _others(self, seen: IntakeSeen | None) -> list[str]:
-        """Other readers that are alive."""
-        owners = seen.owners if seen is not None else ()
-        return [owner for owner in owners if owner != self._owner and not is_dead(owner)]
-
     async def _close(self) -> bool:
         """Nothing comes any more: close the intake; False: another process still reads it."""
-        await self._tell()
-        is_closed = await self._frontier.close_intake(self.source, self._owner)
-        self._is_reader, self._leaves_it_to_others = False, not is_closed
-        if is_closed and (seen := await self._seen()) is not None:
+        is_closed = await self._record.close()
+        self._leaves_it_to_others = not is_closed
+        if is_closed and (seen := await self._record.seen()) is not None:
             told = {"read": seen.read, "added": seen.added, "dead_letters": seen.dead_letters}
             self._on_event(events.INTAKE_CLOSED(source=self.source, **told))
         return is_closed
@@ -209,12 +163,7 @@ class IntakeReader:
         with contextlib.suppress(IntakeError):
             await self._submit(self._intake.close)
         self._thread.shutdown(wait=False)
-        if self._is_reader:
-            self._is_reader = False
-            # If the store is away or the job was dropped, its time runs out by itself.
-            with contextlib.suppress(FrontierError, JobError):
-                await self._frontier.tell_intake(self.source, self._owner, self._progress)
-                await self._frontier.leave_intake(self.source, self._owner)
+        await self._record.leave()
 
     # ---- one batch
 
@@ -230,11 +179,11 @@ class IntakeReader:
         except IntakeError as error:
             await self._wait_out(error)
             return False
-        if paused != self._progress.paused:
-            self._set(paused=paused)
+        if paused != self._record.progress.paused:
+            self._record.set(paused=paused)
             kind = events.INTAKE_PAUSED if paused else events.INTAKE_RESUMED
             self._on_event(kind(source=self.source, **({"reason": paused} if paused else {})))
-            await self._tell()
+            await self._record.tell()
         if paused:
             await self._rest(READ_SECONDS)
         await self._tell_if_due()
@@ -243,7 +192,7 @@ class IntakeReader:
     async def _pause_reason(self) -> str:
         """Why nothing is to be read now; empty: it is."""
         now = time.monotonic()
-        if self._room > 0 and now - self._checked_at < CHECK_SECONDS and not self._progress.paused:
+        if self._room > 0 and now - self._checked_at < CHECK_SECONDS and not self._record.progress.paused:
             return ""
         self._checked_at = now
         state = (await self._frontier.state()).state
@@ -263,8 +212,8 @@ class IntakeReader:
         if letters:
             await self._in_thread(lambda: self._intake.dead_letter(letters))
         mark = await self._in_thread(lambda: self._intake.ack(messages))
-        progress = self._progress
-        self._set(
+        progress = self._record.progress
+        self._record.set(
             mark=mark or progress.mark,
             read=progress.read + len(messages),
             added=progress.added + added,
@@ -295,12 +244,12 @@ class IntakeReader:
         if self._until_idle_seconds is None or time.monotonic() - self._came_at < self._until_idle_seconds:
             return False
         # What another reader holds comes again if that one dies: while it lives, the end is for it to see.
-        return bool(self._others(await self._seen())) or not await self._ask_backlog()
+        return bool(await self._record.other_readers()) or not await self._ask_backlog()
 
     # ---- trouble
 
     async def _connect(self) -> None:
-        mark = self._progress.mark
+        mark = self._record.progress.mark
 
         def open_intake() -> None:
             try:
@@ -321,11 +270,11 @@ class IntakeReader:
 
     async def _wait_out(self, error: IntakeError) -> None:
         """Connect again, and again less and less often, until that works; it is told once."""
-        if not self._progress.trouble:
+        if not self._record.progress.trouble:
             self._trouble_since = time.monotonic()
             self._on_event(events.INTAKE_TROUBLE(source=self.source, reason=str(error)))
-        self._set(trouble=str(error))
-        await self._tell()
+        self._record.set(trouble=str(error))
+        await self._record.tell()
         tries = 0
         while not self._is_stopping:
             pause = min(AWAY_SECONDS * 2 ** min(tries, 16), LONGEST_AWAY_SECONDS) * random.uniform(0.5, 1.0)
@@ -336,49 +285,33 @@ class IntakeReader:
             except IntakeAwayError:
                 continue
             except IntakeError as failure:
-                self._set(trouble=str(failure))
+                self._record.set(trouble=str(failure))
                 continue
             self._came_at = time.monotonic()
             return
 
     def _comes_back(self) -> None:
-        if self._progress.trouble:
+        if self._record.progress.trouble:
             seconds = round(time.monotonic() - self._trouble_since, 1)
             self._on_event(events.INTAKE_BACK(source=self.source, seconds=seconds))
-            self._set(trouble="")
-            self._told_at = 0.0
+            self._record.end_trouble()
 
     # ---- the frontier and the thread
-
-    def _set(self, **changes: object) -> None:
-        self._progress = msgspec.structs.replace(self._progress, **changes)
 
     async def _ask_backlog(self) -> int:
         """Ask the source what it still holds; 0: nothing, or it cannot tell."""
         backlog = await self._in_thread(self._intake.backlog)
         self._asked_at = time.monotonic()
-        self._set(backlog=backlog.messages, lag_seconds=backlog.lag_seconds)
+        self._record.set_backlog(backlog)
         return backlog.messages or 0
 
     async def _tell_if_due(self) -> None:
-        now = time.monotonic()
-        if not self._is_reader or now - self._told_at < TELL_SECONDS:
+        if not self._record.is_tell_due():
             return
-        if now - self._asked_at >= BACKLOG_SECONDS and not self._progress.trouble:
+        if time.monotonic() - self._asked_at >= BACKLOG_SECONDS and not self._record.progress.trouble:
             with contextlib.suppress(IntakeError):
                 await self._ask_backlog()
-        if self._progress != self._told or now - self._told_at >= KEEP_SECONDS:
-            await self._tell()
-
-    async def _tell(self) -> None:
-        """Report to the frontier. One that counts as dead there begins anew, unless the intake was closed."""
-        if not self._is_reader:
-            return
-        told, self._told_at = self._progress, time.monotonic()
-        if await self._frontier.tell_intake(self.source, self._owner, told):
-            self._told = told
-        else:
-            self._is_reader = False
+        await self._record.tell_changes()
 
     async def _rest(self, seconds: float) -> None:
         """Pause, and stay a reader meanwhile."""
@@ -399,7 +332,7 @@ class IntakeReader:
             done, _ = await asyncio.wait({working}, timeout=KEEP_SECONDS)
             if done:
                 return working.result()
-            await self._tell()
+            await self._record.tell()
 
 
 @contextlib.asynccontextmanager

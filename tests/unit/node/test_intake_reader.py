@@ -16,7 +16,7 @@ from skitter.intakes.contract import Backlog, DeadLetter, Message
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.job import Command, JobSpec, State
 from skitter.model.outcome import Ending, Outcome
-from skitter.node import intake_reader
+from skitter.node import intake_reader, intake_record
 from skitter.node.intake_reader import IntakeReader, reading_intakes
 from skitter.observe.events import Event
 from skitter.stop_request import StopRequest
@@ -124,8 +124,9 @@ class Rig:
 
 @pytest.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
-    for name in ("READ_SECONDS", "TELL_SECONDS", "CHECK_SECONDS", "BACKLOG_SECONDS", "AWAY_SECONDS"):
+    for name in ("READ_SECONDS", "CHECK_SECONDS", "BACKLOG_SECONDS", "AWAY_SECONDS"):
         monkeypatch.setattr(intake_reader, name, 0.01)
+    monkeypatch.setattr(intake_record, "TELL_SECONDS", 0.01)
     clock = FakeClock()
     frontier = memory_frontier("job", MemoryStore(clock.of_store()))
     await frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False}))
@@ -393,7 +394,7 @@ async def test_an_option_that_is_found_to_be_wrong_late_keeps_no_job_from_finish
 
 async def test_a_reader_in_trouble_for_long_counts_as_alive(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_reader, "AWAY_SECONDS", 60.0)
-    monkeypatch.setattr(intake_reader, "KEEP_SECONDS", 0.05)
+    monkeypatch.setattr(intake_record, "KEEP_SECONDS", 0.05)
     queue = Queue()
     queue.fails = {"read": [IntakeAwayError("away")]}
     async with rig.reads(rig.reader(queue)):
