@@ -16,20 +16,7 @@ from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.redis_driver.address import parse_address
 from skitter.testing.clock import FakeClock
-from skitter.testing.contract import (
-    ContractStore,
-    FrontierContract,
-    fencing,
-    intakes,
-    job_states,
-    lost_leases,
-    outbox,
-    recrawl,
-    reports,
-    resent_calls,
-    seeding,
-    workers,
-)
+from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
 from skitter.web.frontier_routes import FrontierRoutes
 from skitter.web.server import MasterServer, ServerConfig
 
@@ -62,27 +49,8 @@ class OverSqlite:
             await store.close()
 
 
-@pytest.mark.asyncio
-class TestCallsOverHttp(
-    OverSqlite,
-    fencing.Commits,
-    fencing.Parts,
-    intakes.Intakes,
-    job_states.Begin,
-    lost_leases.HeldWorkers,
-    outbox.Outbox,
-    recrawl.Recrawl,
-    reports.NarrowReads,
-    reports.Reports,
-    reports.Revival,
-    reports.Traces,
-    resent_calls.ForwardedCalls,
-    resent_calls.ResentCalls,
-    seeding.Seeding,
-    workers.DistinctUrls,
-    workers.Workers,
-):
-    """The parts of the contract in which every call and every answer occurs."""
+class TestCallsOverHttp(OverSqlite, EveryCall):
+    """Every call, over SQLite."""
 
 
 @pytest.mark.soak  # the rules are those of the file

@@ -18,7 +18,7 @@ from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.model.url import host_key
 from skitter.redis_driver.address import Address, parse_address
 from skitter.testing.clock import FakeClock
-from skitter.testing.contract import ContractStore, FrontierContract
+from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
 from skitter.testing.contract.client import url_of
 
 
@@ -82,13 +82,22 @@ class TestRedisFrontier(FrontierContract):
             yield store
 
 
-class TestOldestRedisFrontier(FrontierContract):
-    """All of it, on the oldest Redis that is spoken to."""
+class OnOldestRedis:
+    """The oldest Redis that is spoken to."""
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         async for store in stored_in(services.need("redis-6.2")["url"]):
             yield store
+
+
+class TestCallsToOldestRedis(OnOldestRedis, EveryCall):
+    """Every call, and so every script."""
+
+
+@pytest.mark.soak  # the same scripts
+class TestOldestRedisFrontier(OnOldestRedis, FrontierContract):
+    """All of it."""
 
 
 def documented_rules() -> list[str]:
@@ -150,6 +159,7 @@ class ExpiringShardsStore(ShardsContractStore):
     settings: ClassVar = ExpiringRedisStore.settings
 
 
+@pytest.mark.soak  # tests/contract/test_memory.py has the rules, test_dedup_modes.py what differs in Redis
 class TestRedisWithBloomFilter(FrontierContract):
     """All of it."""
 
@@ -189,13 +199,22 @@ class TestRedisShardsThatForget(FrontierContract):
             yield store
 
 
-class TestRedisClusterFrontier(FrontierContract):
-    """All of it, with a job in the default number of shards on three masters."""
+class OnRedisCluster:
+    """A job in the default number of shards on three masters."""
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         async for store in stored_in(services.need("redis-cluster")["url"], ShardsContractStore):
             yield store
+
+
+class TestCallsToRedisCluster(OnRedisCluster, EveryCall):
+    """Every call, and so every script."""
+
+
+@pytest.mark.soak  # TestRedisShards has the rules of shards
+class TestRedisClusterFrontier(OnRedisCluster, FrontierContract):
+    """All of it."""
 
 
 @pytest.mark.soak  # the same scripts; tests/fault has what Sentinel does

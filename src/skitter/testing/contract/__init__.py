@@ -56,7 +56,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
 from skitter.testing.contract.client import Client  # noqa: E402
 from skitter.testing.contract.store import ContractStore  # noqa: E402
 
-__all__ = ["Client", "ContractStore", "FrontierContract"]
+__all__ = ["Client", "ContractStore", "EveryCall", "FrontierContract"]
 
 
 @pytest.mark.asyncio
@@ -112,3 +112,25 @@ class FrontierContract(
     workers.DistinctUrls,
 ):
     """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""
+
+
+@pytest.mark.asyncio
+class EveryCall(
+    fencing.Commits,
+    fencing.Parts,
+    intakes.Intakes,
+    job_states.Begin,
+    lost_leases.HeldWorkers,
+    outbox.Outbox,
+    recrawl.Recrawl,
+    reports.NarrowReads,
+    reports.Reports,
+    reports.Revival,
+    reports.Traces,
+    resent_calls.ForwardedCalls,
+    resent_calls.ResentCalls,
+    seeding.Seeding,
+    workers.DistinctUrls,
+    workers.Workers,
+):
+    """The parts in which every call and every answer occurs: for another way to a store that keeps all promises."""
