@@ -27,7 +27,10 @@ HOUR = 3600.0
 # A filter that makes no mistake in a lifetime, so that nothing may be missing; and generations that change meanwhile.
 BLOOM = {"dedup": "bloom", "dedup_capacity": 1000, "dedup_error_rate": 1e-9}
 FOR_A_WHILE = {"dedup_seconds": 3600}
-by_dedup = pytest.mark.parametrize("dedup", [BLOOM, FOR_A_WHILE], ids=["bloom", "seconds"])
+by_dedup = pytest.mark.parametrize(
+    "dedup",
+    [pytest.param(BLOOM, id="bloom"), pytest.param(FOR_A_WHILE, id="seconds", marks=pytest.mark.soak)],
+)
 
 
 class Size(NamedTuple):

@@ -106,7 +106,7 @@ async def test_a_script_that_the_server_forgot_is_loaded_again(pair: Pair) -> No
     "dedup",
     [
         ["dedup=exact"],
-        ["dedup=bloom", "dedup_error_rate=1e-9"],
+        pytest.param(["dedup=bloom", "dedup_error_rate=1e-9"], marks=pytest.mark.soak),
         pytest.param(["dedup_seconds=3600"], marks=pytest.mark.soak),
     ],
     ids=lambda words: words[0],

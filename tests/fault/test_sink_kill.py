@@ -93,7 +93,7 @@ def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seco
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)])
 async def test_a_killed_writer_doubles_and_loses_nothing(tmp_path, name, kills):
     chance = random.Random(f"{name} {kills}")
     frontier, target = tmp_path / "x.db", tmp_path / name
@@ -125,7 +125,7 @@ async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp
 
 
 @pytest.mark.parametrize("name", PARTS)
-@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)])
 async def test_a_killed_writer_of_parts_doubles_and_loses_nothing(tmp_path, name, kills):
     chance = random.Random(f"{name} {kills}")
     frontier, folder = tmp_path / "x.db", tmp_path / "parts"
