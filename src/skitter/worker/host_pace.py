@@ -37,6 +37,11 @@ class _Turn:
         self._host, self._is_over = host, False
 
     def started(self) -> None:
+        # It is written before the loop goes on. Counted from now, a process that has to wait for a CPU between this
+        # and the writing would send the next one too soon.
+        asyncio.get_running_loop().call_soon(self._sent)
+
+    def _sent(self) -> None:
         self._host.last = time.monotonic()
         self.end()
 

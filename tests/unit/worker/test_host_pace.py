@@ -54,6 +54,16 @@ async def test_the_next_one_waits_until_the_one_before_is_at_the_socket() -> Non
     assert starts[0][1] - sent_at >= DELAY
 
 
+async def test_a_process_that_stands_still_while_it_sends_sends_the_next_one_a_delay_later() -> None:
+    pace = HostPace()
+    on_start = await pace.wait(lease(), None)
+    on_start()
+    time.sleep(2 * DELAY)  # noqa: ASYNC251  between the callback and the writing, others have the CPU
+    sent_at = time.monotonic()
+    await pace.wait(lease(2), None)
+    assert time.monotonic() - sent_at >= DELAY
+
+
 @pytest.mark.parametrize("ends_by", ["failing", "being cancelled"])
 async def test_one_that_never_gets_to_the_socket_lets_the_next_one_through(ends_by: str) -> None:
     pace, has_turn = HostPace(), asyncio.Event()
