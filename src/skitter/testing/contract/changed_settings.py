@@ -91,10 +91,9 @@ class ChangedSettings:
         await client.seeded(delay_seconds=1000)
         hosts = 2 * BATCH + 200
         await client.add(*(f"h{number}/{page}" for number in range(hosts) for page in (1, 2)))
-        leases: list[Lease] = []
-        while len(leases) < hosts:
+        while (await client.counts()).done < hosts:
             # Those that are due at the same time come together, and others must not be left out for that.
-            leases += await client.lease()
+            await client.end_all(await client.lease())
             await store.elapse(TICK)
         await client.frontier.change_settings({"delay_seconds": 1})
         calls = 1
