@@ -117,6 +117,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Pages (requests that end done) of the whole job."""
     max_pages_per_host: Count | None = None
     """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
+    max_in_flight: Count | None = None
+    """Pages in flight in the whole job, whatever its workers could take; in shards, each has an equal part and at least
+    one."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """Links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
@@ -297,6 +300,48 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
+    def changed(self, values: Mapping[str, Any], source: str) -> dict[str, Any]:
+        """Return the values of ``values``, checked and converted, for a job with these settings that runs.
+
+        SettingsError for what is no setting, no value of it, or cannot be changed while a job runs.
+        """
+        for name in values:
+            if name in _GROUP_OF and name not in CHANGEABLE:
+                raise SettingsError(
+                    f"cannot be changed while a job runs: {name}, {_reason_to_keep(name)}", hint=_way_to_change(name)
+                )
+        job_wide = Settings.from_layers([("the job", self.job_wide()), (source, values)]).job_wide()
+        return {name: job_wide[name] for name in values}
+
+
+CHANGEABLE = (
+    *("delay_seconds", "per_host", "per_ip", "target_concurrency", "max_delay_seconds", "burst_pages", "burst_seconds"),
+    *("host_backoff_seconds", "robots_seconds"),
+    *("max_pages", "max_pages_per_host", "max_in_flight", "max_outbox_items", "job_priority"),
+)
+"""Settings that a running job may be given anew: those that the frontier alone applies, in each of its transactions.
+Workers and nodes read the others once, when they start."""
+
+
+def _reason_to_keep(name: str) -> str:
+    group = _GROUP_OF[name]
+    if group in ("dedup", "recrawl"):
+        return "what is remembered of pages depends on it"
+    if group in ("run", "logging"):
+        return "each node has its own, which is not stored with the job"
+    return "workers read it when they start"
+
+
+def _way_to_change(name: str) -> str:
+    if name == "concurrency":
+        return "max_in_flight bounds the pages in flight of the whole job"
+    group = _GROUP_OF[name]
+    if group in ("run", "logging"):
+        return f"start the node again with --set {name}=VALUE"
+    if group in ("dedup", "recrawl"):
+        return f"a new run may have another: --fresh --set {name}=VALUE"
+    return f"stop the job, and run the crawl again with --set {name}=VALUE"
+
 
 _GROUPS: dict[str, type[msgspec.Struct]] = {
     "fetch": Fetch,
@@ -317,6 +362,16 @@ _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__s
 def names() -> list[str]:
     """Return the names of all settings, in the order of the reference page."""
     return list(_GROUP_OF)
+
+
+def settings_text(values: Mapping[str, Any]) -> str:
+    """Return settings as they are typed: ``delay_seconds=2, max_pages=none``."""
+    return ", ".join(f"{name}={shown_value(value)}" for name, value in values.items())
+
+
+def shown_value(value: Any) -> str:
+    """Return the value of a setting as it is typed."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def values_of(name: str) -> str:

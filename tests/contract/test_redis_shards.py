@@ -29,6 +29,7 @@ from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.worker import WorkerCard
 from skitter.redis_driver.address import Address, parse_address
+from skitter.settings import Politeness
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of, url_of
@@ -632,6 +633,26 @@ async def test_a_crash_while_a_command_spreads(place: Place, command: Command) -
                 await helper.command(Command.RESUME)
 
     assert await survive(place, running, tell) >= 6
+
+
+async def test_a_crash_while_a_changed_setting_spreads(place: Place) -> None:
+    """Then no shard has it, or every one that a worker visits."""
+
+    async def running(crawl: Crawl) -> None:
+        frontier = await crawl.begun()
+        await crawl.work(frontier, limit=2)
+
+    async def change(crawl: Crawl, frontier: Any, _: Any) -> None:
+        try:
+            await frontier.change_settings({"per_host": 3})
+        finally:
+            helper = place.frontier()
+            await helper.lease("helper", 0)
+            shards = helper._opened._shard_set.shards
+            stored = {(await shard.stored_record())["settings"]["per_host"] for shard in shards}
+            assert stored == {(await helper.job()).spec.settings.get("per_host", Politeness().per_host)}
+
+    assert await survive(place, running, change) >= 6
 
 
 async def test_a_crash_while_a_batch_is_delivered(place: Place) -> None:

@@ -81,6 +81,10 @@ class Client:
         )
         return sum(added)
 
+    def change_settings(self, job: str, values: Mapping[str, Any]) -> None:
+        """Change settings of a job while it runs, for all its workers, as ``skitter set`` does."""
+        self._wait_for(self._client.change_settings(job, values))
+
     def state(self, request_id: str, url: str = "") -> Trace | None:
         """What is known of a request; None: nothing."""
         return self._wait_for(self._client.state(request_id, url))

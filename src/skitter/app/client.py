@@ -110,6 +110,10 @@ class AsyncClient:
         """
         return sum([new async for _, new in _added(self._frontier(job), _requests(urls, priority, meta or {}))])
 
+    async def change_settings(self, job: str, values: Mapping[str, Any]) -> None:
+        """Change settings of a job while it runs, for all its workers, as ``skitter set`` does."""
+        await self._frontier(job).change_settings(values)
+
     # ---- asking
 
     async def state(self, request_id: str, url: str = "") -> Trace | None:

@@ -10,9 +10,10 @@ import msgspec
 
 from skitter.errors import FrontierError
 from skitter.frontier.contract import DistantSource, Frontier
-from skitter.model.job import Report, State
+from skitter.model.job import JobSpec, Report, State
 from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
+from skitter.settings import settings_text
 
 REPORT_SECONDS = 0.5
 DISTANT_REPORT_SECONDS = 2.0
@@ -23,12 +24,13 @@ OnReport = Callable[[Report], None]
 
 
 class ReportDiff:
-    """Emits an event when the state of the job changes, when its filter is nearly full, and when a sink stops the
-    leasing or lets it go on."""
+    """Emits an event when the state or a setting of the job changes, when its filter is nearly full, and when a sink
+    stops the leasing or lets it go on."""
 
     def __init__(self, on_event: Callable[[events.Event], None]) -> None:
         self._on_event = on_event
         self._state: State | None = None
+        self._spec: JobSpec | None = None
         self._blocking: set[str] = set()
         self._filter_told = False
 
@@ -42,6 +44,11 @@ class ReportDiff:
                 event = msgspec.structs.replace(event, level=events.Level.INFO)
             self._on_event(event)
         self._state = job.state
+        if self._spec is not None and self._spec.settings != job.spec.settings:
+            before, after = self._spec.settings, job.spec.settings
+            changed = {name: value for name, value in after.items() if before.get(name) != value}
+            self._on_event(events.JOB_SETTINGS_CHANGED(settings=settings_text(changed)))
+        self._spec = job.spec
         if report.dedup is not None and report.dedup.is_nearly_full and not self._filter_told:
             self._filter_told = True
             self._on_event(events.JOB_FILTER_NEARLY_FULL(items=report.dedup.items, capacity=report.dedup.capacity))

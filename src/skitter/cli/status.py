@@ -77,6 +77,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
         lines.append(f"seeding   {seeding_line(status.seeding_problem)}")
         if verbose:
             lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
+    lines += _changed_settings(status)
     if status.blocking:
         lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
     lines += _intakes(status)
@@ -108,6 +109,17 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if not {host.key for host in status.crowded} <= {host.key for host in status.hosts}:
         lines += _hosts("long queues", status.crowded, width)
     return lines if width is None else [line[:width] for line in lines]
+
+
+def _changed_settings(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import clean
+    from skitter.settings import settings_text, shown_value
+
+    told = [
+        f"{settings_text({name: changed.value})} (was {shown_value(changed.before)})"
+        for name, changed in status.changed_settings.items()
+    ]
+    return [f"changed   {clean(', '.join(told))}"] if told else []
 
 
 def _places(status: StatusView) -> list[tuple[str, str, str]]:

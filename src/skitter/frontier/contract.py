@@ -64,6 +64,11 @@ Rules that all backends share:
   never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
   what the user typed is fetched. With ``stay`` that is left out as well; its permit counts nevertheless.
 
+- The settings of a run may change, by ``change_settings`` or by the ``begin`` that resumes it, and hold from the next
+  call on. A host that waits because of a delay which is shorter now waits no longer than the new one from then on (the
+  next calls of ``lease`` see to it, ``BATCH`` hosts each); a longer delay counts from the next grant on. A resumed run
+  keeps what ``change_settings`` has changed, unless the specification of the ``begin`` has another value than that of
+  the one before; a new run begins with its own.
 - An intake is open from ``open_intake`` until ``close_intake``, whoever dies meanwhile: a reader that is gone does not
   close it. Several processes may read one intake. A new run begins without intakes.
 
@@ -73,8 +78,8 @@ fails, and JobError for a job that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -360,6 +365,14 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, Protocol):
 
     async def command(self, command: Command) -> Job:
         """Pause, resume or stop; the job as it is after. Telling it twice changes nothing."""
+        ...
+
+    async def change_settings(self, values: Mapping[str, Any]) -> Job:
+        """Give some settings of the run other values (``settings.CHANGEABLE``); the job as it is after.
+
+        They hold for all workers from the next call on. UsageError for what cannot be changed, and for a value that is
+        none; JobError for a finished job.
+        """
         ...
 
     async def trace(self, request_id: int, host_key: str = "") -> Trace | None:

@@ -281,6 +281,14 @@ class MemoryTables:
     def next_host_due(self) -> float | None:
         return next((due for due, *_ in self._waiting.first(1)), None)
 
+    def waiting_hosts(self, after: float, limit: int) -> list[tuple[float, str]]:
+        first = (math.nextafter(after, math.inf),)
+        found = self._waiting.onwards(first, limit)
+        if len(found) < limit:
+            return [(due, key) for due, key in found]
+        end = (math.nextafter(found[-1][0], math.inf),)
+        return [(due, key) for due, key in self._waiting.between(first, end)]
+
     def given_up_hosts(self, limit: int) -> list[str]:
         return [key for (key,) in self._given_up.first(limit)]
 

@@ -108,6 +108,16 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
     accepted: list[bool]
 
 
+class ShortenedDelay(msgspec.Struct, array_like=True, frozen=True):
+    """The last time that delays of the run were shortened."""
+
+    at: float
+    epoch: int
+    """What was granted before has a smaller one."""
+    until: float
+    """By then each host that was granted before is due."""
+
+
 class JobRow(msgspec.Struct):
     """The job's own record: state, counters and sequences. Loaded and saved once per transaction."""
 
@@ -156,6 +166,10 @@ class JobRow(msgspec.Struct):
     """When a worker was last granted its share, and something was left for others."""
     held_seconds: float = 0.0
     """Moving average of how long pages are held, taken while workers are short; 0: it is not known."""
+    shortened: ShortenedDelay | None = None
+    """There while a host may be due by a delay that was shortened since: each that is written is looked at."""
+    reschedule_after: float | None = None
+    """Of hosts that wait, those that are due later than this are still to be looked at for that. None: none are."""
 
 
 class SinkRow(msgspec.Struct):
@@ -376,6 +390,13 @@ class Tables(Protocol):
         ...
 
     def next_host_due(self) -> float | None: ...
+    def waiting_hosts(self, after: float, limit: int) -> list[tuple[float, str]]:
+        """(due time, key) of hosts in phase WAITING that are due later than ``after``, the soonest first.
+
+        Those that are due at the same time come together, so there may be some more.
+        """
+        ...
+
     def given_up_hosts(self, limit: int) -> list[str]:
         """Keys of hosts in phase GIVEN_UP, in their order."""
         ...

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -97,6 +97,16 @@ class TransactionalFrontier:
             return public_job(transaction.record)
 
         return await self._run(act)
+
+    async def change_settings(self, values: Mapping[str, Any]) -> Job:
+        def change(tables: Tables) -> Job:
+            record = self._found(tables.load_job())
+            job.use_spec(record, public_job(record).changed_spec(values), tables.clock())
+            # With the new settings: a job that has done more than its new limit stops at once.
+            Transaction(tables, record, settings_of(record.spec)).close()
+            return public_job(record)
+
+        return await self._store.run(change)
 
     # ---- work
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from skitter.errors import JobError, SettingsError, UsageError
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.intake import IntakeSeen
 from skitter.model.worker import WorkerSeen
+from skitter.settings import Settings
 
 
 class State(enum.StrEnum):
@@ -61,7 +64,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Sitemaps typed there; they are seeds too."""
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
-    """Job-wide settings (``Settings.job_wide()``)."""
+    """Job-wide settings (``Settings.job_wide()``), as they are now."""
+    changed_from: dict[str, Any] = {}
+    """Of the settings that were changed while the job ran: the values that its command gave."""
     version: str = ""
     """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
@@ -71,6 +76,38 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether two specs define the same job: settings may differ, spider, seeds and arguments may not."""
         ours, theirs = ((spec.spider, spec.seeds, spec.sitemaps, spec.arguments) for spec in (self, other))
         return ours == theirs
+
+    def with_changes(self, values: Mapping[str, Any]) -> JobSpec:
+        """Return the spec of a run that goes on with other values of some settings, as they are typed or not.
+
+        UsageError for what cannot be changed (``settings.CHANGEABLE``). What the command gave is remembered.
+        """
+        present = Settings.from_layers([("the job", self.settings)])
+        try:
+            changes = present.changed(values, "the change")
+        except SettingsError as error:
+            # A store takes SettingsError for a damaged record.
+            raise UsageError(str(error), hint=error.hint) from error
+        settings = {**self.settings, **changes}
+        given = {name: self.settings.get(name) for name in changes} | self.changed_from
+        changed_from = {name: value for name, value in given.items() if value != settings[name]}
+        return msgspec.structs.replace(self, settings=settings, changed_from=changed_from)
+
+    def keeping_changes(self, before: JobSpec) -> JobSpec:
+        """Return this spec of a command that resumes a run, with what was changed in the run since it began.
+
+        A command that gives a setting another value than before, on purpose, has its way.
+        """
+        changes = {
+            name: before.settings[name]
+            for name, given in before.changed_from.items()
+            if self.settings.get(name) in (given, before.settings[name])
+        }
+        if not changes:
+            return self
+        settings = {**self.settings, **changes}
+        changed_from = {name: before.changed_from[name] for name in changes}
+        return msgspec.structs.replace(self, settings=settings, changed_from=changed_from)
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +151,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def seeding_problem(self) -> str:
         """See ``seeding_problem``."""
         return seeding_problem(self.reason)
+
+    def changed_spec(self, values: Mapping[str, Any]) -> JobSpec:
+        """Return the specification with other values of some settings; JobError if the run is over."""
+        if self.state is State.FINISHED:
+            hint = "the command of its next run gives it its settings"
+            raise JobError(f"the job is finished: {self.spec.name}", hint=hint)
+        return self.spec.with_changes(values)
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):

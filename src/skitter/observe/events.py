@@ -157,6 +157,13 @@ JOB_SETTINGS_KEPT = _kind(
     "This node joined a job with other settings than its own command line has.",
     settings="those of this command line that have no effect",
 )
+JOB_SETTINGS_CHANGED = _kind(
+    "job.settings_changed",
+    Level.NOTICE,
+    "the job goes on with other settings: {settings}",
+    "Settings of the running job were changed (docs/how-to/change-a-running-job.md). Each node reports it.",
+    settings="as in `delay_seconds=2`",
+)
 JOB_BLOOM = _kind(
     "job.bloom",
     Level.NOTICE,

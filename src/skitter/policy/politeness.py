@@ -104,6 +104,28 @@ def granted(
     return window
 
 
+def shortened_delay(before: Politeness, after: Politeness) -> float:
+    """Return the longest delay of the settings before; 0: none of them is shorter with those after it."""
+    longest = before.delay_seconds if after.delay_seconds < before.delay_seconds else 0.0
+    if before.target_concurrency is not None and (
+        after.target_concurrency is None
+        or after.target_concurrency > before.target_concurrency
+        or after.max_delay_seconds < before.max_delay_seconds
+    ):
+        longest = max(longest, before.max_delay_seconds)
+    return longest
+
+
+def shorten_wait(host: Host, at: float, politeness: Politeness) -> None:
+    """Bring forward a host that is due after a delay which was shortened at that time.
+
+    Its last request was granted before: a delay and the longest usual window from then on are enough.
+    """
+    delay = delay_of(host, politeness)
+    window = host.start_seconds + PACE_WINDOW_SECONDS if delay else 0.0
+    host.due = min(host.due, at + delay + window)
+
+
 def may_pace(host: Host, now: float, politeness: Politeness, worker: str) -> bool:
     """Return whether the worker may be granted another request before the host is due, and keep the delay by itself.
 

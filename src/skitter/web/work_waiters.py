@@ -22,7 +22,7 @@ from skitter.model.outcome import Committed
 WAKE_SECONDS = 0.05
 """Between two workers that are woken because something may be ready. Workers that are busy take most of it."""
 MAX_WAITERS = 20_000
-_MAKES_WORK = frozenset("add begin command reap release release_worker relieve_worker revive".split())
+_MAKES_WORK = frozenset("add begin change_settings command reap release release_worker relieve_worker revive".split())
 
 
 class WorkWaiters:

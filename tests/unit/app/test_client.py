@@ -16,7 +16,7 @@ from skitter.errors import JobError, RequestError, SinkError, UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
 from skitter.model.item import NewItem
-from skitter.model.job import Command, State
+from skitter.model.job import Command, JobSpec, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import decode
@@ -175,6 +175,21 @@ def test_waiting_ends_with_a_command_or_in_time(client: skitter.Client) -> None:
 
     asyncio.run(stop())
     assert client.wait("j").state is State.STOPPED
+
+
+def test_settings_of_a_job_are_changed_while_it_runs(client: skitter.Client) -> None:
+    client.submit(URL, job="j", settings={"delay_seconds": 1.0})
+    client.change_settings("j", {"delay_seconds": 2, "max_in_flight": 9})
+
+    async def spec() -> JobSpec:
+        async with AsyncClient("sqlite:jobs.db") as other:
+            return (await other._frontier("j").job()).spec
+
+    found = asyncio.run(spec())
+    assert (found.settings["delay_seconds"], found.settings["max_in_flight"]) == (2.0, 9)
+    assert found.changed_from == {"delay_seconds": 1.0, "max_in_flight": None}
+    with pytest.raises(UsageError, match="cannot be changed while a job runs: cookies"):
+        client.change_settings("j", {"cookies": False})
 
 
 @pytest.mark.parametrize(

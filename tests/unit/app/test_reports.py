@@ -44,6 +44,16 @@ def test_the_end_is_for_the_log_because_the_summary_tells_it_at_the_terminal() -
     assert event.text == "the job is finished"
 
 
+def test_changed_settings_are_told_once() -> None:
+    def with_delay(seconds: float) -> Report:
+        one = report()
+        spec = JobSpec(name="j", spider="", settings={"delay_seconds": seconds, "max_pages": None, "per_host": 8})
+        return msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, spec=spec))
+
+    (event,) = told(with_delay(0.5), with_delay(2.0), with_delay(2.0))
+    assert (event.kind.name, event.fields) == ("job.settings_changed", {"settings": "delay_seconds=2"})
+
+
 def test_a_sink_that_blocks_and_goes_on_is_told_once_each() -> None:
     events = told(report(), *[report(blocking=True)] * 3, *[report()] * 3, report(blocking=True))
     assert [event.kind.name for event in events] == ["sink.blocking", "sink.caught_up", "sink.blocking"]

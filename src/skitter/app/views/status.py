@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from skitter.cluster.process_identity import is_alive, live_workers
@@ -58,6 +60,14 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True):
     """The longest call in a worker that is listed; 0 if none of them has called it."""
 
 
+class ChangedSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that was changed while the job ran."""
+
+    value: Any
+    before: Any
+    """The value that the job's command gave."""
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """A job at one instant."""
 
@@ -90,6 +100,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     needs: list[NeedView]
     """The needs that most queued requests have."""
     seeding: bool
+    changed_settings: dict[str, ChangedSetting]
+    """Settings that were changed while the job ran."""
     spider: str
     seeds: list[str]
     sitemaps: list[str]
@@ -172,6 +184,10 @@ def status_view(report: Report, frontier: str) -> StatusView:
             for need in report.needs
         ],
         seeding=job.seeding,
+        changed_settings={
+            name: ChangedSetting(value=job.spec.settings[name], before=before)
+            for name, before in job.spec.changed_from.items()
+        },
         spider=job.spec.spider,
         seeds=job.spec.seeds,
         sitemaps=job.spec.sitemaps,

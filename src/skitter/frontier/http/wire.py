@@ -80,7 +80,7 @@ ROLES = {
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),
     **dict.fromkeys(("open_sink", "items", "items_done", "close_sink"), Role.WORKER),
     **dict.fromkeys(("open_intake", "tell_intake", "leave_intake", "close_intake"), Role.OPERATOR),
-    **dict.fromkeys(("begin", "add", "command", "revive", "check_consistency"), Role.OPERATOR),
+    **dict.fromkeys(("begin", "add", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR),
 }
 OPTION_ROLES = {("check_consistency", "repair"): Role.ADMIN, ("close_sink", "forget"): Role.OPERATOR}
 """Options of methods that need more than the method."""

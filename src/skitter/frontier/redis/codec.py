@@ -90,6 +90,8 @@ class ScriptsRecord(msgspec.Struct):
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     delivered: ExactRecord | None = None
     intakes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    shortened: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    reschedule_after: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class _Outline(msgspec.Struct):
@@ -98,6 +100,16 @@ class _Outline(msgspec.Struct):
     format: int = 0
     shards: int = 1
     run: int = 1
+
+
+class BegunRecord(msgspec.Struct, array_like=True):
+    """The key ``begun``."""
+
+    token: str
+    begun: str
+    over: int
+    changed: str = ""
+    """The token of the newest change of settings since."""
 
 
 class SinkRecord(msgspec.Struct, array_like=True):
@@ -212,6 +224,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "retry_delay_seconds": retry.retry_delay_seconds,
             "max_pages": limits.max_pages,
             "max_pages_per_host": limits.max_pages_per_host,
+            "max_in_flight": None if limits.max_in_flight is None else max(1, limits.max_in_flight // shards),
             "trap_pages": settings.traps.trap_pages if settings.traps.traps == "strict" else None,
             "trap_signs": host_budgets.TRAP_SIGNS,
             "lease_seconds": limits.lease_seconds,

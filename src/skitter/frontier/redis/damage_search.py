@@ -164,7 +164,7 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "records": lambda _, value: codec.decode_page_record(value),
     "due": lambda _, due_at: checked_time(float(due_at)),
     "distinct": lambda _, value: checked_registers(value),
-    "begun": lambda _, value: msgspec.msgpack.decode(value, type=tuple[str, str, int]),
+    "begun": lambda _, value: msgspec.msgpack.decode(value, type=codec.BegunRecord),
     "robots": lambda host, value: (host.decode(), _decode_robots(value)),
     "cards": lambda worker, value: (worker.decode(), _decode_card(value)),
     "sinks": lambda target, value: (target.decode(), codec.decode_sink(value)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -102,8 +102,10 @@ class RedisFrontier:
             before = codec.read_spec(found[1]) if found else spec
             same = before.same_work(spec) and is_same_dedup(before, spec)
             secret = secrets.token_hex(16)
+            kept = spec.keeping_changes(before)
+            changed = (b"", b"") if kept is spec else (msgspec.msgpack.encode(kept), codec.settings_of(kept, shards))
             head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
-            word, over = await self._call("begin", *head, shards, items, *sinks)
+            word, over = await self._call("begin", *head, shards, items, *changed, *sinks)
             if word == b"shards":
                 raise OtherShardsError(over)
             if word == b"other":
@@ -135,6 +137,23 @@ class RedisFrontier:
     async def command(self, command: Command) -> Job:
         record, spec = await self._run("command", command)
         return public_job(codec.job_row(record, codec.read_spec(spec)))
+
+    async def change_settings(self, values: Mapping[str, Any]) -> Job:
+        return await self.change_settings_of_shards(values, 1)
+
+    async def change_settings_of_shards(self, values: Mapping[str, Any], shards: int) -> Job:
+        """Change settings of a job with so many shards, in this one."""
+        token = secrets.token_hex(16)
+        while True:
+            found = await self._row()
+            if found is None:
+                raise self._absent()
+            version = codec.decode_record(found[0]).spec_version
+            spec = public_job(codec.job_row(found[0], codec.read_spec(found[1]))).changed_spec(values)
+            changed = (msgspec.msgpack.encode(spec), codec.settings_of(spec, shards))
+            word, record = await self._run("change_settings", version, *changed, token)
+            if word == b"changed":
+                return public_job(codec.job_row(record, spec))
 
     # ---- work
 

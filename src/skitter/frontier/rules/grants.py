@@ -315,8 +315,9 @@ class _Chooser:
 
     def ask_again_seconds(self) -> float:
         """When something may have become ready."""
-        if self._hosts.burying or self._in_haste:
-            # Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
+        if self._hosts.burying or self._in_haste or self._record.reschedule_after is not None:
+            # Hosts are still being buried, were passed over, or may wait for too long: poll at once. The end of the job
+            # may be near.
             return 0.0
         times = [time for time in (self._tables.next_row_due(), self._tables.next_host_due()) if time is not None]
         return min([self._shares.poll_seconds(), *(max(0.0, time - self._now) for time in times)])

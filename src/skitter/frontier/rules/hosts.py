@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from skitter.frontier.contract import BATCH, NOTABLE_HOSTS
-from skitter.frontier.tables import JobRow, Tables
+from skitter.frontier.tables import JobRow, ShortenedDelay, Tables
 from skitter.model.host import Host, Phase
 from skitter.policy import host_budgets, lost_leases, politeness
 from skitter.settings import Settings
@@ -98,6 +98,17 @@ class HostRules:
             # The limit was lifted.
             for key in self._tables.parked_hosts(None, BATCH):
                 self.host(key)
+        if self._record.reschedule_after is not None:
+            self._reschedule(self._record.reschedule_after)
+
+    def _reschedule(self, after: float) -> None:
+        """Write some of the hosts that wait, whose delays may have been shortened since they were put down."""
+        # Those that are due by now were put down anew.
+        found = self._tables.waiting_hosts(max(after, self._now), BATCH)
+        self.load(key for _, key in found)
+        for _, key in found:
+            self.host(key)
+        self._record.reschedule_after = found[-1][0] if len(found) >= BATCH else None
 
     # ---- phases
 
@@ -123,6 +134,8 @@ class HostRules:
     def _set_phases(self, hosts: Sequence[Host]) -> None:
         parked: list[Host] = []
         gone: list[str] = []
+        if self._record.shortened is not None:
+            self._shorten_waits(hosts, self._record.shortened)
         for host in hosts:
             before, host.phase = host.phase, self.phase_of(host)
             if host.phase is Phase.PARKED:
@@ -138,6 +151,14 @@ class HostRules:
             self._tables.park(parked)
         if gone:
             self._tables.unpark(gone)
+
+    def _shorten_waits(self, hosts: Sequence[Host], shortened: ShortenedDelay) -> None:
+        if shortened.until <= self._now:
+            self._record.shortened = None
+            return
+        for host in hosts:
+            if host.served < shortened.epoch:
+                politeness.shorten_wait(host, shortened.at, self._politeness)
 
     def _call_parked(self) -> None:
         """As many hosts of an address as it has room for are put down as ready, in the order of promise 5.

@@ -1,4 +1,4 @@
-"""Rules of the job: how a run begins, what a command changes, and when the job ends.
+"""Rules of the job: how a run begins, what a command or a changed setting does, and when the job ends.
 
 Promise 6 (``finished`` exactly when nothing is left) and the ends by ``max_pages`` and by a stop are in ``settle``; how
 many more pages ``max_pages`` lets be leased is in ``pages_left``.
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 from skitter.errors import JobError
 from skitter.frontier.contract import RATE_SAMPLE_SECONDS
+from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.dedup_settings import check_dedup, refuse_other_dedup
-from skitter.frontier.tables import JobRow, SinkRow, Tables
+from skitter.frontier.tables import JobRow, ShortenedDelay, SinkRow, Tables
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
-from skitter.policy import lost_leases
+from skitter.policy import lost_leases, politeness
+from skitter.settings import Limits
 
 
 def begin(tables: Tables, spec: JobSpec, *, fresh: bool, sinks: Sequence[str]) -> Begun:
@@ -50,7 +52,7 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
             hint="--fresh forgets the unfinished run; --job NAME keeps both",
         )
     refuse_other_dedup(record.spec, spec)
-    record.spec = spec
+    use_spec(record, spec.keeping_changes(record.spec), now)
     # Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
     record.seed_losses = 0
     if record.state in (State.STOPPED, State.DRAINING):
@@ -59,14 +61,26 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     return Begun.RESUMED
 
 
+def use_spec(record: JobRow, spec: JobSpec, now: float) -> None:
+    """The job goes on with other settings, which hold from the next transaction on."""
+    shortened = politeness.shortened_delay(settings_of(record.spec).politeness, settings_of(spec).politeness)
+    if shortened:
+        until = now + shortened + politeness.MAX_START_SECONDS + politeness.PACE_WINDOW_SECONDS
+        earlier = record.shortened.until if record.shortened is not None else 0.0
+        record.shortened = ShortenedDelay(now, record.next_epoch, max(until, earlier))
+        record.reschedule_after = 0.0
+    record.spec = spec
+
+
 class JobRules:
     """The job's state, in one transaction."""
 
-    def __init__(self, tables: Tables, record: JobRow, now: float, max_pages: int | None) -> None:
+    def __init__(self, tables: Tables, record: JobRow, now: float, limits: Limits) -> None:
         self._tables = tables
         self._record = record
         self._now = now
-        self._max_pages = max_pages
+        self._max_pages = limits.max_pages
+        self._max_in_flight = limits.max_in_flight
 
     def command(self, command: Command) -> None:
         """Pause, resume or stop. Telling it twice changes nothing."""
@@ -94,10 +108,14 @@ class JobRules:
             record.state, record.ended_at = State.STOPPED, self._now
 
     def pages_left(self, limit: int) -> int:
-        """How many of ``limit`` pages may be leased: done and leased together never exceed ``max_pages``."""
-        if self._max_pages is None:
-            return limit
-        return min(limit, self._max_pages - self._record.done - self._record.leased)
+        """How many of ``limit`` pages may be leased: done and leased together never exceed ``max_pages``, and leased
+        ones never ``max_in_flight``."""
+        record = self._record
+        if self._max_pages is not None:
+            limit = min(limit, self._max_pages - record.done - record.leased)
+        if self._max_in_flight is not None:
+            limit = min(limit, self._max_in_flight - record.leased)
+        return limit
 
     def reopen(self) -> None:
         """A finished job has new work, and runs again."""

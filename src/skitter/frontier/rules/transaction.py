@@ -21,7 +21,7 @@ class Transaction:
         self.settings = settings
         self.now = now = tables.clock()
         limits = settings.limits
-        self.job = JobRules(tables, record, now, limits.max_pages)
+        self.job = JobRules(tables, record, now, limits)
         self.intakes = IntakeRules(tables, record, now, self.job)
         self.hosts = HostRules(tables, record, now, settings)
         whole_job = settings.dedup.dedup_scope == "job"

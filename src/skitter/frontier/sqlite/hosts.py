@@ -116,6 +116,13 @@ class HostTable(JobTable):
         due: float | None = self._one("SELECT min(due) FROM hosts WHERE job = ? AND phase = 2")
         return due
 
+    def waiting_hosts(self, after: float, limit: int) -> list[tuple[float, str]]:
+        query = "SELECT due, key FROM hosts INDEXED BY waiting WHERE job = ? AND phase = 2 AND {} ORDER BY due, key"
+        found = self._execute(query.format("due > ?") + " LIMIT ?", (self._job, after, limit)).fetchall()
+        if len(found) < limit:
+            return found
+        return self._execute(query.format("due > ? AND due <= ?"), (self._job, after, found[-1][0])).fetchall()
+
     def given_up_hosts(self, limit: int) -> list[str]:
         found = self._execute(
             "SELECT key FROM hosts INDEXED BY given_up WHERE job = ? AND phase = 4 ORDER BY key LIMIT ?",

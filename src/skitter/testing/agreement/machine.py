@@ -41,6 +41,7 @@ from skitter.testing.agreement.strategies import (
     TRAP_SIGNS,
     UNREACHABLE,
     WORKERS,
+    changed_settings,
     endings,
     entry,
     job_settings,
@@ -129,6 +130,27 @@ class FrontiersAgree(IntakeSteps):
             return str(caught.value)
 
         self.agreed(refused)
+
+    @rule(changes=changed_settings)
+    def settings_change(self, changes: dict[str, Any]) -> None:
+        if not self.has_limit:
+            changes.pop("max_in_flight", None)
+        if not self.same_pieces:
+            changes.pop("target_concurrency", None)
+            # A host that does not wait gets a shorter delay when it is written, and more calls write more often.
+            changes["delay_seconds"] = max(changes.get("delay_seconds", 0.5), self.settings["delay_seconds"], 0.5)
+        if self.agreed(functools.partial(self.changed, changes)) is not None:
+            self.settings = {**self.settings, **changes}
+        # Hosts that wait are brought forward by the next lease, and then it would not be known before who is ready.
+        self.take("w1", self.each(lambda frontier, _: frontier.lease("w1", 0)), 0, {})
+
+    @staticmethod
+    async def changed(changes: dict[str, Any], frontier: Frontier, _: int) -> Job | None:
+        if (await frontier.state()).state is State.FINISHED:
+            with pytest.raises(JobError, match="finished"):
+                await frontier.change_settings(changes)
+            return None
+        return msgspec.structs.replace(await frontier.change_settings(changes), secret=b"")
 
     @rule(commands=st.lists(st.sampled_from(Command), max_size=2), resumed=st.sampled_from([True, True, False]))
     def is_told(self, commands: list[Command], resumed: bool) -> None:

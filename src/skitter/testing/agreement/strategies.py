@@ -64,6 +64,18 @@ job_settings = st.fixed_dictionaries(
 )
 
 
+changed_settings = st.fixed_dictionaries(
+    {},
+    optional={
+        "delay_seconds": st.sampled_from([0.0, 0.1, 0.5, 20.0]),
+        "burst_pages": st.sampled_from([1, 16]),
+        "target_concurrency": st.sampled_from([None, 0.5, 2.0]),
+        "max_delay_seconds": st.sampled_from([0.5, 1.5, 20.0]),
+        "max_in_flight": st.sampled_from([None, 1, 3]),
+    },
+)
+
+
 def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False, need: str = "") -> Entry:
     host, _, path = name.partition("/")
     chain = ("http://first.example/",) if redirected else ()

@@ -7,7 +7,8 @@
 --   spec          string  msgpack: the JobSpec as the client wrote it
 --   dropped       string  last run and number of shards of a job that is being removed (jobs.py)
 --   hosts         hash    host key -> the host's record, packed (2_hosts.lua)
---   begun         string  msgpack array: token and answer of the newest begin
+--   begun         string  msgpack array: token and answer of the newest begin; then the token of the newest change of
+--                         settings since, if there was one
 --   pages         hash    in a job that recrawls: id -> msgpack array of host key and payload: every request that it ever
 --                         had, whichever run
 --   records       hash    id -> msgpack: the PageRecord of a page that was fetched, as the client wrote it
@@ -159,6 +160,7 @@ local function new_job(old, secret, bucket_mean, settings)
     -- For people: hosts with long queues, and two samples for the rate of now {at, done, at, done}.
     crowded = {}, samples = {0, 0, 0, 0},
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
+    -- shortened {at, epoch, until}, reschedule_after: after a delay was shortened (JobRow in frontier/tables.py).
     -- And needy: how many queued requests have a need, unless none has; intakes: how many are open, if there ever was one.
     -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
     seen = exact.new(bucket_mean), delivered = old and old.delivered,

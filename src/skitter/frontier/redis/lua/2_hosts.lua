@@ -365,6 +365,7 @@ end
 
 local function save_touched()
   local some_have_budgets = has_budgets()
+  if J.shortened and J.shortened[3] <= now then J.shortened = nil end
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
@@ -374,6 +375,7 @@ local function save_touched()
       mark_stopped(key, h)
       burying = true
     end
+    if J.shortened then pace.shorten_wait(h) end
     h[PHASE] = phase_of(h)
     local set, score, new_name = stand_of(key, h)
     local was, is = old, set
@@ -535,6 +537,44 @@ function pace.may_go_on(key, h, worker, floor)
   local delay = delay_of(h)
   return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
     and has_room(h) and not needs_gate(h) and not address_is_full(h) and (not floor or needs.top(h) >= floor)
+end
+
+-- ---- settings that change while the job runs (shortened_delay and shorten_wait in policy/politeness.py have the reasons)
+
+function pace.use_settings(settings)
+  local longest = settings.delay_seconds < S.delay_seconds and S.delay_seconds or 0
+  local target = settings.target_concurrency
+  if S.target_concurrency and (not target or target > S.target_concurrency
+    or settings.max_delay_seconds < S.max_delay_seconds) then
+    longest = math.max(longest, S.max_delay_seconds)
+  end
+  if longest > 0 then
+    local last = now + longest + MAX_START_SECONDS + PACE_WINDOW_SECONDS
+    J.shortened = {now, J.next_epoch, math.max(last, J.shortened and J.shortened[3] or 0)}
+    J.reschedule_after = 0
+  end
+  J.settings, S = settings, settings
+end
+
+function pace.shorten_wait(h)
+  if h[SERVED] >= J.shortened[2] then return end
+  local delay = delay_of(h)
+  h[DUE] = math.min(h[DUE], J.shortened[1] + delay + (delay > 0 and start_seconds(h) + PACE_WINDOW_SECONDS or 0))
+end
+
+-- Some of the hosts that wait are written. Those that are due by now were put down anew.
+function pace.reschedule()
+  local from, keys, last = '(' .. text(math.max(J.reschedule_after, now)), {}, false
+  local found = call('ZRANGEBYSCORE', RUN .. 'waiting', from, '+inf', 'WITHSCORES', 'LIMIT', 0, BATCH)
+  for place = 1, #found, 2 do keys[#keys + 1], last = found[place], found[place + 1] end
+  if #keys < BATCH then
+    J.reschedule_after = nil
+  else
+    J.reschedule_after = tonumber(last)
+    keys = call('ZRANGEBYSCORE', RUN .. 'waiting', from, last)
+  end
+  load_hosts(keys)
+  for _, key in ipairs(keys) do host_of(key) end
 end
 
 local function given_back(h, epoch)

@@ -257,6 +257,7 @@ local function wake()
     -- The limit was lifted.
     for _, name in ipairs(call('ZRANGE', RUN .. 'parked', 0, BATCH - 1)) do host_of(addresses.parked_key(name)) end
   end
+  if J.reschedule_after then pace.reschedule() end
   save_hosts()
   save_holds()
 end
@@ -587,8 +588,8 @@ end
 
 -- When something may have become ready.
 local function ask_again()
-  -- Hosts are still being buried, or were passed over: poll at once. The end of the job may be near.
-  if burying or in_haste then return 0 end
+  -- Hosts are still being buried, were passed over, or may wait for too long: poll at once. The end of the job may be near.
+  if burying or in_haste or J.reschedule_after then return 0 end
   return math.min(share.poll_seconds(), first_score('delayed'), first_score('waiting'))
 end
 
@@ -619,6 +620,7 @@ local function lease(worker, limit, run, known, others)
       if maximum and maximum - J.done - J.leased < limit then
         limit, short = maximum - J.done - J.leased, J.queued > 0 or J.seeding
       end
+      if S.max_in_flight then limit = math.min(limit, S.max_in_flight - J.leased) end
       if J.shards then
         -- Its commit came in another call.
         local known = call('ZRANGEBYSCORE', RUN .. 'paced:' .. worker, text(now - AHEAD_SECONDS), '+inf')

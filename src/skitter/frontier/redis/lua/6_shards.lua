@@ -125,9 +125,10 @@ local function told_of_seeding()
   return 1 + call('HEXISTS', RUN .. 'holds', SEED_KEY)
 end
 
--- Until something may be ready, or at once while a host's queue is being buried: no other shard does it.
+-- Until something may be ready, or at once while a host's queue is being buried, or hosts are to be looked at: no other
+-- shard does it.
 local function due_seconds()
-  if in_haste or call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
+  if in_haste or J.reschedule_after or call('EXISTS', RUN .. 'given_up') == 1 then return 0 end
   return math.min(first_score('delayed'), first_score('waiting'))
 end
 

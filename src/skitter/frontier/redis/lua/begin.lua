@@ -4,16 +4,18 @@
 --
 -- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
 --       the token of the call: sent again, it is answered as before),
---       mean size of a bucket, number of shards, items that all shards have ever had, targets...
+--       mean size of a bucket, number of shards, items that all shards have ever had, spec and settings with what was
+--       changed in the run (nothing: nothing was), targets...
 -- Answers how it began and the run that is over, if there was one; "again" when the spec was changed meanwhile,
 -- "other" when an unfinished run has other work, "shards" and their number when the job has another one.
 
 local version, fresh, same = tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
 
 local shards, items = tonumber(ARGV[9]), tonumber(ARGV[10])
+local spec, settings = ARGV[5], ARGV[6]
 
 local function started(old)
-  local job = new_job(old, ARGV[7], tonumber(ARGV[8]), unpacked(ARGV[6]))
+  local job = new_job(old, ARGV[7], tonumber(ARGV[8]), unpacked(settings))
   return shards > 1 and as_shard(job, old, shards, 0) or job
 end
 
@@ -56,7 +58,8 @@ elseif fresh or is_over() then
 elseif not same then
   return {'other', 0}
 else
-  J.settings = unpacked(ARGV[6])
+  if ARGV[11] ~= '' then spec, settings = ARGV[11], ARGV[12] end
+  pace.use_settings(unpacked(settings))
   -- Whoever starts the job again vouches for its start(): a few kill -9 must not end the seeding.
   J.seed_losses = 0
   if J.state == 'stopped' or J.state == 'draining' then J.state, J.ended_at, J.reason = 'running', 0, '' end
@@ -66,11 +69,11 @@ if J.shards then
   J.allotted = math.min(J.allotted, J.done + J.leased)
   changed()
 end
-for place = 11, #ARGV do
+for place = 13, #ARGV do
   call('HSETNX', RUN .. 'sinks', ARGV[place], pack(new_sink()))
   if J.shards then call('HSETNX', RUN .. 'targets', ARGV[place], pack(new_target())) end
 end
-call('SET', BASE .. 'spec', ARGV[5])
+call('SET', BASE .. 'spec', spec)
 call('SET', BASE .. 'begun', pack({ARGV[7], begun, over}))
 save_job()
 return {begun, over}

@@ -33,7 +33,8 @@ if J.run ~= lead.run then
 end
 -- What it may do beyond what it has done and begun is decided anew: the limit may be a lower one.
 J.allotted = math.min(J.allotted, J.done + J.leased)
-J.state, J.settings, J.version, J.dirty = lead.state, lead.settings, lead.version, false
+pace.use_settings(lead.settings)
+J.state, J.version, J.dirty = lead.state, lead.version, false
 J.permits = math.max(J.permits, lead.permits)
 -- The lead has broken every seal but the one that ended the job.
 if J.state ~= 'finished' then J.sealed = 0 end

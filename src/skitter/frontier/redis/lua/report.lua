@@ -9,9 +9,10 @@
 -- of what is queued {name, how many, ...}, msgpack: items and bits set of each sub-filter of a Bloom filter, or false.
 
 if not load_job() then return false end
--- The spec may hold a hundred thousand seeds. Each begin writes it, and has a token of its own.
+-- The spec may hold a hundred thousand seeds. Each begin and each change of settings writes it, and has a token of its own.
 local begun = call('GET', BASE .. 'begun')
-local token = begun and unpacked(begun)[1] or ''
+begun = begun and unpacked(begun)
+local token = begun and (begun[4] or begun[1]) or ''
 local spec = (token == '' or token ~= ARGV[4]) and call('GET', BASE .. 'spec')
 local hosts_told = {}
 for _, key in ipairs(ARGV[2] == '1' and call('ZRANGE', RUN .. 'notable', 0, -1) or {}) do

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -77,6 +78,13 @@ class ShardedFrontier:
 
     async def command(self, command: Command) -> Job:
         await self._shard_set.lead.command(command)
+        await self._shard_set.refresh_all()
+        await self._shard_set.settle(self._shard_set.shards)
+        return await self.job()
+
+    async def change_settings(self, values: Mapping[str, Any]) -> Job:
+        # Whoever finds a shard that has not heard of it, because this client died or the shard was away, tells it.
+        await self._shard_set.lead.change_settings_of_shards(values, len(self._shard_set.shards))
         await self._shard_set.refresh_all()
         await self._shard_set.settle(self._shard_set.shards)
         return await self.job()

@@ -1,0 +1,48 @@
+"""``skitter set``: changes settings of a job while it runs, for all its workers."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+
+if TYPE_CHECKING:
+    from skitter.frontier.contract import Frontier
+    from skitter.model.job import Job, Report
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "settings", nargs="+", metavar="KEY=VALUE", help="as in delay_seconds=2 or max_pages=none; several at once"
+    )
+    add_job_options(parser)
+    add_verbosity_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.arguments import key_value
+    from skitter.cli.job_ref import ask, live_workers, locate
+    from skitter.cli.output import note, print_json
+    from skitter.model.job import State
+    from skitter.settings import settings_text
+
+    pairs = (key_value(text, "skitter set") for text in options.settings)
+    values = {name.replace("-", "_"): value for name, value in pairs}
+    job_ref = locate(options)
+
+    async def change(frontier: Frontier) -> tuple[Job, Report]:
+        return await frontier.change_settings(values), await frontier.report(0)
+
+    job, report = ask(job_ref, change)
+    workers = live_workers(report)
+    settings = {name: job.spec.settings[name] for name in values}
+    if options.json:
+        print_json({"job": job_ref.job, "state": job.state, "run": job.run, "settings": settings, "workers": workers})
+    else:
+        print(f"{job_ref.job}: {settings_text(settings)}")
+    if job.state is State.STOPPED:
+        note(f"the job is stopped; what was set holds when it goes on: {job_ref.command('resume')}")
+    elif not workers:
+        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")
+    return 0
