@@ -140,7 +140,7 @@ class Members(Protocol):
         ...
 
     async def wait_for_change(self, group: str, known: Sequence[Member], *, wait_seconds: float) -> None:
-        """Return when the members may differ from ``known`` (what ``present`` said), after ``wait_seconds`` at the latest.
+        """Return when ``present(group)`` may differ from ``known``, after ``wait_seconds`` at the latest.
 
         May return early. A backend that is not told of changes sleeps for a moment.
         """
