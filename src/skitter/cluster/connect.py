@@ -8,15 +8,24 @@ from typing import cast
 from skitter.cluster.cluster import Cluster
 from skitter.cluster.contract import Coordinator
 from skitter.entry_points import COORDINATORS, entry_point_names, find_entry_point, load_entry_point, unusable
-from skitter.errors import UsageError
+from skitter.errors import ExtraMissingError, UsageError
 from skitter.model.secrets import shown_address
 from skitter.server_url import scheme_of
 
 SESSION_SECONDS = 10.0
+_REDIS = ("skitter.cluster.redis_coordinator:RedisCoordinator", "redis")
 SCHEMES = {
-    "sqlite": "skitter.cluster.sqlite_coordinator:SqliteCoordinator",
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "redis+sentinel": _REDIS,
+    "rediss+sentinel": _REDIS,
+    "redis+cluster": _REDIS,
+    "rediss+cluster": _REDIS,
+    "unix": _REDIS,
+    "sqlite": ("skitter.cluster.sqlite_coordinator:SqliteCoordinator", ""),
 }
-"""Each is called with the URL and ``session_seconds``; imported when it is asked for, so that drivers stay optional."""
+"""Each with the extra that it needs. It is called with the URL and ``session_seconds``, and imported when it is asked
+for, so that drivers stay optional."""
 _METHODS = ("open", "close", "ping", "on_connection_change")
 
 
@@ -35,9 +44,13 @@ def coordinator_of(url: str, *, session_seconds: float = SESSION_SECONDS) -> Coo
         raise UsageError(f"not a length of time: session_seconds={session_seconds}", hint="give seconds above 0")
     scheme, _ = scheme_of(url)
     if scheme in SCHEMES:
-        module, _, name = SCHEMES[scheme].partition(":")
-        made = getattr(import_module(module), name)(url, session_seconds=session_seconds)
-        return cast("Coordinator", made)
+        place, extra = SCHEMES[scheme]
+        module, _, name = place.partition(":")
+        try:
+            kind = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise ExtraMissingError(f"a coordinator at {scheme}:", extra) from error
+        return cast("Coordinator", kind(url, session_seconds=session_seconds))
     found = find_entry_point(COORDINATORS, scheme) if scheme else None
     if found is None:
         others = "".join(f", {name}:" for name in entry_point_names(COORDINATORS))

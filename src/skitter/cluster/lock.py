@@ -130,7 +130,9 @@ class Held:
         remaining = self.lost.remaining_seconds()
         sent_at = now_seconds()
         renewal = self._locks.renew(self.name, self.owner, lifetime_seconds=self._lifetime_seconds)
-        hold = await self._session.call(renewal, max(0.05, min(ANSWER_SECONDS, remaining)))
+        # Time for another attempt, if the server is silent.
+        seconds = min(ANSWER_SECONDS, self._lifetime_seconds / _RENEWALS, remaining)
+        hold = await self._session.call(renewal, max(0.05, seconds))
         if hold is None:
             if not self._released:
                 self.lost.set()

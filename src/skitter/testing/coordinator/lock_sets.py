@@ -72,7 +72,7 @@ class Elections:
         async with place.cluster() as one, place.cluster() as other:
 
             async def lead_until_stopped() -> None:
-                async with one.lead("work", lifetime_seconds=6.0):
+                async with one.lead("work", lifetime_seconds=4.0):
                     events.append("first begins")
                     begun.set()
                     try:

@@ -24,7 +24,7 @@ class SessionStates:
     async def test_an_outage_suspends_then_loses_and_ends_in_connected(self, place: CoordinatorPlace) -> None:
         place.needs_cutting()
         seen: list[SessionState] = []
-        async with place.cluster(session_seconds=4.0) as cluster:
+        async with place.cluster(session_seconds=3.0) as cluster:
             states = cluster.states()
             assert await anext(states) == SessionState.CONNECTED
             place.cut()
@@ -41,7 +41,7 @@ class SessionStates:
     ) -> None:
         place.needs_cutting()
         async with place.cluster() as cluster, place.cluster() as other:
-            held = await cluster.lock("lock", lifetime_seconds=6.0).acquire()
+            held = await cluster.lock("lock", lifetime_seconds=4.0).acquire()
             waiting = asyncio.create_task(other.lock("lock", retry_seconds=0.02).acquire())
             place.cut()
             lost = asyncio.create_task(held.lost.wait())
@@ -60,7 +60,7 @@ class SessionStates:
 
     async def test_a_short_outage_loses_nothing(self, place: CoordinatorPlace) -> None:
         place.needs_cutting()
-        async with place.cluster() as cluster, cluster.lock("lock", lifetime_seconds=30.0) as held:
+        async with place.cluster() as cluster, cluster.lock("lock", lifetime_seconds=12.0) as held:
             place.cut()
             with pytest.raises(ClusterAwayError):
                 await held.extend()
