@@ -14,6 +14,7 @@ from skitter.server_url import scheme_of
 
 SESSION_SECONDS = 10.0
 _REDIS = ("skitter.cluster.redis_coordinator:RedisCoordinator", "redis")
+_REDLOCK = ("skitter.cluster.redlock_coordinator:RedlockCoordinator", "redis")
 SCHEMES = {
     "redis": _REDIS,
     "rediss": _REDIS,
@@ -22,6 +23,8 @@ SCHEMES = {
     "redis+cluster": _REDIS,
     "rediss+cluster": _REDIS,
     "unix": _REDIS,
+    "redlock": _REDLOCK,
+    "redlocks": _REDLOCK,
     "sqlite": ("skitter.cluster.sqlite_coordinator:SqliteCoordinator", ""),
 }
 """Each with the extra that it needs. It is called with the URL and ``session_seconds``, and imported when it is asked

@@ -41,6 +41,11 @@ class RedisScripts:
         await self.command("PING")
         return await self.run(name, *arguments, resend=False)
 
+    async def lock_owner(self, name: str) -> bytes | None:
+        """The owner of a lock here; None: it is free."""
+        owner: bytes | None = await self.command("HGET", f"{self._prefix}lock:{name}", "owner")
+        return owner
+
     async def command(self, *words: Any) -> Any:
         """Send one command."""
         with self.errors():
