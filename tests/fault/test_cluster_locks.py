@@ -52,6 +52,7 @@ class Crowd:
         self.target = target
         words = [guarded_file.__file__, url, folder / "count", target, lifetime_seconds]
         self._command = [sys.executable, *map(str, words)]
+        self._folder = folder
         self._errors = (folder / "errors").open("ab")
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -69,7 +70,8 @@ class Crowd:
     def wait(self, seconds: float = END_SECONDS) -> None:
         until = time.monotonic() + seconds
         for process in self.processes:
-            assert process.wait(max(0.1, until - time.monotonic())) in (0, -signal.SIGKILL)
+            code = process.wait(max(0.1, until - time.monotonic()))
+            assert code in (0, -signal.SIGKILL), (self._folder / "errors").read_text()[-2000:]
 
     def stop(self) -> None:
         for process in self.processes:

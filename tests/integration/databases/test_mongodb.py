@@ -14,8 +14,8 @@ import pymongo
 import pytest
 
 from own_databases import QUOTED, USER
-from skitter.cluster.ring import Ring
 from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.sinks.databases.mongodb_sharding import document_ring
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -92,7 +92,7 @@ def test_documents_are_spread_over_the_servers_by_their_keys(own_mongodb, run):
     servers = [own_mongodb() for _ in range(3)]
     run(ring_of(servers, "?key=sku")).open().write(*books(300)).finish()
     homes = spread(servers)
-    ring = Ring([f"127.0.0.1:{server.port}" for server in servers])
+    ring = document_ring([f"127.0.0.1:{server.port}" for server in servers])
     assert homes == {f"book {n}": ring.home(f"book {n}") for n in range(300)}
     assert all(50 < count < 150 for count in Counter(homes.values()).values())
 
@@ -219,5 +219,5 @@ def test_a_move_that_is_killed_goes_on_and_ends_with_everything_once(own_mongodb
         assert len(everywhere) == 600, "nothing is lost on the way"
     run(ring_of(servers, "?key=sku")).open().finish()
     homes = spread(servers)
-    ring = Ring([f"127.0.0.1:{server.port}" for server in servers])
+    ring = document_ring([f"127.0.0.1:{server.port}" for server in servers])
     assert homes == {f"book {n}": ring.home(f"book {n}") for n in range(600)}

@@ -18,11 +18,16 @@ _MOVED_AT_ONCE = 500
 _NAME = "homes"
 
 
+def document_ring(names: Sequence[str]) -> Ring:
+    """The ring that documents are stored by. One point a virtual node: with more, stored documents had other homes."""
+    return Ring(names, points=1)
+
+
 class ServerRing:
     """The servers of a ring, and the documents' distribution over them."""
 
     def __init__(self, names: Sequence[str], server_of: Callable[[str], MongodbServer]) -> None:
-        self.ring = Ring(names)
+        self.ring = document_ring(names)
         self.moved = 0
         """The number of documents that the last ``rebalance`` moved."""
         self._server_of = server_of
