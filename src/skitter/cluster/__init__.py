@@ -9,19 +9,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from skitter.cluster.blocking import BlockingCluster as BlockingCluster
+    from skitter.cluster.blocking import connect_blocking as connect_blocking
     from skitter.cluster.cluster import Cluster as Cluster
-    from skitter.cluster.connect import connect as connect
     from skitter.cluster.contract import Check as Check
     from skitter.cluster.contract import Delete as Delete
     from skitter.cluster.contract import Entry as Entry
     from skitter.cluster.contract import Put as Put
     from skitter.cluster.contract import SessionState as SessionState
     from skitter.cluster.contract import Snapshot as Snapshot
+    from skitter.cluster.coordinators import connect as connect
     from skitter.cluster.lock import Held as Held
     from skitter.cluster.membership import MemberChange as MemberChange
     from skitter.cluster.membership import MemberEvent as MemberEvent
 
 __all__ = [
+    "BlockingCluster",
     "Check",
     "Cluster",
     "Delete",
@@ -33,9 +36,11 @@ __all__ = [
     "SessionState",
     "Snapshot",
     "connect",
+    "connect_blocking",
 ]
 
 _HOME = {
+    "BlockingCluster": "blocking",
     "Check": "contract",
     "Cluster": "cluster",
     "Delete": "contract",
@@ -46,7 +51,8 @@ _HOME = {
     "Put": "contract",
     "SessionState": "contract",
     "Snapshot": "contract",
-    "connect": "connect",
+    "connect": "coordinators",
+    "connect_blocking": "blocking",
 }
 
 

@@ -164,7 +164,7 @@ class Cluster:
         present = await self._session.call(members.present(_name(group, "group")))
         return {member.name: member.data for member in present}
 
-    def watch_members(self, group: str) -> AsyncIterator[MemberEvent]:
+    def watch_members(self, group: str) -> AsyncGenerator[MemberEvent, None]:
         """Give out who is there as joined, and then every join, leave and change of data, also across outages."""
         members = self._part(self.coordinator.members, "groups")
         return watch_members(self._session, members, _name(group, "group"))

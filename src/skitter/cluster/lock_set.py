@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Self
+from collections.abc import Hashable, Iterable, Mapping
 
 from skitter.cluster.clock import now_seconds
 from skitter.cluster.lock import Held, Lock
@@ -43,40 +40,38 @@ class LockSet:
         """``locks``: the lock of each name; names that share a stripe have the same one."""
         self._locks = locks
         self._timeout_seconds = timeout_seconds
-        self._stack = AsyncExitStack()
+        self._held: dict[str, Held] = {}
 
     async def __aenter__(self) -> HeldSet:
-        until = None if self._timeout_seconds is None else now_seconds() + self._timeout_seconds
-        by_lock: dict[str, Held] = {}
-        async with AsyncExitStack() as stack:
-            for lock in sorted(set(self._locks.values()), key=lambda lock: lock.name):
-                rest = None if until is None else max(0.0, until - now_seconds())
-                held = by_lock[lock.name] = await lock.acquire(timeout_seconds=rest)
-                stack.push_async_exit(_Release(held))
-            self._stack = stack.pop_all()
-        return HeldSet({name: by_lock[lock.name] for name, lock in self._locks.items()})
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
-
-
-class _Release:
-    """Releases one of several holds; the error of the body is not replaced by that of a lost lock."""
-
-    def __init__(self, held: Held) -> None:
-        self._held = held
-
-    async def __aenter__(self) -> Self:
-        return self
+        return await self.acquire()
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        # The error of the body says more than that a lock was lost by then.
+        await self.release(ignore_loss=error is not None)
+
+    async def acquire(self, *, holder: Hashable | None = None) -> HeldSet:
+        """Take all of them, or none. TimeoutError: one of them is another's all the time."""
+        until = None if self._timeout_seconds is None else now_seconds() + self._timeout_seconds
         try:
-            await self._held.leave()
-        except LockLostError:
-            if error is None:
-                raise
+            for lock in sorted(set(self._locks.values()), key=lambda lock: lock.name):
+                rest = None if until is None else max(0.0, until - now_seconds())
+                self._held[lock.name] = await lock.acquire(timeout_seconds=rest, holder=holder)
+        except BaseException:
+            await self.release(ignore_loss=True)
+            raise
+        return HeldSet({name: self._held[lock.name] for name, lock in self._locks.items()})
+
+    async def release(self, *, ignore_loss: bool = False) -> None:
+        """Give all of them back, the last one first. LockLostError: one was lost."""
+        lost: LockLostError | None = None
+        while self._held:
+            _, held = self._held.popitem()
+            try:
+                await held.leave()
+            except LockLostError as error:
+                lost = error
+        if lost is not None and not ignore_loss:
+            raise lost
 
 
 def stripe_of(name: str, stripes: int) -> str:

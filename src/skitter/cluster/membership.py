@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from enum import StrEnum
 from typing import Self
@@ -109,7 +109,7 @@ class Membership:
             pause = lifetime / _RENEWALS if is_there else min(AWAY_PAUSE_SECONDS, lifetime / 10)
 
 
-async def watch_members(session: Session, members: Members, group: str) -> AsyncIterator[MemberEvent]:
+async def watch_members(session: Session, members: Members, group: str) -> AsyncGenerator[MemberEvent, None]:
     """Give out who is there as joined, and then every change, also across outages."""
     known: list[Member] = []
     while True:
