@@ -22,14 +22,22 @@ if TYPE_CHECKING:
     from skitter.cluster.lock import Held as Held
     from skitter.cluster.membership import MemberChange as MemberChange
     from skitter.cluster.membership import MemberEvent as MemberEvent
+    from skitter.errors import ClusterAwayError as ClusterAwayError
+    from skitter.errors import ClusterConflictError as ClusterConflictError
+    from skitter.errors import ClusterError as ClusterError
+    from skitter.errors import LockLostError as LockLostError
 
 __all__ = [
     "BlockingCluster",
     "Check",
     "Cluster",
+    "ClusterAwayError",
+    "ClusterConflictError",
+    "ClusterError",
     "Delete",
     "Entry",
     "Held",
+    "LockLostError",
     "MemberChange",
     "MemberEvent",
     "Put",
@@ -40,19 +48,23 @@ __all__ = [
 ]
 
 _HOME = {
-    "BlockingCluster": "blocking",
-    "Check": "contract",
-    "Cluster": "cluster",
-    "Delete": "contract",
-    "Entry": "contract",
-    "Held": "lock",
-    "MemberChange": "membership",
-    "MemberEvent": "membership",
-    "Put": "contract",
-    "SessionState": "contract",
-    "Snapshot": "contract",
-    "connect": "coordinators",
-    "connect_blocking": "blocking",
+    "BlockingCluster": "skitter.cluster.blocking",
+    "Check": "skitter.cluster.contract",
+    "Cluster": "skitter.cluster.cluster",
+    "ClusterAwayError": "skitter.errors",
+    "ClusterConflictError": "skitter.errors",
+    "ClusterError": "skitter.errors",
+    "Delete": "skitter.cluster.contract",
+    "Entry": "skitter.cluster.contract",
+    "Held": "skitter.cluster.lock",
+    "LockLostError": "skitter.errors",
+    "MemberChange": "skitter.cluster.membership",
+    "MemberEvent": "skitter.cluster.membership",
+    "Put": "skitter.cluster.contract",
+    "SessionState": "skitter.cluster.contract",
+    "Snapshot": "skitter.cluster.contract",
+    "connect": "skitter.cluster.coordinators",
+    "connect_blocking": "skitter.cluster.blocking",
 }
 
 
@@ -62,7 +74,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f"skitter.cluster.{home}"), name)
+    value = globals()[name] = getattr(import_module(home), name)
     return value
 
 
