@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 import skitter
+import skitter.cluster
 import skitter.dedup
 import skitter.testing
 from skitter import errors, settings
@@ -36,8 +37,9 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter`, `skitter.dedup` and `skitter.testing` offer, the values that callbacks meet, and the contracts
-for parts of your own. Everything else may change without notice. What is `async` in a signature is a coroutine.
+The names that `skitter`, `skitter.cluster`, `skitter.dedup` and `skitter.testing` offer, the values that callbacks
+meet, and the contracts for parts of your own. Everything else may change without notice. What is `async` in a signature
+is a coroutine.
 """
 
 ERRORS_HEAD = """
@@ -85,6 +87,20 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Sets that say whether a key is new. See the [how-to](../how-to/dedup.md).",
         tuple(f"skitter.dedup:{name}" for name in skitter.dedup.__all__),
     ),
+    (
+        "Coordination",
+        "Locks, elections, groups, watched keys and limits of speed. See the [how-to](../how-to/coordinate.md).",
+        (
+            # Errors have a section of their own.
+            *(f"skitter.cluster:{name}" for name in skitter.cluster.__all__ if not name.endswith("Error")),
+            "skitter.cluster.lock:Lock",
+            "skitter.cluster.lock_set:LockSet",
+            "skitter.cluster.lock_set:HeldSet",
+            "skitter.cluster.membership:Membership",
+            "skitter.cluster.rate_limit:RateLimit",
+            "skitter.cluster.ring:Ring",
+        ),
+    ),
     ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
     (
         "Submitting from a program",
@@ -107,6 +123,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 CONTRACTS = (
     ("sink", "skitter.sinks.contract", "write-a-sink.md"),
     ("intake", "skitter.intakes.contract", "write-an-intake.md"),
+    ("coordinator", "skitter.cluster.contract", "write-a-coordinator.md"),
     ("fetcher", "skitter.fetch.contract", "write-a-fetcher.md"),
     ("frontier", "skitter.frontier.contract", "write-a-frontier.md"),
 )
@@ -172,6 +189,9 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
     if not text:
         raise SystemExit(f"error: a public name without a docstring: {path}")
     shown = path.rpartition(".")[2]
+    if shown in skitter.__all__ and path != f"skitter.{shown}" and isinstance(value, FunctionType):
+        # Two of this name.
+        shown = path
     parts = [f"\n{'#' * level} {shown}\n\n"]
     if isinstance(value, FunctionType):
         parts.append(_code(_signature(shown, value)) + f"\n{text}\n")

@@ -1,4 +1,4 @@
-"""Entry points by which installed packages offer frontiers, fetchers, sinks and intakes.
+"""Entry points by which installed packages offer frontiers, fetchers, sinks, intakes and coordinators.
 
 A lookup reads the metadata of every installed package, which takes some milliseconds, so callers check skitter's own
 names first. Installing a package means trusting its code (docs/adr/0037).
@@ -21,6 +21,9 @@ SINKS = "skitter.sinks"
 """Entry point group of sinks, named by the scheme of a target; each is a class (docs/how-to/write-a-sink.md)."""
 INTAKES = "skitter.intakes"
 """Entry point group of intakes, named by the scheme of a source; each is a class (docs/how-to/write-an-intake.md)."""
+COORDINATORS = "skitter.coordinators"
+"""Entry point group of coordinators, named by the scheme of their URL; each is called with the URL and the keyword
+``session_seconds``, and makes a ``cluster.contract.Coordinator`` (docs/how-to/write-a-coordinator.md)."""
 
 
 def find_entry_point(group: str, name: str) -> EntryPoint | None:

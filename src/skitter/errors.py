@@ -11,6 +11,10 @@ SkitterError                 what happened; ``hint`` says what to do
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
  │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
  │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
+ │    │    ├── ClusterAwayError      its server is away for now: whether the call has happened is not known
+ │    │    ├── ClusterConflictError  a key is not as the change expects it, and nothing was changed; ``path`` names it
+ │    │    └── LockLostError         a lock that was held may be another's by now
  │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
  │    ├── SinkError          a target cannot be written
  │    │    ├── SinkAwayError     its server is away for now: the same call may be made again
@@ -87,6 +91,26 @@ class ContradictionError(DamageError):
 
 
 class VanishedError(FrontierError):
+    pass
+
+
+class ClusterError(BackendError):
+    pass
+
+
+class ClusterAwayError(ClusterError):
+    pass
+
+
+class ClusterConflictError(ClusterError):
+    """A change of keys that was refused; ``path`` is the key that is not as expected."""
+
+    def __init__(self, path: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class LockLostError(ClusterError):
     pass
 
 

@@ -62,6 +62,8 @@ def environment(site: Path) -> dict[str, str]:
         ("write-a-frontier.md", "test_diary.py", "pause or stop", 5),
         ("write-a-sink.md", "test_shelf.py", "", 10),
         ("write-an-intake.md", "test_inbox.py", "", 12),
+        # All of it takes 20 seconds.
+        ("write-a-coordinator.md", "test_folder.py", "owner or tokens or cancel or tasks or short_outage", 6),
     ],
 )
 def test_the_sample_passes_the_suite_of_its_page(tmp_path: Path, page: str, suite: str, part: str, least: int) -> None:
@@ -74,6 +76,18 @@ def test_the_sample_passes_the_suite_of_its_page(tmp_path: Path, page: str, suit
     passed = re.search(r"(\d+) passed", ended.stdout)
     assert passed
     assert int(passed[1]) >= least
+
+
+def test_the_program_of_the_page_holds_a_lock(tmp_path: Path) -> None:
+    (program,) = (code for _, code in BLOCK.findall((PAGES / "coordinate.md").read_text()) if "asyncio.run" in code)
+    (tmp_path / "one_at_a_time.py").write_text(program)
+    install("write-a-coordinator.md", tmp_path)
+    for url in ("sqlite:cluster.db", "folder:locks"):
+        command = [sys.executable, "one_at_a_time.py", url]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=True
+        )
+        assert "this process alone writes the report, with token" in ended.stdout
 
 
 def test_the_signed_fetcher_crawls(skitter: Any, site: Any) -> None:

@@ -1,1 +1,82 @@
-"""Several servers or machines as one: who has what."""
+"""Several processes, servers or machines as one: rings, locks, elections, groups, watched keys, limits of speed.
+
+``connect(url)`` opens a coordinator; docs/how-to/coordinate.md. Each name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skitter.cluster.blocking import BlockingCluster as BlockingCluster
+    from skitter.cluster.blocking import connect_blocking as connect_blocking
+    from skitter.cluster.cluster import Cluster as Cluster
+    from skitter.cluster.contract import Check as Check
+    from skitter.cluster.contract import Delete as Delete
+    from skitter.cluster.contract import Entry as Entry
+    from skitter.cluster.contract import Put as Put
+    from skitter.cluster.contract import SessionState as SessionState
+    from skitter.cluster.contract import Snapshot as Snapshot
+    from skitter.cluster.coordinators import connect as connect
+    from skitter.cluster.lock import Held as Held
+    from skitter.cluster.membership import MemberChange as MemberChange
+    from skitter.cluster.membership import MemberEvent as MemberEvent
+    from skitter.errors import ClusterAwayError as ClusterAwayError
+    from skitter.errors import ClusterConflictError as ClusterConflictError
+    from skitter.errors import ClusterError as ClusterError
+    from skitter.errors import LockLostError as LockLostError
+
+__all__ = [
+    "BlockingCluster",
+    "Check",
+    "Cluster",
+    "ClusterAwayError",
+    "ClusterConflictError",
+    "ClusterError",
+    "Delete",
+    "Entry",
+    "Held",
+    "LockLostError",
+    "MemberChange",
+    "MemberEvent",
+    "Put",
+    "SessionState",
+    "Snapshot",
+    "connect",
+    "connect_blocking",
+]
+
+_HOME = {
+    "BlockingCluster": "skitter.cluster.blocking",
+    "Check": "skitter.cluster.contract",
+    "Cluster": "skitter.cluster.cluster",
+    "ClusterAwayError": "skitter.errors",
+    "ClusterConflictError": "skitter.errors",
+    "ClusterError": "skitter.errors",
+    "Delete": "skitter.cluster.contract",
+    "Entry": "skitter.cluster.contract",
+    "Held": "skitter.cluster.lock",
+    "LockLostError": "skitter.errors",
+    "MemberChange": "skitter.cluster.membership",
+    "MemberEvent": "skitter.cluster.membership",
+    "Put": "skitter.cluster.contract",
+    "SessionState": "skitter.cluster.contract",
+    "Snapshot": "skitter.cluster.contract",
+    "connect": "skitter.cluster.coordinators",
+    "connect_blocking": "skitter.cluster.blocking",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from skitter.testing.clock import FakeClock as FakeClock
     from skitter.testing.contract import ContractStore as ContractStore
     from skitter.testing.contract import FrontierContract as FrontierContract
+    from skitter.testing.coordinator import CoordinatorContract as CoordinatorContract
+    from skitter.testing.coordinator import CoordinatorPlace as CoordinatorPlace
+    from skitter.testing.coordinator import LockContract as LockContract
     from skitter.testing.fetcher_contract import FetcherContract as FetcherContract
     from skitter.testing.intake_contract import IntakeContract as IntakeContract
     from skitter.testing.intake_contract import IntakePlace as IntakePlace
@@ -22,11 +25,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ContractStore": "skitter.testing.contract",
+    "CoordinatorContract": "skitter.testing.coordinator",
+    "CoordinatorPlace": "skitter.testing.coordinator",
     "FakeClock": "skitter.testing.clock",
     "FetcherContract": "skitter.testing.fetcher_contract",
     "FrontierContract": "skitter.testing.contract",
     "IntakeContract": "skitter.testing.intake_contract",
     "IntakePlace": "skitter.testing.intake_contract",
+    "LockContract": "skitter.testing.coordinator",
     "SinkContract": "skitter.testing.sink_contract",
     "SinkPlace": "skitter.testing.sink_contract",
     "SyntheticWeb": "skitter.testing.web",
@@ -38,11 +44,14 @@ _HOME = {
 
 __all__ = [
     "ContractStore",
+    "CoordinatorContract",
+    "CoordinatorPlace",
     "FakeClock",
     "FetcherContract",
     "FrontierContract",
     "IntakeContract",
     "IntakePlace",
+    "LockContract",
     "SinkContract",
     "SinkPlace",
     "SyntheticWeb",

@@ -1,0 +1,287 @@
+"""``skitter.cluster.connect_blocking``: the cluster for a program without an event loop. Threads are the holders."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TypeVar
+
+from skitter.cluster.cluster import Cluster
+from skitter.cluster.contract import Entry, SessionState, Snapshot, Step
+from skitter.cluster.coordinators import SESSION_SECONDS, connect
+from skitter.cluster.lock import LIFETIME_SECONDS, RETRY_SECONDS, Held, Lock
+from skitter.cluster.membership import MemberEvent, Membership
+from skitter.cluster.rate_limit import RateLimit
+from skitter.errors import LockLostError
+
+T = TypeVar("T")
+
+
+class BlockingHeld:
+    """A lock that this thread has: as ``Held``."""
+
+    def __init__(self, held: Held, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self.name = held.name
+        self.token = held.token
+        self._held = held
+        self._wait_for = wait_for
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another may have the lock by now."""
+
+        async def look() -> bool:
+            return self._held.lost.is_set()
+
+        return bool(self._wait_for(look()))
+
+    def wait_until_lost(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the lock is lost; False: it is not, after this time."""
+
+        async def wait() -> bool:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await self._held.lost.wait()
+            except TimeoutError:
+                return False
+            return True
+
+        return bool(self._wait_for(wait()))
+
+    def check(self) -> None:
+        """LockLostError if the lock is lost or released."""
+
+        async def check() -> None:
+            self._held.check()
+
+        self._wait_for(check())
+
+    def extend(self, lifetime_seconds: float | None = None) -> None:
+        """Begin the lifetime anew now. LockLostError: it is lost."""
+        self._wait_for(self._held.extend(lifetime_seconds))
+
+
+class BlockingCluster:
+    """A connection to a coordinator, made by ``connect_blocking``; ``Cluster`` describes each method.
+
+    Threads may share it: a lock is held by the thread that took it, and two threads exclude each other.
+    """
+
+    def __init__(self, url: str, *, session_seconds: float = SESSION_SECONDS) -> None:
+        # A loop of its own in a thread: it renews locks whatever the program does, and a notebook has one running.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-cluster", daemon=True)
+        self._thread.start()
+        try:
+            self._cluster: Cluster = self._wait_for(self._connect(url, session_seconds))
+        except BaseException:
+            self._stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release every lock that is held, leave every group, and disconnect. May be called again."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._wait_for(self._cluster.close())
+        finally:
+            self._stop()
+
+    @property
+    def state(self) -> SessionState:
+        """CONNECTED, SUSPENDED or LOST."""
+
+        async def look() -> SessionState:
+            return self._cluster.state
+
+        return self._wait_for(look())
+
+    @contextmanager
+    def lock(
+        self,
+        name: str,
+        *,
+        lifetime_seconds: float = LIFETIME_SECONDS,
+        timeout_seconds: float | None = None,
+        retry_seconds: float = RETRY_SECONDS,
+        reentrant: bool = False,
+    ) -> Iterator[BlockingHeld]:
+        """Hold a lock: ``with cluster.lock(name) as held``. LockLostError at the end: it was lost meanwhile."""
+        lock = self._cluster.lock(
+            name,
+            lifetime_seconds=lifetime_seconds,
+            timeout_seconds=timeout_seconds,
+            retry_seconds=retry_seconds,
+            reentrant=reentrant,
+        )
+        with self._holding(lock) as held:
+            yield held
+
+    @contextmanager
+    def locks(
+        self,
+        names: Iterable[str],
+        *,
+        stripes: int | None = None,
+        lifetime_seconds: float = LIFETIME_SECONDS,
+        timeout_seconds: float | None = None,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> Iterator[dict[str, int | None]]:
+        """Hold several locks, taken in sorted order; gives the token of each."""
+        locks = self._cluster.locks(
+            names,
+            stripes=stripes,
+            lifetime_seconds=lifetime_seconds,
+            timeout_seconds=timeout_seconds,
+            retry_seconds=retry_seconds,
+        )
+        held = self._wait_for(locks.acquire(holder=threading.get_ident()))
+        try:
+            yield held.tokens
+        except BaseException:
+            self._wait_for(locks.release(ignore_loss=True))
+            raise
+        self._wait_for(locks.release())
+
+    @contextmanager
+    def lead(self, name: str, *, lifetime_seconds: float = LIFETIME_SECONDS) -> Iterator[BlockingHeld]:
+        """Wait to be the leader. A thread cannot be stopped: look at ``is_lost`` before every step."""
+        with self._holding(self._cluster.lead(name, lifetime_seconds=lifetime_seconds)) as held:
+            yield held
+
+    def join(
+        self, group: str, member: str = "", data: bytes = b"", *, timeout_seconds: float | None = 0.0
+    ) -> BlockingMembership:
+        """Join a group, until ``leave`` or the end of this process."""
+        joined = self._wait_for(self._cluster.join(group, member, data, timeout_seconds=timeout_seconds))
+        return BlockingMembership(joined, self._wait_for)
+
+    def members(self, group: str) -> dict[str, bytes]:
+        """Return who is in a group, with their data."""
+        return self._wait_for(self._cluster.members(group))
+
+    def watch_members(self, group: str) -> Iterator[MemberEvent]:
+        """Give out who is there as joined, and then every join, leave and change of data."""
+        return self._taken(self._cluster.watch_members(group))
+
+    def read(self, path: str) -> Entry | None:
+        """Return value and version of a key; None: there is none."""
+        return self._wait_for(self._cluster.read(path))
+
+    def children(self, path: str = "") -> list[str]:
+        """Return the names of the keys directly below."""
+        return self._wait_for(self._cluster.children(path))
+
+    def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
+        """Write a value, and return its new version. ClusterConflictError: it has another version than expected."""
+        return self._wait_for(self._cluster.put(path, value, version=version))
+
+    def delete(self, path: str, *, version: int | None = None, recursive: bool = False) -> bool:
+        """Delete a key; False: there was none."""
+        return self._wait_for(self._cluster.delete(path, version=version, recursive=recursive))
+
+    def transaction(self, steps: Iterable[Step]) -> list[int]:
+        """Do several ``Put``, ``Delete`` and ``Check`` in one step; return the version after each."""
+        return self._wait_for(self._cluster.transaction(steps))
+
+    def watch(self, path: str) -> Iterator[Snapshot]:
+        """Give out a key with its children, and again after every change."""
+        return self._taken(self._cluster.watch(path))
+
+    def rate(self, key: str, *, per_second: float, burst: int = 1) -> BlockingRateLimit:
+        """Return a limit that all processes share: ``rate.wait()`` before each event."""
+        return BlockingRateLimit(self._cluster.rate(key, per_second=per_second, burst=burst), self._wait_for)
+
+    @contextmanager
+    def _holding(self, lock: Lock) -> Iterator[BlockingHeld]:
+        held = self._wait_for(lock.acquire(holder=threading.get_ident()))
+        try:
+            yield BlockingHeld(held, self._wait_for)
+        except BaseException:
+            # The error of the body says more than that the lock was lost by then.
+            with suppress(LockLostError):
+                self._wait_for(held.leave())
+            raise
+        self._wait_for(held.leave())
+
+    def _taken(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def take() -> T:
+            return await anext(stream)
+
+        try:
+            while True:
+                yield self._wait_for(take())
+        finally:
+            if not self._loop.is_closed():
+                self._wait_for(stream.aclose())
+
+    @staticmethod
+    async def _connect(url: str, session_seconds: float) -> Cluster:
+        cluster = connect(url, session_seconds=session_seconds)
+        await cluster.open()
+        return cluster
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+
+class BlockingMembership:
+    """Being in a group: as ``Membership``."""
+
+    def __init__(self, membership: Membership, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self.name = membership.name
+        self._membership = membership
+        self._wait_for = wait_for
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def set_data(self, data: bytes) -> None:
+        """Replace the data that others see."""
+        self._wait_for(self._membership.set_data(data))
+
+    def leave(self) -> None:
+        """Leave the group at once; a second call does nothing."""
+        self._wait_for(self._membership.leave())
+
+
+class BlockingRateLimit:
+    """A limit of speed: as ``RateLimit``."""
+
+    def __init__(self, limit: RateLimit, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._limit = limit
+        self._wait_for = wait_for
+
+    def wait(self, *, timeout_seconds: float | None = None) -> None:
+        """Wait for the turn of one event. TimeoutError: it would come later than that."""
+        self._wait_for(self._limit.wait(timeout_seconds=timeout_seconds))
+
+    def take(self) -> bool:
+        """Return whether the event may happen now."""
+        return bool(self._wait_for(self._limit.take()))
+
+
+def connect_blocking(url: str, *, session_seconds: float = SESSION_SECONDS) -> BlockingCluster:
+    """Connect to a coordinator, for a script: ``with skitter.cluster.connect_blocking(url) as cluster``."""
+    return BlockingCluster(url, session_seconds=session_seconds)

@@ -1,0 +1,135 @@
+"""Groups of processes that are alive: membership that is renewed, and joins and leaves as events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from skitter.cluster.clock import now_seconds
+from skitter.cluster.contract import Member, Members
+from skitter.cluster.session import Session
+from skitter.errors import ClusterAwayError, ClusterError
+
+WATCH_SECONDS = 30.0
+"""How long one wait for a change lasts before the present state is read anyway."""
+AWAY_PAUSE_SECONDS = 0.5
+_RENEWALS = 3
+_RETRY_SECONDS = 0.2
+_log = logging.getLogger("skitter.cluster")
+
+
+class MemberChange(StrEnum):
+    """What has happened to a member."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    CHANGED = "changed"
+    """It has other data."""
+
+
+class MemberEvent(msgspec.Struct, frozen=True):
+    """A change in a group."""
+
+    change: MemberChange
+    name: str
+    data: bytes
+    """The member's data; the last known ones if it has left."""
+
+
+class Membership:
+    """Being in a group, until ``leave`` or the end of the process. Made by ``Cluster.join``.
+
+    If the server forgets the member, because it was away for longer than a session, it joins again by itself.
+    """
+
+    def __init__(self, session: Session, members: Members, group: str, name: str, data: bytes) -> None:
+        self.group = group
+        self.name = name
+        self._session = session
+        self._members = members
+        self._data = data
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
+
+    async def join(self, timeout_seconds: float | None) -> None:
+        """Join. ClusterError: another who may be alive has the name, also after so long (None: wait for ever)."""
+        until = None if timeout_seconds is None else now_seconds() + timeout_seconds
+        while (lifetime := await self._join()) is None:
+            if until is not None and now_seconds() >= until:
+                raise ClusterError(
+                    f"the group {self.group} has such a member already: {self.name}",
+                    hint="give another name; one that was killed leaves after session_seconds",
+                )
+            await asyncio.sleep(_RETRY_SECONDS)
+        self._renewal = asyncio.create_task(self._keep(lifetime), name=f"skitter-member-{self.name}")
+
+    async def set_data(self, data: bytes) -> None:
+        """Replace the data that others see."""
+        self._data = data
+        await self._join()
+
+    async def leave(self) -> None:
+        """Leave the group at once; a second call does nothing. While the server is away, with the session's end."""
+        renewal, self._renewal = self._renewal, None
+        if renewal is None:
+            return
+        renewal.cancel()
+        with suppress(asyncio.CancelledError):
+            await renewal
+        try:
+            await self._session.call(self._members.leave(self.group, self.name))
+        except ClusterAwayError as error:
+            _log.info("not left: the group %s: %s", self.group, error)
+
+    async def _join(self) -> float | None:
+        lifetime = self._session.coordinator.session_seconds
+        joined = self._members.join(self.group, self.name, self._data, lifetime_seconds=lifetime)
+        return await self._session.call(joined)
+
+    async def _keep(self, lifetime: float) -> None:
+        pause = lifetime / _RENEWALS
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                is_there = await self._join() is not None
+            except ClusterError:
+                is_there = False
+            # Away, or its name was taken meanwhile by another who will leave one day.
+            pause = lifetime / _RENEWALS if is_there else min(AWAY_PAUSE_SECONDS, lifetime / 10)
+
+
+async def watch_members(session: Session, members: Members, group: str) -> AsyncGenerator[MemberEvent, None]:
+    """Give out who is there as joined, and then every change, also across outages."""
+    known: list[Member] = []
+    while True:
+        try:
+            present = await session.call(members.present(group))
+            for event in changes(known, present):
+                yield event
+            known = present
+            wait = members.wait_for_change(group, known, wait_seconds=WATCH_SECONDS)
+            await session.call(wait, WATCH_SECONDS * 2)
+        except ClusterAwayError:
+            await asyncio.sleep(AWAY_PAUSE_SECONDS)
+
+
+def changes(before: list[Member], after: list[Member]) -> list[MemberEvent]:
+    """The events between two states of a group: first those who left."""
+    old, new = ({member.name: member.data for member in members} for members in (before, after))
+    left = [MemberEvent(MemberChange.LEFT, name, data) for name, data in old.items() if name not in new]
+    joined = [MemberEvent(MemberChange.JOINED, name, data) for name, data in new.items() if name not in old]
+    changed = [
+        MemberEvent(MemberChange.CHANGED, name, data) for name, data in new.items() if name in old and old[name] != data
+    ]
+    return [*left, *joined, *changed]

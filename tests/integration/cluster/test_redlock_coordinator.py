@@ -1,0 +1,129 @@
+"""Three independent Redis servers keep the contract of locks, also while one of them is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from own_redis import DURABLE, OwnRedis
+from skitter.cluster import Held, connect
+from skitter.cluster.contract import Coordinator
+from skitter.cluster.redlock_coordinator import RedlockCoordinator
+from skitter.errors import ClusterAwayError, UsageError
+from skitter.testing import CoordinatorPlace, LockContract
+
+LOCK = "skitter:cluster:{default}:lock:lock"
+
+
+class RedlockPlace(CoordinatorPlace):
+    """Servers of their own."""
+
+    can_be_cut_off = True
+
+    def __init__(self, servers: list[OwnRedis]) -> None:
+        self.servers = servers
+        self.url = "redlock://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+
+    def coordinator(self, session_seconds: float) -> Coordinator:
+        return RedlockCoordinator(self.url, session_seconds=session_seconds)
+
+    def cut(self) -> None:
+        for server in self.servers[:2]:
+            server.freeze()
+
+    def mend(self) -> None:
+        for server in self.servers[:2]:
+            server.thaw()
+
+
+@pytest.fixture
+def place(own_redis: Callable[..., OwnRedis]) -> RedlockPlace:
+    return RedlockPlace([own_redis(*DURABLE) for _ in range(3)])
+
+
+class TestRedlock(LockContract): ...
+
+
+@pytest.fixture
+def forgetful(own_redis: Callable[..., OwnRedis]) -> RedlockPlace:
+    return RedlockPlace([own_redis(), own_redis(*DURABLE), own_redis()])
+
+
+async def test_there_are_no_tokens_where_servers_forget(forgetful: RedlockPlace) -> None:
+    async with forgetful.cluster() as cluster, cluster.lock("lock") as held:
+        assert held.token is None
+        held.check()
+        with pytest.raises(TimeoutError):
+            await cluster.lock("lock").acquire(timeout_seconds=0.1)
+
+
+async def held_by_all(place: RedlockPlace, held: Held) -> None:
+    """Wait until every server holds the lock for this holder: one that was away may have it for an earlier one."""
+    async with asyncio.timeout(30.0):
+        while {server.say("HGET", LOCK, "owner") for server in place.servers} != {held.owner}:
+            await asyncio.sleep(0.05)
+            await held.extend()
+
+
+async def test_a_minority_that_is_killed_and_comes_back_changes_nothing(place: RedlockPlace) -> None:
+    tokens: list[int] = []
+    async with place.cluster() as one, place.cluster() as other:
+        for number in range(4):
+            server = place.servers[number % 3]
+            async with (one if number % 2 else other).lock("lock", lifetime_seconds=3.0, timeout_seconds=30.0) as held:
+                assert held.token is not None
+                tokens.append(held.token)
+                await held_by_all(place, held)
+                server.kill()
+                with pytest.raises(TimeoutError):
+                    await (other if number % 2 else one).lock("lock").acquire(timeout_seconds=0.2)
+                held.check()
+                await held.extend()
+            await asyncio.to_thread(server.start)
+    assert tokens == sorted(set(tokens))
+
+
+async def test_without_a_majority_there_is_no_lock(place: RedlockPlace) -> None:
+    async with place.cluster() as cluster:
+        for server in place.servers[:2]:
+            server.kill()
+        with pytest.raises(ClusterAwayError, match="too few servers answer: 1 of 3"):
+            await cluster.lock("lock").acquire(timeout_seconds=0.5)
+    with pytest.raises(ClusterAwayError):
+        async with connect(place.url):
+            pass
+
+
+async def test_a_lock_that_a_minority_still_holds_for_another_can_be_had(place: RedlockPlace) -> None:
+    async with place.opened() as gone, place.cluster() as cluster:
+        assert await gone.locks.acquire("lock", "gone", lifetime_seconds=60.0, wait_seconds=0)
+        place.servers[0].freeze()
+        assert await gone.locks.release("lock", "gone")
+        place.servers[0].thaw()
+        async with cluster.lock("lock", timeout_seconds=30.0) as held:
+            held.check()
+
+
+async def test_what_redlock_does_not_have_is_refused_with_what_has_it(place: RedlockPlace) -> None:
+    async with place.cluster() as cluster:
+        for call in (
+            lambda: cluster.read("a"),
+            lambda: cluster.put("a", b""),
+            lambda: cluster.join("group"),
+            lambda: cluster.members("group"),
+        ):
+            with pytest.raises(UsageError, match="has no") as caught:
+                await call()
+            assert "redis://" in caught.value.hint
+        with pytest.raises(UsageError, match="has no limits of speed"):
+            cluster.rate("a", per_second=1)
+
+
+@pytest.mark.parametrize(
+    "url", ["redlock://a", "redlock://a,b", "redlock://a,a,b", "redlock://", "redlock://a,b,c/x", "redlock://a,b,c?x=1"]
+)
+def test_addresses_that_are_no_majority_are_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        connect(url)
