@@ -13,6 +13,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
  │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
  │    │    ├── ClusterAwayError      its server is away for now: whether the call has happened is not known
+ │    │    │    └── SessionExpiredError   the server has taken this process for gone: what it held is another's
  │    │    ├── ClusterConflictError  a key is not as the change expects it, and nothing was changed; ``path`` names it
  │    │    └── LockLostError         a lock that was held may be another's by now
  │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
@@ -99,6 +100,10 @@ class ClusterError(BackendError):
 
 
 class ClusterAwayError(ClusterError):
+    pass
+
+
+class SessionExpiredError(ClusterAwayError):
     pass
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import guarded_file
 import pytest
@@ -21,13 +22,13 @@ from guarded_file import GuardedFile
 from own_redis import DURABLE, OwnRedis
 from skitter.cluster import connect
 
-KINDS = ("sqlite", "redis", "redlock")
+KINDS = ("sqlite", "redis", "redlock", "zookeeper")
 END_SECONDS = 100.0
 SOAK_SECONDS = 3000.0
 
 
 @pytest.fixture
-def url_of(tmp_path: Path, own_redis: Callable[..., OwnRedis]) -> Callable[[str], str]:
+def url_of(tmp_path: Path, own_redis: Callable[..., OwnRedis], services: Any) -> Callable[[str], str]:
     """Makes the servers of a coordinator, and gives its URL."""
 
     def make(kind: str) -> str:
@@ -37,6 +38,9 @@ def url_of(tmp_path: Path, own_redis: Callable[..., OwnRedis]) -> Callable[[str]
             case "redlock":
                 servers = [own_redis(*DURABLE) for _ in range(3)]
                 return "redlock://" + ",".join(f"127.0.0.1:{server.port}" for server in servers)
+            case "zookeeper":
+                # A lock of a holder that was killed ends with its session.
+                return f"{services.need('zookeeper')['url']}/{tmp_path.name}?session_seconds=2"
             case _:
                 return f"sqlite:{tmp_path / 'cluster.db'}"
 
@@ -158,7 +162,7 @@ def harm(crowd: Crowd, lifetime_seconds: float, seed: int) -> dict[str, int]:
 def test_killed_and_stopped_holders_write_nothing_twice(
     kind: str, url_of: Callable[[str], str], crowd: Callable[[str, int, float], Crowd]
 ) -> None:
-    one = crowd(url_of(kind), 40 if kind == "redlock" else 150, 0.8)
+    one = crowd(url_of(kind), {"redlock": 40, "zookeeper": 60}.get(kind, 150), 0.8)
     one.start(4)
     harm(one, 0.8, seed=1)
     one.wait()

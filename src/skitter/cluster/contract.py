@@ -214,6 +214,7 @@ class Coordinator(Protocol):
     async def ping(self) -> None:
         """Ask the server for any answer: this keeps the session, where there is one. ClusterAwayError: there is none.
 
+        SessionExpiredError, once, where the server has ended the session since the last ping and there is a new one.
         Called at least four times in ``session_seconds``.
         """
         ...

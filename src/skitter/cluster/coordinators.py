@@ -15,6 +15,7 @@ from skitter.server_url import scheme_of
 SESSION_SECONDS = 10.0
 _REDIS = ("skitter.cluster.redis_coordinator:RedisCoordinator", "redis")
 _REDLOCK = ("skitter.cluster.redlock_coordinator:RedlockCoordinator", "redis")
+_ZOOKEEPER = ("skitter.cluster.zookeeper.coordinator:ZookeeperCoordinator", "zookeeper")
 SCHEMES = {
     "redis": _REDIS,
     "rediss": _REDIS,
@@ -26,6 +27,8 @@ SCHEMES = {
     "redlock": _REDLOCK,
     "redlocks": _REDLOCK,
     "sqlite": ("skitter.cluster.sqlite_coordinator:SqliteCoordinator", ""),
+    "zookeeper": _ZOOKEEPER,
+    "zookeeper+ssl": _ZOOKEEPER,
 }
 """Each with the extra that it needs. It is called with the URL and ``session_seconds``, and imported when it is asked
 for, so that drivers stay optional."""
@@ -33,7 +36,7 @@ _METHODS = ("open", "close", "ping", "on_connection_change")
 
 
 def connect(url: str, *, session_seconds: float = SESSION_SECONDS) -> Cluster:
-    """Return a connection to a coordinator, for ``async with``: ``redis://``, ``redlock://``, ``sqlite:PATH``.
+    """Return a connection, for ``async with``: ``redis://``, ``redlock://``, ``zookeeper://``, ``sqlite:PATH``.
 
     After ``session_seconds`` without a word from this process, others take it for gone. Docs:
     docs/how-to/coordinate.md.
@@ -59,7 +62,7 @@ def coordinator_of(url: str, *, session_seconds: float = SESSION_SECONDS) -> Coo
         others = "".join(f", {name}:" for name in entry_point_names(COORDINATORS))
         raise UsageError(
             f"not a coordinator: {shown_address(url, is_server=True)}",
-            hint=f"use redis://HOST:PORT, redlock://HOST,HOST,HOST or sqlite:PATH{others}",
+            hint=f"use redis://HOST:PORT, redlock://HOST,HOST,HOST, zookeeper://HOST,HOST/PATH or sqlite:PATH{others}",
         )
     try:
         made = load_entry_point(found)(url, session_seconds=session_seconds)

@@ -115,7 +115,7 @@ class Held:
     async def _keep(self) -> None:
         pause = self._lifetime_seconds / _RENEWALS
         while not self.lost.is_set():
-            await asyncio.sleep(min(pause, max(0.01, self.lost.remaining_seconds() / 2)))
+            await self._session.pause(min(pause, max(0.01, self.lost.remaining_seconds() / 2)))
             try:
                 await self._renew()
             except ClusterAwayError:

@@ -100,7 +100,7 @@ class Membership:
     async def _keep(self, lifetime: float) -> None:
         pause = lifetime / _RENEWALS
         while True:
-            await asyncio.sleep(pause)
+            await self._session.pause(pause)
             try:
                 is_there = await self._join() is not None
             except ClusterError:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from skitter.cluster.clock import now_seconds
 from skitter.cluster.contract import Coordinator, SessionState
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterAwayError, ClusterError, SessionExpiredError
 
 ANSWER_SECONDS = 15.0
 """A server that is silent for so long is away."""
@@ -33,6 +33,7 @@ class Session:
         self._heard_at = 0.0
         self._callbacks: list[Callable[[SessionState], None]] = []
         self._wake = asyncio.Event()
+        self._came_back = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._heartbeat: asyncio.Task[None] | None = None
 
@@ -98,6 +99,12 @@ class Session:
                 f"the coordinator does not answer: {self.coordinator.address}", hint="is it running, and reachable?"
             ) from error
 
+    async def pause(self, seconds: float) -> None:
+        """Sleep, but only until the session is connected again: what was held may be lost then, or be renewed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._came_back.wait()
+
     def in_background(self, work: Awaitable[Any]) -> None:
         """Have a release done that nobody waits for. If the server is away, lifetimes end what it would have ended."""
 
@@ -121,6 +128,12 @@ class Session:
             sent_at = now_seconds()
             try:
                 await self.call(self.coordinator.ping(), max(pause, 0.1))
+            except SessionExpiredError as error:
+                # Sooner than the clock says: by a restart without its data, or because a machine was stopped.
+                _log.warning("%s", error)
+                self._change_to(SessionState.LOST)
+                self._heard_at = sent_at
+                self._change_to(SessionState.CONNECTED)
             except ClusterError as error:
                 if self.state == SessionState.CONNECTED:
                     _log.warning("the coordinator is away: %s", error)
@@ -140,6 +153,9 @@ class Session:
         if state == self._state:
             return
         self._state = state
+        if state == SessionState.CONNECTED:
+            came_back, self._came_back = self._came_back, asyncio.Event()
+            came_back.set()
         for callback in list(self._callbacks):
             callback(state)
 

@@ -1,0 +1,1 @@
+"""The coordinator on ZooKeeper, through kazoo. It needs the extra ``zookeeper``."""
