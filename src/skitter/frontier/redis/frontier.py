@@ -102,7 +102,9 @@ class RedisFrontier:
             before = codec.read_spec(found[1]) if found else spec
             same = before.same_work(spec) and is_same_dedup(before, spec)
             secret = secrets.token_hex(16)
-            head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
+            how = "2" if found and before.is_begun(spec) else "1" if fresh else "0"
+            stored = msgspec.msgpack.encode(spec.after(before))
+            head = (version, how, *flags([same]), stored, settings, secret, mean)
             word, over = await self._call("begin", *head, shards, items, *sinks)
             if word == b"shards":
                 raise OtherShardsError(over)
