@@ -70,7 +70,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     """The job of ``crawl`` and ``submit``; empty for other commands."""
     frontier: str = ""
-    """The job's frontier, if the command names one; empty: that of the scheduler."""
+    """The frontier that the command names; empty: that of the scheduler."""
+    takes_frontier: bool = False
+    """The command has the option --frontier, and does not give it."""
     origin: str = ""
     """The file that the schedule is from (skitter.toml); empty: it was added by command."""
 

@@ -7,6 +7,7 @@ ends it (``end``). Whoever writes a record back compares its version first, so e
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -250,12 +251,15 @@ def _bounded(record: ScheduleRecord, ticks: list[Tick], rows: list[HistoryRow]) 
 # ---- running ticks
 
 
-def take_over(record: ScheduleRecord, time: StoreTime, claim: Claim) -> Decision:
-    """Claim the running ticks whose owner is gone; they run again, and what they had begun is resumed."""
+def take_over(record: ScheduleRecord, time: StoreTime, claim: Claim, own: Collection[float] = ()) -> Decision:
+    """Claim the running ticks whose owner is gone; they run again, and what they had begun is resumed.
+
+    ``own``: ticks that this owner runs itself; it may have been too slow to renew its claims.
+    """
     ticks: list[Tick] = []
     begun: list[Tick] = []
     for tick in record.ticks:
-        if tick.claim is None or not time.is_over(tick.claim):
+        if tick.claim is None or not time.is_over(tick.claim) or tick.scheduled_at in own:
             ticks.append(tick)
         else:
             ticks.append(msgspec.structs.replace(tick, claim=claim, epoch=tick.epoch + 1))
