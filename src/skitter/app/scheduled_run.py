@@ -18,7 +18,7 @@ from skitter.observe import events
 from skitter.policy import schedule_ticks as ticks
 from skitter.schedule_store.records import Change, ScheduleRecords
 
-CLAIM_SECONDS = 8.0
+CLAIM_SECONDS = 6.0
 """A tick whose owner was not heard of for so long is taken over."""
 RENEWAL_SECONDS = 2.0
 STORE_PAUSE_SECONDS = 1.0

@@ -30,7 +30,7 @@ from skitter.schedule_store.records import Change, Kept, ScheduleRecords
 from skitter.schedule_store.store_urls import open_schedule_store
 from skitter.stop_request import StopRequest
 
-LEAD_SECONDS = 8.0
+LEAD_SECONDS = 6.0
 """A leader that was not heard of for so long is replaced."""
 LEAD_RENEWAL_SECONDS = 2.0
 POLL_SECONDS = 1.0
