@@ -38,9 +38,9 @@ class Scheduling:
         self.held.wait(60)
         return 200, {"Content-Type": "text/html"}, b"<h1>slow</h1>"
 
-    def add(self, name: str, *words: object, path: str = "/", job: str = "news", code: int = 0) -> Any:
-        crawl = ("crawl", self.site.url(path), "--job", job, "-o", "{job}.jsonl")
-        return self.skitter.run("schedule", "add", name, "--frontier", self.frontier, *words, "--", *crawl, code=code)
+    def add(self, name: str, *words: object, path: str = "/", job: str = "news", output: str = "") -> None:
+        crawl = ("crawl", self.site.url(path), "--job", job, "-o", output or f"{job}.jsonl")
+        self.skitter.run("schedule", "add", name, "--frontier", self.frontier, *words, "--", *crawl)
 
     def command(self, *words: object) -> str:
         return self.skitter.run(*words, "--frontier", self.frontier).stdout
@@ -170,7 +170,8 @@ def test_a_tick_that_replaces_stops_the_run_and_begins_a_fresh_one(scheduling: S
 
 @only_sqlite
 def test_with_allow_each_tick_has_a_job_of_its_own(scheduling: Scheduling) -> None:
-    scheduling.add("news", *NEVER, "--overlap", "allow", "--max-instances", 2, path="/slow")
+    words = (*NEVER, "--overlap", "allow", "--max-instances", 2)
+    scheduling.add("news", *words, path="/slow", output="parts/{job}-{part}.jsonl")
     scheduling.start()
     scheduling.held.clear()
     for number in (1, 2):
@@ -185,6 +186,7 @@ def test_with_allow_each_tick_has_a_job_of_its_own(scheduling: Scheduling) -> No
     jobs = scheduling.skitter.records("jobs", "--frontier", scheduling.frontier)
     assert sorted(job["job"] for job in jobs) == sorted(row.job for row in rows[1:])
     assert all(row.job.startswith("news@20") and row.summary["run"] == 1 for row in rows[1:])
+    assert len(list((scheduling.skitter.folder / "parts").glob("news@*.jsonl"))) == 2
 
 
 @only_sqlite

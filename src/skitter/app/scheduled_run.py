@@ -163,6 +163,7 @@ class ScheduledRun:
             failed, reason = True, f"replaced by the tick of {ticks.shown_time(self._tick.replaced_by)}"
         outcome = TickOutcome.FAILED if failed else TickOutcome.DONE
         ended_at, ended = 0.0, False
+        kept: ScheduleRecord | None = None
 
         def row(tick: Tick) -> HistoryRow:
             return msgspec.structs.replace(
@@ -183,12 +184,15 @@ class ScheduledRun:
         while True:
             try:
                 ended_at = (await self._records.time()).now
-                await self._records.change(self._record.schedule.name, end)
+                kept = await self._records.change(self._record.schedule.name, end)
                 break
             except ScheduleStoreError:
-                # The scheduler tells of it. What has ended is not run again while this process lives.
+                # The scheduler tells of it. What has ended is not run again while this process lives; the next one
+                # runs the command once more, and its job knows the key.
+                if self._stopping.is_set():
+                    return
                 await asyncio.sleep(STORE_PAUSE_SECONDS)
-        if not ended:
+        if not ended and kept is not None:
             self._on_event(events.TICK_LOST(schedule=self._record.schedule.name, scheduled_at=self._shown_time))
             return
         self._on_event(
@@ -204,7 +208,7 @@ class ScheduledRun:
 
     async def _change(self, step: Callable[[Tick], Tick]) -> None:
         """Change the tick, and wait for a store that is away."""
-        while not self._is_lost:
+        while not self._is_lost and not self._stopping.is_set():
             try:
                 await self._change_once(step)
                 return
