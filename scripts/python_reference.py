@@ -24,6 +24,7 @@ import msgspec
 
 import skitter
 import skitter.dedup
+import skitter.schedules
 import skitter.testing
 from skitter import errors, settings
 from skitter.dedup import SeenSet
@@ -36,8 +37,9 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter`, `skitter.dedup` and `skitter.testing` offer, the values that callbacks meet, and the contracts
-for parts of your own. Everything else may change without notice. What is `async` in a signature is a coroutine.
+The names that `skitter`, `skitter.dedup`, `skitter.schedules` and `skitter.testing` offer, the values that callbacks
+meet, and the contracts for parts of your own. Everything else may change without notice. What is `async` in a signature
+is a coroutine.
 """
 
 ERRORS_HEAD = """
@@ -100,6 +102,12 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.model.worker:WorkerSeen",
             "skitter.model.worker:WorkerCard",
         ),
+    ),
+    (
+        "Schedules",
+        "`skitter.schedules.connect(frontier)` gives `Schedules`, for `async with`; an empty URL means those of the current"
+        " folder. See the [how-to](../how-to/schedule-crawls.md).",
+        tuple(f"skitter.schedules:{name}" for name in skitter.schedules.__all__ if name != "connect"),
     ),
 )
 

@@ -310,3 +310,15 @@ def test_without_a_frontier_schedules_are_those_of_the_folder(skitter: Any, site
     scheduler.terminate()
     assert scheduler.wait(30) == 143
     scheduler.communicate()
+
+
+def test_a_run_key_begins_one_run_and_leaves_its_results_alone(skitter: Any, site: Any) -> None:
+    site.page("/", "<h1>home</h1>")
+    crawl = ("crawl", site.url(), "--job", "news", "-O", "news.jsonl", "--fresh")
+    assert skitter.json(*crawl, "--run-key", "monday")["run"] == 1
+    again = skitter.json(*crawl, "--run-key", "monday")
+    assert (again["run"], again["begun"], again["pages"], again["state"]) == (1, "resumed", 1, "finished")
+    assert len(skitter.lines("news.jsonl")) == 1
+    assert skitter.json(*crawl, "--run-key", "tuesday")["run"] == 2
+    assert skitter.json(*crawl, "--run-key", "monday")["run"] == 2, "a late command of the first run"
+    assert site.paths().count("/") == 2
