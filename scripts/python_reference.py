@@ -105,8 +105,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "Schedules",
-        "`skitter.schedules.connect(frontier)` gives `Schedules`, for `async with`; an empty URL means those of the current"
-        " folder. See the [how-to](../how-to/schedule-crawls.md).",
+        "`skitter.schedules.connect(frontier)` gives `Schedules`. See the [how-to](../how-to/schedule-crawls.md).",
         tuple(f"skitter.schedules:{name}" for name in skitter.schedules.__all__ if name != "connect"),
     ),
 )

@@ -169,6 +169,27 @@ def test_a_tick_that_replaces_stops_the_run_and_begins_a_fresh_one(scheduling: S
 
 
 @only_sqlite
+def test_a_crawl_by_hand_counts_as_a_run(scheduling: Scheduling) -> None:
+    scheduling.held.clear()
+    words = ("--frontier", scheduling.frontier, "--job", "news")
+    by_hand = scheduling.skitter.start("crawl", scheduling.site.url("/slow"), *words)
+    scheduling.until(lambda: "/slow" in scheduling.site.paths(), by_hand)
+    scheduling.add("skips", *NEVER, path="/slow")
+    scheduling.add("replaces", *NEVER, "--overlap", "replace", path="/slow")
+    scheduling.start()
+    scheduling.command("schedule", "run", "skips")
+    (row,) = scheduling.wait_for("skips", lambda rows: outcomes(rows) == ["skipped"])
+    assert row.reason == "others work on the job: news"
+    scheduling.command("schedule", "run", "replaces")
+    scheduling.until(lambda: scheduling.skitter.json("status", *words)["state"] == "draining", by_hand)
+    scheduling.held.set()
+    (row,) = scheduling.wait_for("replaces", lambda rows: outcomes(rows) == ["done"])
+    assert (row.summary["run"], row.summary["begun"]) == (2, "rerun")
+    by_hand.communicate(timeout=30)
+    assert by_hand.returncode == 0
+
+
+@only_sqlite
 def test_with_allow_each_tick_has_a_job_of_its_own(scheduling: Scheduling) -> None:
     words = (*NEVER, "--overlap", "allow", "--max-instances", 2)
     scheduling.add("news", *words, path="/slow", output="parts/{job}-{part}.jsonl")

@@ -46,9 +46,19 @@ def check_command(words: Sequence[str], frontier: str) -> CommandTarget:
     except SystemExit as end:
         raise UsageError(f"it would only print its help: {' '.join(words)}", hint="leave --help away") from end
     takes = hasattr(options, "frontier") and options.frontier is None
-    named = getattr(options, "frontier", None) or ""
+    named = _typed_frontier(words) if getattr(options, "frontier", None) else ""
     job = _checked_job(name, options, frontier) if name in _JOB_COMMANDS else ""
     return CommandTarget(words, job=job, frontier=named, takes_frontier=takes)
+
+
+def _typed_frontier(words: Sequence[str]) -> str:
+    """Return the URL as it was typed: the parsed one may have the token of this environment, which is not stored."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == "--frontier":
+            return following
+        if word.startswith("--frontier="):
+            return word.partition("=")[2]
+    return ""
 
 
 def _checked_job(name: str, options: argparse.Namespace, frontier: str) -> str:

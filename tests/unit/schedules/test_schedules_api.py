@@ -69,6 +69,15 @@ async def test_what_the_command_is_about_is_known_from_its_words(schedules: Sche
     assert (await schedules.add("c", ["export", "--job", "x", "-o", "x.csv"], every="1h")).job == ""
 
 
+async def test_a_token_of_the_environment_is_not_stored(
+    schedules: Schedules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKITTER_TOKEN", "a-secret-token")
+    await schedules.add("news", ["status", "--frontier", "https://master:8601", "--job", "x"], every="1h")
+    assert b"a-secret-token" not in (tmp_path / "jobs.db-schedules").read_bytes()
+    assert b"https://master:8601" in (tmp_path / "jobs.db-schedules").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
