@@ -1,4 +1,4 @@
-"""Schedulers that are killed at random: every tick is one run, and another scheduler goes on within 15 seconds."""
+"""Schedulers that are killed or stand still at random: every tick is one run, and another goes on within 15 seconds."""
 
 from __future__ import annotations
 
@@ -45,26 +45,44 @@ class SchedulerFleet:
             return self._skitter.start("scheduler", "--frontier", self.frontier, stdout=log, stderr=log)
 
     async def kill_one(self, schedules: Schedules) -> None:
-        """Kill the leader or another, alone or with all that it runs; time until somebody else leads."""
+        """Kill the leader or another, alone or with all that it runs."""
         leader = await schedules.leader()
         place = self.random.randrange(len(self.processes))
-        led = [number for number, process in enumerate(self.processes) if f":{process.pid}:" in leader]
-        if led and self.random.random() < 0.7:
-            place = led[0]
+        led = self._place_of(leader)
+        if led is not None and self.random.random() < 0.7:
+            place = led
         victim = self.processes[place]
         children = _children(victim.pid) if self.random.random() < 0.5 else []
         for pid in (victim.pid, *children):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         victim.wait()
-        if led == [place]:
-            died_at = time.monotonic()
-            while (now := await schedules.leader()) in ("", leader):
-                assert time.monotonic() - died_at < 4 * FAILOVER_SECONDS, self.log()
-                await asyncio.sleep(0.05)
-            assert now != leader
-            self.failovers.append(time.monotonic() - died_at)
+        if led == place:
+            await self._wait_for_another(schedules, leader)
         self.processes[place] = self._start()
+
+    async def stop_leader(self, schedules: Schedules) -> None:
+        """Let the leader stand still until another leads, while its command goes on; then it comes back."""
+        leader = await schedules.leader()
+        place = self._place_of(leader)
+        if place is None:
+            return
+        os.kill(self.processes[place].pid, signal.SIGSTOP)
+        try:
+            await self._wait_for_another(schedules, leader)
+        finally:
+            os.kill(self.processes[place].pid, signal.SIGCONT)
+
+    def _place_of(self, owner: str) -> int | None:
+        return next((n for n, process in enumerate(self.processes) if f":{process.pid}:" in owner), None)
+
+    async def _wait_for_another(self, schedules: Schedules, leader: str) -> None:
+        """Time until somebody else leads."""
+        since = time.monotonic()
+        while await schedules.leader() in ("", leader):
+            assert time.monotonic() - since < 4 * FAILOVER_SECONDS, self.log()
+            await asyncio.sleep(0.05)
+        self.failovers.append(time.monotonic() - since)
 
     def log(self) -> str:
         return "\n".join(f"== {path.name}\n{path.read_text()}" for path in self.logs)
@@ -150,7 +168,7 @@ async def _until_all_ended(schedules: Schedules, fleet: SchedulerFleet, ticks: i
             killed += 1
             # At any moment of a run.
             await asyncio.sleep(fleet.random.uniform(0.0, 1.5))
-            await fleet.kill_one(schedules)
+            await (fleet.stop_leader(schedules) if killed % 2 == 0 else fleet.kill_one(schedules))
         assert time.monotonic() - began < 60 + ticks * 15, fleet.log()
         await asyncio.sleep(0.1)
 
