@@ -25,6 +25,7 @@ import msgspec
 import skitter
 import skitter.cluster
 import skitter.dedup
+import skitter.schedules
 import skitter.testing
 from skitter import errors, settings
 from skitter.dedup import SeenSet
@@ -37,7 +38,9 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter`, `skitter.cluster`, `skitter.dedup` and `skitter.testing` offer, the values that callbacks
+The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery` and `skitter.testing` offer,
+the values that callbacks meet, and the contracts for parts of your own. Everything else may change without notice. What
+is `async` in a signature is a coroutine.
 meet, and the contracts for parts of your own. Everything else may change without notice. What is `async` in a signature
 is a coroutine.
 """
@@ -116,6 +119,11 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.model.worker:WorkerSeen",
             "skitter.model.worker:WorkerCard",
         ),
+    ),
+    (
+        "Schedules",
+        "`skitter.schedules.connect(frontier)` gives `Schedules`. See the [how-to](../how-to/schedule-crawls.md).",
+        tuple(f"skitter.schedules:{name}" for name in skitter.schedules.__all__ if name != "connect"),
     ),
 )
 

@@ -22,6 +22,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    │    └── BadItemsError     some items can never be written there; ``reasons`` names them
  │    ├── IntakeError        a source of requests cannot be read
  │    │    └── IntakeAwayError   its server is away for now: it is opened again
+ │    ├── ScheduleStoreError the store of schedules cannot be reached or used
  │    └── EventStreamError   events cannot be published there
  │         └── EventStreamAwayError   its server is away for now: events wait, and the crawl goes on
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
@@ -144,6 +145,10 @@ class IntakeError(BackendError):
 
 
 class IntakeAwayError(IntakeError):
+    pass
+
+
+class ScheduleStoreError(BackendError):
     pass
 
 

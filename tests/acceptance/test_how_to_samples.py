@@ -148,6 +148,23 @@ def test_the_programs_of_the_page_take_the_results_of_a_fleet(skitter: Any, site
     assert fleet.returncode == 143
 
 
+def test_the_schedules_of_the_page_are_stored(skitter: Any) -> None:
+    write_modules("schedule-crawls.md", skitter.folder)
+    command = [*skitter.python, "add_schedule.py"]
+    ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=True)
+    assert ended.stdout.startswith("nightly ")
+    (tables,) = [code for kind, code in BLOCK.findall((PAGES / "schedule-crawls.md").read_text()) if kind == "toml"]
+    (skitter.folder / "skitter.toml").write_text(tables.replace("news.py", "https://example.com/"))
+    scheduler = skitter.start("scheduler", "--frontier", "sqlite:other.db")
+    try:
+        assert scheduler.stderr is not None
+        lines = [scheduler.stderr.readline() for _ in range(2)]
+    finally:
+        scheduler.terminate()
+        scheduler.communicate()
+    assert ["schedule nightly: added" in lines[0], "schedule check: added" in lines[1]] == [True, True], lines
+
+
 def test_the_intake_of_the_page_brings_requests(skitter: Any) -> None:
     install("write-an-intake.md", skitter.folder / "site")
     (skitter.folder / "incoming").mkdir()

@@ -57,10 +57,14 @@ def crawl_config(
     until_idle_seconds: float | None = None,
     closes_unread_intakes: bool = False,
     fresh: bool = False,
+    run_key: str = "",
     verbosity: int = 0,
     event_level: int = Level.INFO,
 ) -> CrawlConfig:
-    """A checked configuration. ``job``, ``frontier``: None is the default. ``outputs``: see ``collect_outputs``."""
+    """A checked configuration. ``job``, ``frontier``: None is the default. ``outputs``: see ``collect_outputs``.
+
+    ``run_key``: at most one run begins for it, however often the job is begun with it.
+    """
     name = source.name if job is None else check_job_name(job)
     url = default_frontier(name) if frontier is None else frontier
     check_one_process(url, settings.run.workers, has_file=source.spider is not None)
@@ -81,6 +85,7 @@ def crawl_config(
             settings=settings.job_wide(),
             version=__version__,
             code=code_of(spider, Path.cwd()),
+            run_keys=[run_key] if run_key else [],
         ),
         frontier=url,
         settings=settings,

@@ -12,7 +12,7 @@ import msgspec
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
-from skitter.app.job_checks import check_same_version, refuse_live_workers, settings_to_join
+from skitter.app.job_checks import check_same_version, is_begun, is_over, refuse_live_workers, settings_to_join
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.resident_crawl import wait_for_due_page
@@ -85,6 +85,11 @@ class _CrawlRun:
             opened(config.frontier, config.spec.name, create=True) as frontier,
             explain_vanished_store(frontier, config, self._on_event) as current,
         ):
+            if await is_begun(frontier, config.spec):
+                config = self._config = msgspec.structs.replace(config, fresh=False)
+                if await is_over(frontier):
+                    # The run of this key is done: its targets are not opened again, and not emptied.
+                    return await self._summary_of_ended_run(frontier)
             joins = await self._prepare(frontier)
             sinks = await self._choose_sinks(frontier)
             delivery = current.delivery = make_delivery(frontier, sinks, config.spec.name, self._on_event)
@@ -116,6 +121,11 @@ class _CrawlRun:
             report = await frontier.report()
             pass_on(report)
             return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
+
+    async def _summary_of_ended_run(self, frontier: Frontier) -> Summary:
+        report = await frontier.report()
+        self._on_event(events.JOB_RUN_KNOWN(key=self._config.spec.run_keys[0], run=report.job.run))
+        return await summary_of(frontier, report, Begun.RESUMED, 0.0, report.counts.done)
 
     def _tell_dedup(self, begun: Begun) -> None:
         """What a Bloom filter costs is told once, when its run begins."""

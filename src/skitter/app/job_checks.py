@@ -11,7 +11,7 @@ from skitter.cluster.process_identity import is_alive
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import JobError
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Job, State
+from skitter.model.job import Job, JobSpec, State
 from skitter.node.dead_workers import recover_dead_workers
 from skitter.observe import events
 from skitter.settings import Settings
@@ -37,6 +37,20 @@ async def settings_to_join(frontier: Frontier, config: CrawlConfig, on_event: On
     spec = msgspec.structs.replace(config.spec, settings=theirs, version=job.spec.version, code=job.spec.code)
     settings = job_settings(job, msgspec.to_builtins(config.settings.run))
     return msgspec.structs.replace(config, spec=spec, settings=settings), True
+
+
+async def is_begun(frontier: Frontier, spec: JobSpec) -> bool:
+    """Whether a run was begun for the spec's key: then nothing is forgotten, whatever the command says of fresh."""
+    try:
+        return bool(spec.run_keys) and (await frontier.job()).spec.is_begun(spec)
+    except JobError:
+        return False
+
+
+async def is_over(frontier: Frontier) -> bool:
+    """Whether the job is finished and every target has all of it."""
+    finished = (await frontier.state()).state is State.FINISHED
+    return finished and not any(sink.is_incomplete for sink in await frontier.sinks())
 
 
 async def refuse_live_workers(frontier: Frontier) -> None:

@@ -11,7 +11,7 @@ from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
 from skitter.app.intakes import intakes_read
-from skitter.app.job_checks import refuse_live_workers, settings_to_join
+from skitter.app.job_checks import is_begun, refuse_live_workers, settings_to_join
 from skitter.cluster.process_identity import live_workers
 from skitter.delivery.job_sinks import STDOUT, OnEvent, as_kept
 from skitter.errors import UsageError
@@ -49,7 +49,7 @@ async def submit_job(config: CrawlConfig, *, on_event: OnEvent, stop: StopReques
     """Begin or resume a job, and work on nothing; its intakes are read until they are closed."""
     check_submission(config)
     async with opened(config.frontier, config.spec.name, create=True) as frontier:
-        if config.fresh:
+        if config.fresh and not await is_begun(frontier, config.spec):
             await refuse_live_workers(frontier)
         await recover_dead_workers(frontier, on_event)
         config, joins = await settings_to_join(frontier, config, on_event)

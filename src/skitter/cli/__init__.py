@@ -33,6 +33,8 @@ COMMANDS = {
     "jobs": "which jobs there are, and how they stand",
     "fsck": "whether everything stored of a job agrees; repairs it",
     "drop": "remove a job and everything of it",
+    "schedule": "add, list, pause and remove schedules of commands; their history",
+    "scheduler": "run the commands of schedules when they are due; any number, one leads",
     "serve": "serve a store to workers and commands elsewhere, over HTTP",
     "plan": "how many workers, shards and machines a crawl needs",
     "bench": "what a page costs on this machine, and what a frontier carries",
@@ -100,7 +102,7 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<8} {summary}" for name, summary in COMMANDS.items())
+    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skitter COMMAND [options]\n\n"
         "A web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"

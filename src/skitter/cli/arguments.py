@@ -24,14 +24,22 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.takes_command = False
+        """Whether a command of its own follows ``--``; its words are ``options.command``."""
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Options may stand before, between and after the other arguments."""
+        command: list[str] | None = None
+        if self.takes_command and "--" in arguments:
+            place = list(arguments).index("--")
+            arguments, command = arguments[:place], list(arguments[place + 1 :])
         options, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             raise self._unknown(unknown)
         # The summary prints this command again.
         options.command_line = [*self.prog.split(), *arguments]
+        if self.takes_command:
+            options.command = command
         return options
 
     def error(self, message: str) -> NoReturn:

@@ -71,6 +71,9 @@ def add_definition_options(parser: Parser) -> None:
     )
     add_frontier_option(parser, "default: sqlite:.skitter/NAME.db")
     parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
+    parser.add_argument(
+        "--run-key", default="", metavar="KEY", help="begin at most one run for this key; again, it resumes that run"
+    )
     parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
 
 
@@ -143,6 +146,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         until_idle_seconds=options.until_idle,
         closes_unread_intakes=options.no_intake,
         fresh=options.fresh,
+        run_key=options.run_key,
         verbosity=-1 if options.quiet else options.verbose,
     )
     return config, [*source.warnings, *warnings], worker_note

@@ -29,6 +29,8 @@ class Project(NamedTuple):
     """Files and folders that are searched for spiders by name."""
     sinks: tuple[str, Sequence[Any]] = ("", ())
     """The file that has sink tables, and the tables."""
+    schedules: tuple[str, Sequence[Any]] = ("", ())
+    """The file that has schedule tables, and the tables."""
 
 
 class Collected(NamedTuple):
@@ -49,12 +51,15 @@ def read_project(folder: Path) -> Project:
     values: dict[str, Any] = {}
     spider_paths: Any = list(DEFAULT_SPIDER_PATHS)
     sinks: Any = []
+    schedules: Any = []
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
             spider_paths = [value] if isinstance(value, str) else value
         elif name == "sink":
             sinks = value
+        elif name == "schedule":
+            schedules = value
         elif not isinstance(value, dict):
             values[name] = value
         elif name in groups:
@@ -66,11 +71,12 @@ def read_project(folder: Path) -> Project:
         raise SettingsError(
             f"bad value in {origin}: spiders={spider_paths!r}", hint='as in spiders = ["spiders", "news.py"]'
         )
-    if not isinstance(sinks, list):
-        raise SettingsError(
-            f"not a list of tables in {origin}: sink", hint="each begins with [[sink]], in two brackets"
-        )
-    return Project((origin, values), spider_paths, (f"[[sink]] of {origin}", sinks))
+    for name, tables in (("sink", sinks), ("schedule", schedules)):
+        if not isinstance(tables, list):
+            raise SettingsError(
+                f"not a list of tables in {origin}: {name}", hint=f"each begins with [[{name}]], in two brackets"
+            )
+    return Project((origin, values), spider_paths, (f"[[sink]] of {origin}", sinks), (origin, schedules))
 
 
 def collect(

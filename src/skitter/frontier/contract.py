@@ -337,7 +337,9 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, Protocol):
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         """Create, resume or rerun the job. JobError when an unfinished run has other seeds or arguments.
 
-        From this instant the job keeps items for the targets in ``sinks``, and for those it had.
+        From this instant the job keeps items for the targets in ``sinks``, and for those it had. If a run was begun for
+        the key in ``spec.run_keys``, that run is resumed, or found finished, and no new one begins, even with
+        ``fresh``. A job remembers its last ``RUN_KEYS_KEPT`` keys.
         """
         ...
 

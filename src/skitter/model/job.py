@@ -52,6 +52,10 @@ def seeding_problem(reason: str) -> str:
     return "" if reason in tuple(StopReason) else reason
 
 
+RUN_KEYS_KEPT = 32
+"""Keys of runs that a job remembers. A late command of an older run than these would begin a new one."""
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Definition of a job: spider, seeds, arguments and settings."""
 
@@ -71,6 +75,17 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
     """Hash of the spider's file on that node; empty: there is no file."""
+    run_keys: list[str] = []
+    """Of ``begin``: the key that at most one run is begun for, if any. As stored: the last keys, the newest first."""
+
+    def is_begun(self, other: JobSpec) -> bool:
+        """Return whether a run was begun for a key of the other spec: it is resumed, and no new run begins."""
+        return not set(self.run_keys).isdisjoint(other.run_keys)
+
+    def after(self, before: JobSpec) -> JobSpec:
+        """Return this spec with the keys of the stored one added, as it is stored next."""
+        keys = dict.fromkeys([*self.run_keys, *before.run_keys])
+        return msgspec.structs.replace(self, run_keys=list(keys)[:RUN_KEYS_KEPT])
 
     def same_work(self, other: JobSpec) -> bool:
         """Return whether two specs define the same job: settings may differ, spider, seeds and arguments may not."""

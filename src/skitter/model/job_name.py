@@ -8,6 +8,8 @@ from skitter.errors import UsageError
 
 MAX_JOB_CHARS = 100
 _UNSAFE = re.compile(r"[^\w.-]+")
+_REFUSED = re.compile(r"[^\w.@-]")
+"""A schedule calls the job of one of its ticks JOB@TIME; a name that is made of a host has no ``@``."""
 
 
 def job_name_of(text: str) -> str:
@@ -17,6 +19,8 @@ def job_name_of(text: str) -> str:
 
 def check_job_name(name: str) -> str:
     """Return a valid name; raise UsageError for an invalid one."""
-    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _UNSAFE.search(name):
-        raise UsageError(f"not a name for a job: {name}", hint=f"letters, digits, . _ and -, as in {job_name_of(name)}")
+    if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _REFUSED.search(name):
+        raise UsageError(
+            f"not a name for a job: {name}", hint=f"letters, digits, . _ @ and -, as in {job_name_of(name)}"
+        )
     return name

@@ -164,6 +164,14 @@ JOB_SETTINGS_CHANGED = _kind(
     "Settings of the running job were changed (docs/how-to/change-a-running-job.md). Each node reports it.",
     settings="as in `delay_seconds=2`",
 )
+JOB_RUN_KNOWN = _kind(
+    "job.run_known",
+    Level.NOTICE,
+    "run {run} of this key is finished already, and no other begins: {key}",
+    "A crawl was given a --run-key whose run is over: nothing is left to do.",
+    key="of the run",
+    run="its number",
+)
 JOB_BLOOM = _kind(
     "job.bloom",
     Level.NOTICE,
@@ -716,6 +724,103 @@ EVENTS_DROPPED = _kind(
     events="how many, until now",
 )
 
+SCHEDULER_STARTED = _kind(
+    "scheduler.started",
+    Level.NOTICE,
+    "scheduler {owner} is up, with {schedules} schedules in {store}",
+    "A scheduler has opened its store.",
+    owner="the scheduler",
+    schedules="number of schedules",
+    store="its frontier, without a password",
+)
+SCHEDULER_LEADS = _kind(
+    "scheduler.leads",
+    Level.NOTICE,
+    "this scheduler leads",
+    "It starts the ticks of all schedules from now on; others wait until it is gone.",
+    owner="the scheduler",
+)
+SCHEDULER_FOLLOWS = _kind(
+    "scheduler.follows",
+    Level.NOTICE,
+    "another scheduler leads: {leader}",
+    "This one waits, and takes over when the leader is gone.",
+    leader="the scheduler that leads",
+)
+SCHEDULER_STORE_AWAY = _kind(
+    "scheduler.store_away",
+    Level.WARNING,
+    "no tick starts until the store is back: {error}",
+    "The store of schedules cannot be reached. Commands that run go on.",
+    error="what the store said",
+)
+SCHEDULER_STORE_BACK = _kind(
+    "scheduler.store_back",
+    Level.NOTICE,
+    "the store of schedules is back after {seconds} s",
+    "Follows scheduler.store_away.",
+    seconds="how long it was away",
+)
+SCHEDULE_FROM_FILE = _kind(
+    "schedule.from_file",
+    Level.NOTICE,
+    "schedule {schedule}: {what}, as {origin} says",
+    "A scheduler has compared the schedules of the project file with those that are stored.",
+    schedule="its name",
+    what="added, changed; or kept: it is no longer in the file, and `skitter schedule remove` removes it",
+    origin="the file",
+)
+TICK_STARTED = _kind(
+    "schedule.tick_started",
+    Level.NOTICE,
+    "schedule {schedule}: the tick of {scheduled_at} starts: skitter {command}",
+    "A command of a schedule begins.",
+    schedule="its name",
+    scheduled_at="nominal time of the tick, UTC",
+    command="what is run",
+    attempt="1, or more after a failure",
+    taken_over="whether its scheduler died, so that what it had begun is resumed",
+)
+TICK_ENDED = _kind(
+    "schedule.tick_ended",
+    Level.NOTICE,
+    "schedule {schedule}: the tick of {scheduled_at} is {outcome} after {seconds} s: {reason}",
+    "A command of a schedule has ended.",
+    schedule="its name",
+    scheduled_at="nominal time of the tick, UTC",
+    outcome="done or failed",
+    reason="why it failed, or the exit code",
+    exit_code="of the command",
+    seconds="from the start of the tick, with all attempts",
+)
+TICK_RETRY = _kind(
+    "schedule.tick_retry",
+    Level.WARNING,
+    "schedule {schedule}: the tick of {scheduled_at} failed and is tried again in {seconds} s: {reason}",
+    "A command of a schedule has failed, and its schedule has retries.",
+    schedule="its name",
+    scheduled_at="nominal time of the tick, UTC",
+    reason="why it failed",
+    seconds="until the next attempt",
+)
+TICK_NOT_RUN = _kind(
+    "schedule.tick_not_run",
+    Level.WARNING,
+    "schedule {schedule}: the tick of {scheduled_at} is {outcome}: {reason}",
+    "A tick did not run, and the history says so.",
+    schedule="its name",
+    scheduled_at="nominal time of the tick, UTC",
+    outcome="skipped or missed",
+    reason="why",
+)
+TICK_LOST = _kind(
+    "schedule.tick_lost",
+    Level.WARNING,
+    "schedule {schedule}: the tick of {scheduled_at} belongs to another scheduler now, and its command is ended here",
+    "This scheduler was not heard of for longer than a claim lasts.",
+    schedule="its name",
+    scheduled_at="nominal time of the tick, UTC",
+)
 LOG = _kind(
     "log",
     Level.INFO,

@@ -102,9 +102,11 @@ class RedisFrontier:
             before = codec.read_spec(found[1]) if found else spec
             same = before.same_work(spec) and is_same_dedup(before, spec)
             secret = secrets.token_hex(16)
-            kept = spec.keeping_changes(before)
-            changed = (b"", b"") if kept is spec else (msgspec.msgpack.encode(kept), codec.settings_of(kept, shards))
-            head = (version, *flags([fresh, same]), msgspec.msgpack.encode(spec), settings, secret, mean)
+            stored = spec.after(before)
+            kept = stored.keeping_changes(before)
+            changed = (b"", b"") if kept is stored else (msgspec.msgpack.encode(kept), codec.settings_of(kept, shards))
+            how = "2" if found and before.is_begun(spec) else "1" if fresh else "0"
+            head = (version, how, *flags([same]), msgspec.msgpack.encode(stored), settings, secret, mean)
             word, over = await self._call("begin", *head, shards, items, *changed, *sinks)
             if word == b"shards":
                 raise OtherShardsError(over)

@@ -35,11 +35,13 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     if record is None:
         tables.save_job(JobRow(spec=spec, secret=secrets.token_bytes(16), started_at=now))
         return Begun.NEW
+    is_begun = record.spec.is_begun(spec)
+    spec = spec.after(record.spec)
     # Finished in the store is not finished for the user while a target lacks items.
     over = record.state is State.FINISHED and all(
         sink.progress.closed and sink.progress.position >= record.position for sink in tables.sinks()
     )
-    if fresh or over:
+    if (fresh or over) and not is_begun:
         tables.forget_run()
         # Epochs and positions go on in a new run, so that nothing of an old one fits.
         row = JobRow(spec=spec, secret=record.secret, run=record.run + 1, started_at=now, position=record.position)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from skitter.errors import JobError
@@ -46,6 +47,22 @@ class Begin:
         assert (counts.done, counts.leased, counts.queued) == (1, 1, 1)
         assert await client.end(held), "who joins a job takes nothing from its workers"
         assert (await again.grant()).run == 1
+
+    @pytest.mark.parametrize("fresh", [False, True])
+    async def test_a_key_begins_one_run_at_most(self, store: ContractStore, fresh: bool) -> None:
+        client = store.client()
+        first = msgspec.structs.replace(client.spec(), run_keys=["nightly@1"])
+        second = msgspec.structs.replace(first, run_keys=["nightly@2"])
+        assert await client.begin(first, fresh=fresh) is Begun.NEW
+        assert await client.begin(first, fresh=fresh) is Begun.RESUMED
+        await client.seeded()
+        assert (await client.frontier.state()).state is State.FINISHED
+        assert await store.client().begin(first, fresh=fresh) is Begun.RESUMED
+        assert (await client.frontier.state()).state is State.FINISHED
+        assert await client.begin(second, fresh=fresh) is Begun.RERUN
+        assert await store.client().begin(first, fresh=fresh) is Begun.RESUMED, "a late command of the first run"
+        job = await client.frontier.job()
+        assert (job.run, sorted(job.spec.run_keys)) == (2, ["nightly@1", "nightly@2"])
 
     async def test_settings_may_change_when_a_job_is_resumed(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()

@@ -2,7 +2,8 @@
 --
 --   job, begun (read, written), dropped (read), spec (written), pages, records, due (removed with an old job), RUN:sinks, RUN:targets (read, written)
 --
--- ARGV: time, version of the spec that the client compared with, fresh, same work, spec, settings, a new secret (also
+-- ARGV: time, version of the spec that the client compared with, how (1: fresh; 2: no new run, because one was begun for
+--       this key), same work, spec, settings, a new secret (also
 --       the token of the call: sent again, it is answered as before),
 --       mean size of a bucket, number of shards, items that all shards have ever had, spec and settings with what was
 --       changed in the run (nothing: nothing was), targets...
@@ -10,6 +11,7 @@
 -- "other" when an unfinished run has other work, "shards" and their number when the job has another one.
 
 local version, fresh, same = tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4] == '1'
+local is_begun = ARGV[3] == '2'
 
 local shards, items = tonumber(ARGV[9]), tonumber(ARGV[10])
 local spec, settings = ARGV[5], ARGV[6]
@@ -52,7 +54,7 @@ if not found then
   use_job(job)
   call('UNLINK', BASE .. 'pages', BASE .. 'records', BASE .. 'due')
   begun = 'new'
-elseif fresh or is_over() then
+elseif fresh or (not is_begun and is_over()) then
   begun, over = 'rerun', J.run
   use_job(started(J))
 elseif not same then

@@ -1,0 +1,257 @@
+"""The node of ``skitter scheduler``: one of several leads, starts what is due and completes what a dead one left.
+
+Whoever leads, a tick is claimed by compare and set in the store, so that it is run by one scheduler at a time; and a
+job begins at most one run for it (``--run-key``), so that taking it over resumes what was begun. Leadership only saves
+the others the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from skitter.app.frontiers import default_frontier
+from skitter.app.job_situation import job_situation, stop_job
+from skitter.app.scheduled_run import CLAIM_SECONDS, ScheduledRun
+from skitter.delivery.job_sinks import OnEvent
+from skitter.errors import BackendError, ScheduleStoreError, SkitterError
+from skitter.model.schedule import HistoryRow, JobSituation, Overlap, ScheduleRecord, Tick
+from skitter.model.secrets import shown_frontier
+from skitter.node.node import Node
+from skitter.observe import events
+from skitter.policy import schedule_ticks as ticks
+from skitter.policy.schedule_times import next_time
+from skitter.schedule_store.records import Change, Kept, ScheduleRecords
+from skitter.schedule_store.store_urls import open_schedule_store
+from skitter.stop_request import StopRequest
+
+LEAD_SECONDS = 6.0
+"""A leader that was not heard of for so long is replaced."""
+LEAD_RENEWAL_SECONDS = 2.0
+POLL_SECONDS = 1.0
+"""Between two looks at the schedules, which commands change; a tick that is due sooner is waited for exactly."""
+AWAY_SECONDS = 1.0
+
+
+class SchedulerSummary(msgspec.Struct, kw_only=True):
+    """What a scheduler has done."""
+
+    started: int = 0
+    taken_over: int = 0
+    not_run: int = 0
+
+
+def make_scheduler_node(
+    *, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent
+) -> Node[SchedulerSummary]:
+    """A node that runs the schedules of a frontier until it is stopped.
+
+    ``frontier``: empty is the current folder. ``program``: words before those of a command, which run it as a child.
+    """
+    return Node(lambda stop: _Scheduler(frontier, owner, program, on_event).run(stop))
+
+
+class _Scheduler:
+    """One run of a scheduler."""
+
+    def __init__(self, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent) -> None:
+        self._frontier = frontier
+        self._owner = owner
+        self._program = program
+        self._on_event = on_event
+        self._records = ScheduleRecords(open_schedule_store(frontier, create=True))
+        self._summary = SchedulerSummary()
+        self._runs: dict[tuple[str, float], ScheduledRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._leader = ""
+        self._lead_renewed_at = -LEAD_SECONDS
+        self._away_since = 0.0
+        self._failure: BaseException | None = None
+        self._next: dict[str, tuple[str, float]] = {}
+        """By schedule: the version of its record, and its next nominal time."""
+
+    async def run(self, stop: StopRequest) -> SchedulerSummary:
+        stopped = asyncio.Event()
+
+        def end() -> None:
+            stopped.set()
+            self._wake.set()
+
+        try:
+            # A store that cannot be used is an error at the start, and waited for later.
+            known = await self._records.all()
+            shown = shown_frontier(self._frontier or ".skitter")
+            self._on_event(events.SCHEDULER_STARTED(owner=self._owner, schedules=len(known), store=shown))
+            stop.set_handlers(end, end)
+            while not stopped.is_set():
+                self._wake.clear()
+                pause = await self._step()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
+                if self._failure is not None:
+                    raise self._failure
+            await self._finish(stop)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            await self._records.close()
+        return self._summary
+
+    async def _finish(self, stop: StopRequest) -> None:
+        """Let commands end in order; ticks that are not done are another scheduler's at once."""
+        with contextlib.suppress(ScheduleStoreError):
+            await self._records.resign(self._owner)
+
+        def kill() -> None:
+            for run in self._runs.values():
+                run.kill()
+
+        for run in self._runs.values():
+            run.stop()
+        stop.set_handlers(lambda: None, kill)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        stop.hold()
+
+    async def _step(self) -> float:
+        """Look once at everything; return the seconds until the next look."""
+        try:
+            leads = await self._lead()
+            pause = await self._look_at_all() if leads else POLL_SECONDS
+        except ScheduleStoreError as error:
+            if not self._away_since:
+                self._away_since = time.monotonic()
+                self._on_event(events.SCHEDULER_STORE_AWAY(error=str(error)))
+            return AWAY_SECONDS
+        if self._away_since:
+            seconds = round(time.monotonic() - self._away_since, 1)
+            self._on_event(events.SCHEDULER_STORE_BACK(seconds=seconds))
+            self._away_since = 0.0
+        return pause
+
+    async def _lead(self) -> bool:
+        """Lead or follow; return whether this scheduler leads."""
+        now = time.monotonic()
+        if self._leader == self._owner and now - self._lead_renewed_at < LEAD_RENEWAL_SECONDS:
+            return True
+        leader = (await self._records.lead(self._owner, LEAD_SECONDS)).owner
+        self._lead_renewed_at = now
+        if leader != self._leader:
+            self._leader = leader
+            leads = leader == self._owner
+            self._on_event(events.SCHEDULER_LEADS(owner=leader) if leads else events.SCHEDULER_FOLLOWS(leader=leader))
+        return leader == self._owner
+
+    async def _look_at_all(self) -> float:
+        kept, now = await self._records.all(), await self._records.time()
+        self._next = {name: known for name, known in self._next.items() if name in kept}
+        dues = [POLL_SECONDS]
+        for one in kept.values():
+            due = await self._look_at(one, now)
+            dues.append(due - now.now)
+        return max(0.01, min(dues))
+
+    async def _look_at(self, kept: Kept, now: ticks.StoreTime) -> float:
+        """Decide about the ticks of one schedule; return when the next is due."""
+        record, name = kept.record, kept.record.schedule.name
+        claim = now.claim(self._owner, CLAIM_SECONDS)
+        own = [at for schedule, at in self._runs if schedule == name]
+        taken = ticks.take_over(record, now, claim, own)
+        upcoming = self._next_time(kept)
+        # Also when the clock was set back: from there on ticks come again, and those that have run are known.
+        is_expected = upcoming <= now.now or now.now < record.cursor
+        expected = ticks.expect(taken.record, now.now) if is_expected else taken
+        situation = JobSituation.STARTABLE
+        runs = any(tick.is_running for tick in expected.record.ticks)
+        if not runs and ticks.is_due(expected.record, now.now):
+            situation = await self._situation(expected.record)
+        started = ticks.start(expected.record, now, claim, situation)
+        rows = [*(expected.rows if is_expected else ()), *started.rows]
+        if rows or started.record.ticks != record.ticks or now.now < record.cursor:
+            if not await self._records.swap(kept, Change(started.record, rows)):
+                return now.now  # another was first: look again
+            self._tell_not_run(rows)
+            for tick in (*taken.begun, *started.begun):
+                self._start(started.record, tick, taken_over=tick in taken.begun)
+        await self._stop_replaced(started.record, situation)
+        waiting = [tick.start_at for tick in started.record.ticks if not tick.is_running and tick.start_at > now.now]
+        return min([*waiting, upcoming if upcoming > now.now else now.now + POLL_SECONDS])
+
+    def _next_time(self, kept: Kept) -> float:
+        name = kept.record.schedule.name
+        version, at = self._next.get(name, ("", 0.0))
+        if version != kept.version:
+            found = next_time(kept.record.schedule, kept.record.cursor)
+            at = found if found is not None else float("inf")
+            self._next[name] = (kept.version, at)
+        return at
+
+    async def _situation(self, record: ScheduleRecord) -> JobSituation:
+        """The situation of the schedule's job. A store that cannot be asked is no reason not to try: the command says
+        what is wrong, and the history has it."""
+        schedule = record.schedule
+        if not schedule.job or schedule.overlap is Overlap.ALLOW:
+            return JobSituation.STARTABLE
+        try:
+            return await job_situation(self._job_frontier(record), schedule.job)
+        except SkitterError:
+            return JobSituation.STARTABLE
+
+    def _job_frontier(self, record: ScheduleRecord) -> str:
+        schedule = record.schedule
+        return schedule.frontier or self._frontier or default_frontier(schedule.job)
+
+    async def _stop_replaced(self, record: ScheduleRecord, situation: JobSituation) -> None:
+        """Stop a job that others work on, for a tick that replaces it. A running tick is stopped by its owner."""
+        waits = any(tick.replaces and not tick.is_running for tick in record.ticks)
+        if waits and situation is JobSituation.WORKING:
+            with contextlib.suppress(BackendError):
+                await stop_job(self._job_frontier(record), record.schedule.job)
+
+    def _tell_not_run(self, rows: Sequence[HistoryRow]) -> None:
+        self._summary.not_run += len(rows)
+        for row in rows:
+            at = ticks.shown_time(row.scheduled_at)
+            self._on_event(
+                events.TICK_NOT_RUN(schedule=row.schedule, scheduled_at=at, outcome=str(row.outcome), reason=row.reason)
+            )
+
+    def _start(self, record: ScheduleRecord, tick: Tick, *, taken_over: bool) -> None:
+        key = (record.schedule.name, tick.scheduled_at)
+        run = ScheduledRun(
+            self._records,
+            record,
+            tick,
+            owner=self._owner,
+            frontier=self._frontier,
+            job_frontier=self._job_frontier(record),
+            program=self._program,
+            taken_over=taken_over,
+            on_event=self._on_event,
+        )
+        self._summary.started += 1
+        self._summary.taken_over += taken_over
+        self._runs[key] = run
+
+        def forget(task: asyncio.Task[None]) -> None:
+            self._runs.pop(key, None)
+            if not task.cancelled() and task.exception() is not None:
+                self._failure = task.exception()
+            self._wake.set()
+
+        self._spawn(run.run()).add_done_callback(forget)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

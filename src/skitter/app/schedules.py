@@ -1,0 +1,312 @@
+"""Schedules for programs and for the command line: add, list, pause, resume, remove, run now, history."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from skitter.errors import UsageError
+from skitter.model.job_name import MAX_JOB_CHARS
+from skitter.model.schedule import CatchUp, HistoryRow, Overlap, Schedule, ScheduleRecord
+from skitter.policy import schedule_ticks as ticks
+from skitter.policy.schedule_times import check_times, next_time, parse_duration, parse_instant, zone_of
+from skitter.schedule_store.records import Change, ScheduleRecords
+from skitter.schedule_store.store_urls import open_schedule_store
+
+E = TypeVar("E", Overlap, CatchUp)
+MAX_NAME_CHARS = 60
+HISTORY_LIMIT = 20
+_NAME = re.compile(r"\w[\w.-]*")
+_TICK_SUFFIX_CHARS = len("@20261117T020000.000Z")
+
+
+class CommandTarget(NamedTuple):
+    """What a checked command is about."""
+
+    words: list[str]
+    job: str = ""
+    """Of ``crawl`` and ``submit``."""
+    frontier: str = ""
+    """The one that the command names."""
+    takes_frontier: bool = False
+    """It has the option, and does not give it."""
+
+
+class ScheduleSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """When and how a schedule's command runs. Durations are seconds, or text as in ``1h30m``."""
+
+    cron: str = ""
+    every: str | float = 0.0
+    timezone: str = "UTC"
+    overlap: str = "skip"
+    catch_up: str = "latest"
+    start_within: str | float | None = None
+    jitter: str | float = 0.0
+    until: str | None = None
+    """A date, or a time of it, in the time zone; also as a ``date`` or ``datetime``."""
+    max_instances: int = 10
+    retries: int = 0
+    retry_delay: str | float = 60.0
+
+
+CheckCommand = Callable[[Sequence[str], str], CommandTarget]
+"""Checks the words of a command, given the frontier of the schedules; UsageError for one that cannot work."""
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it stands. Times are seconds since 1970."""
+
+    name: str
+    command: list[str]
+    cron: str
+    every_seconds: float | None
+    timezone: str
+    overlap: Overlap
+    catch_up: CatchUp
+    start_within_seconds: float | None
+    jitter_seconds: float
+    until: float | None
+    max_instances: int
+    retries: int
+    retry_delay_seconds: float
+    job: str
+    origin: str
+    paused: bool
+    added_at: float
+    next_at: float | None
+    """The next nominal time; None: none is left."""
+    running: list[float]
+    """Nominal times of ticks that run."""
+    waiting: list[float]
+    """Nominal times of ticks that are due and wait."""
+    last: HistoryRow | None
+    """What became of the last tick that is over."""
+
+
+class Schedules:
+    """The schedules of a frontier. ``async with skitter.schedules.connect(URL) as schedules``."""
+
+    def __init__(self, frontier: str, *, check_command: CheckCommand) -> None:
+        self._frontier = frontier
+        self._records = ScheduleRecords(open_schedule_store(frontier, create=False))
+        self._check_command = check_command
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._records.close()
+
+    async def add(self, name: str, command: Sequence[str], *, replace: bool = False, **settings: Any) -> ScheduleView:
+        """Add a schedule; UsageError for anything that cannot work.
+
+        ``command``: words without the program's name, as in ``["crawl", "news.py"]``. ``settings``: those of
+        ``ScheduleSettings``, either ``cron`` or ``every`` among them. ``replace``: change one that is there; its
+        history stays.
+        """
+        schedule, now = await self._checked(name, command, settings)
+        if not await self._records.add(ScheduleRecord(schedule=schedule, added_at=now, cursor=now)):
+            if not replace:
+                raise UsageError(f"there is such a schedule: {name}", hint="--replace changes it; its history stays")
+            await self._records.change(name, lambda found: Change(_replaced(found, schedule, now)))
+        return await self.get(name)
+
+    async def apply(self, name: str, command: Sequence[str], *, origin: str, **settings: Any) -> str:
+        """Add or change a schedule that a file describes, if it is not as the file says. Return what was done."""
+        schedule, now = await self._checked(name, command, settings, origin)
+        if await self._records.add(ScheduleRecord(schedule=schedule, added_at=now, cursor=now)):
+            return "added"
+        is_changed = False
+
+        def change(found: ScheduleRecord) -> Change | None:
+            nonlocal is_changed
+            if found.schedule.origin != origin:
+                raise UsageError(
+                    f"the schedule {name} of {origin} was added by command", hint=f"skitter schedule remove {name}"
+                )
+            new = _replaced(found, schedule, now)
+            is_changed = new.schedule != found.schedule
+            return Change(new) if is_changed else None
+
+        await self._records.change(name, change)
+        return "changed" if is_changed else ""
+
+    async def _checked(
+        self, name: str, command: Sequence[str], given: Mapping[str, Any], origin: str = ""
+    ) -> tuple[Schedule, float]:
+        """Return a schedule whose every part can work, and the time."""
+        settings = _settings(given)
+        target = self._check_command(command, self._frontier)
+        now = (await self._records.time()).now
+        schedule = Schedule(
+            name=_checked_name(name),
+            command=target.words,
+            cron=" ".join(settings.cron.split()),
+            timezone=settings.timezone,
+            every_seconds=_seconds(settings.every, "--every"),
+            anchor=float(int(now)),
+            overlap=_chosen(Overlap, settings.overlap, "--overlap"),
+            catch_up=_chosen(CatchUp, settings.catch_up, "--catch-up"),
+            start_within_seconds=(
+                None if settings.start_within is None else _seconds(settings.start_within, "--start-within")
+            ),
+            jitter_seconds=_seconds(settings.jitter, "--jitter"),
+            until=_instant(settings.until, settings.timezone),
+            max_instances=_at_least(settings.max_instances, 1, "--max-instances"),
+            retries=_at_least(settings.retries, 0, "--retries"),
+            retry_delay_seconds=_seconds(settings.retry_delay, "--retry-delay"),
+            job=target.job,
+            frontier=target.frontier,
+            takes_frontier=target.takes_frontier,
+            origin=origin,
+        )
+        check_times(schedule, now)
+        if schedule.overlap is Overlap.ALLOW and len(schedule.job) + _TICK_SUFFIX_CHARS > MAX_JOB_CHARS:
+            raise UsageError(f"too long for jobs named JOB@TIME: {schedule.job}", hint="give a shorter --job NAME")
+        return schedule, now
+
+    async def list(self) -> Sequence[ScheduleView]:
+        """Return all schedules by name."""
+        return [await self._view(kept.record) for kept in (await self._records.all()).values()]
+
+    async def get(self, name: str) -> ScheduleView:
+        """Return one schedule; UsageError if there is none of this name."""
+        return await self._view(await self._record(name))
+
+    async def pause(self, name: str) -> ScheduleView:
+        """Let ticks be skipped until ``resume``; a command that runs goes on."""
+        return await self._set_paused(name, True)
+
+    async def resume(self, name: str) -> ScheduleView:
+        return await self._set_paused(name, False)
+
+    async def remove(self, name: str) -> None:
+        """Remove a schedule and its history; a command that runs goes on."""
+        if not await self._records.remove(name):
+            raise await self._unknown(name)
+
+    async def run(self, name: str) -> float:
+        """Add a tick for now, paused or not, which the scheduler that leads starts. Return its time."""
+        now = (await self._records.time()).now
+        at = 0.0
+
+        def add(record: ScheduleRecord) -> Change:
+            nonlocal at
+            changed, tick = ticks.add_manual(record, now)
+            at = tick.scheduled_at
+            return Change(changed)
+
+        if await self._records.change(name, add) is None:
+            raise await self._unknown(name)
+        return at
+
+    async def history(self, name: str, limit: int = HISTORY_LIMIT) -> Sequence[HistoryRow]:
+        """Return what became of the last ticks, the latest first."""
+        return await self._records.history(await self._record(name), limit)
+
+    async def leader(self) -> str:
+        """Return the scheduler that leads; empty: none runs."""
+        return await self._records.leader()
+
+    # ---- records
+
+    async def _set_paused(self, name: str, paused: bool) -> ScheduleView:
+        def change(record: ScheduleRecord) -> Change | None:
+            return None if record.paused is paused else Change(msgspec.structs.replace(record, paused=paused))
+
+        found = await self._records.change(name, change)
+        if found is None:
+            raise await self._unknown(name)
+        return await self._view(found)
+
+    async def _record(self, name: str) -> ScheduleRecord:
+        found = await self._records.get(name)
+        if found is None:
+            raise await self._unknown(name)
+        return found
+
+    async def _unknown(self, name: str) -> UsageError:
+        names = list(await self._records.all())
+        near = difflib.get_close_matches(name, names, n=1)
+        known = f"there are: {', '.join(names[:20])}" if names else "there is none here; --frontier URL names a store"
+        return UsageError(f"no such schedule: {name}", hint=f"did you mean {near[0]} ?" if near else known)
+
+    async def _view(self, record: ScheduleRecord) -> ScheduleView:
+        now = (await self._records.time()).now
+        rows = await self._records.history(record, 1 + len(record.ticks))
+        schedule = record.schedule
+        same = msgspec.structs.asdict(schedule)
+        fields: Mapping[str, Any] = {name: same[name] for name in ScheduleView.__struct_fields__ if name in same}
+        return ScheduleView(
+            **(dict(fields) | {"every_seconds": schedule.every_seconds or None}),
+            paused=record.paused,
+            added_at=record.added_at,
+            next_at=next_time(schedule, now),
+            running=[tick.scheduled_at for tick in record.ticks if tick.is_running],
+            waiting=[tick.scheduled_at for tick in record.ticks if not tick.is_running],
+            last=next((row for row in rows if row.outcome != "running"), None),
+        )
+
+
+def _replaced(found: ScheduleRecord, schedule: Schedule, now: float) -> ScheduleRecord:
+    """Return a record with a changed schedule: intervals that stay the same go on from where they were."""
+    before = found.schedule
+    same_times = (before.cron, before.timezone, before.every_seconds) == (
+        schedule.cron,
+        schedule.timezone,
+        schedule.every_seconds,
+    )
+    if same_times:
+        schedule = msgspec.structs.replace(schedule, anchor=before.anchor)
+    # Times of the new expression that have passed are not caught up.
+    cursor = found.cursor if same_times else now
+    return msgspec.structs.replace(found, schedule=schedule, cursor=cursor)
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
+        raise UsageError(f"not a name for a schedule: {name}", hint="letters, digits, . _ and -, as in nightly-news")
+    return name
+
+
+def _settings(given: Mapping[str, Any]) -> ScheduleSettings:
+    known = ScheduleSettings.__struct_fields__
+    if unknown := next((name for name in given if name not in known), ""):
+        near = difflib.get_close_matches(unknown, known, n=1)
+        hint = f"did you mean {near[0]} ?" if near else f"there are: {', '.join(known)}"
+        raise UsageError(f"no such setting of a schedule: {unknown}", hint=hint)
+    values = {name: value.isoformat() if isinstance(value, date) else value for name, value in given.items()}
+    try:
+        return msgspec.convert(values, ScheduleSettings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"a bad setting of a schedule: {error}", hint=f"there are: {', '.join(known)}") from error
+
+
+def _seconds(value: str | float, what: str) -> float:
+    seconds = parse_duration(value, what) if isinstance(value, str) else float(value)
+    if not 0 <= seconds < 1e10:
+        raise UsageError(f"not a duration: {what} {value}", hint="as in 30s, 15m, 1h30m or 2d")
+    return seconds
+
+
+def _instant(until: str | None, timezone: str) -> float | None:
+    return parse_instant(until, zone_of(timezone), "--until") if until is not None else None
+
+
+def _chosen(kind: type[E], word: str, what: str) -> E:
+    try:
+        return kind(word)
+    except ValueError as error:
+        words = ", ".join(str(member) for member in kind)
+        raise UsageError(f"unknown: {what} {word}", hint=f"one of {words}") from error
+
+
+def _at_least(value: int, least: int, what: str) -> int:
+    if type(value) is not int or value < least:
+        raise UsageError(f"not a whole number from {least} on: {what} {value}", hint=f"as in {what} {least + 1}")
+    return value

@@ -1,0 +1,152 @@
+"""Schedules in a Redis: one server, a master that sentinels name, or a Redis Cluster, which has all on one node.
+
+Keys: ``skitter:{schedules}:1:documents`` is a hash of version and data, joined, by name; ``…:history:NAME`` is a hash
+of rows by time, and ``…:order:NAME`` and ``…:times:NAME`` are sorted sets of the same times, by when they were first
+written and by themselves. ``…:count`` numbers the rows. The 1 is the version of the format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from redis import exceptions
+
+from skitter.errors import ScheduleStoreError
+from skitter.policy.schedule_ticks import StoreTime
+from skitter.redis_driver.address import parse_address
+from skitter.redis_driver.connections import blocking_client
+from skitter.redis_driver.errors import TROUBLES, connection_trouble, is_reply, reply_code
+from skitter.schedule_store.contract import ABSENT, ROWS_KEPT, VERSION_CHARS, Row, Stored
+
+T = TypeVar("T")
+FORMAT = 1
+PREFIX = f"skitter:{{schedules}}:{FORMAT}:"
+"""The hash tag keeps all keys on one node of a cluster, where a script can use them together."""
+_WRITE = b"""-- Replace a document of one version, and write its rows.
+-- KEYS: documents, history, order, times of this name, count
+-- ARGV: name, expected version, new version, data, rows kept, then time and data of each row
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+if (stored and string.sub(stored, 1, #ARGV[3]) or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. ARGV[4])
+for place = 6, #ARGV, 2 do
+  local at = ARGV[place]
+  redis.call('HSET', KEYS[2], at, ARGV[place + 1])
+  redis.call('ZADD', KEYS[3], 'NX', redis.call('INCR', KEYS[5]), at)
+  redis.call('ZADD', KEYS[4], tonumber(at), at)
+end
+local old = redis.call('ZRANGE', KEYS[3], 0, -tonumber(ARGV[5]) - 1)
+for _, at in ipairs(old) do
+  redis.call('HDEL', KEYS[2], at)
+  redis.call('ZREM', KEYS[3], at)
+  redis.call('ZREM', KEYS[4], at)
+end
+return 1"""
+_REMOVE = b"""-- Remove a document of one version, and its rows.
+-- KEYS: documents, history, order, times of this name
+-- ARGV: name, expected version
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+if not stored or string.sub(stored, 1, #ARGV[2]) ~= ARGV[2] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+return 1"""
+
+
+class RedisScheduleStore:
+    """A client in a thread of its own, as the driver's is a blocking one."""
+
+    def __init__(self, url: str) -> None:
+        self._address = parse_address(url)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-schedules")
+        self._client: Any = None
+
+    async def time(self) -> StoreTime:
+        seconds, microseconds = await self._call(lambda client: client.time(**self._to_one_node()))
+        now = seconds + microseconds / 1e6
+        return StoreTime(now, now)
+
+    async def read(self, name: str) -> Stored | None:
+        found = await self._call(lambda client: client.hget(PREFIX + "documents", name))
+        return _stored(found) if found is not None else None
+
+    async def read_all(self) -> dict[str, Stored]:
+        found = await self._call(lambda client: client.hgetall(PREFIX + "documents"))
+        return {name.decode(): _stored(data) for name, data in sorted(found.items())}
+
+    async def write(self, name: str, version: str, new: Stored, rows: Sequence[Row] = ()) -> bool:
+        keys = [*_keys(name), PREFIX + "count"]
+        words = [word for row in rows for word in (f"{row.at:.3f}", row.data)]
+        arguments = [name, version, new.version, new.data, ROWS_KEPT, *words]
+        return bool(await self._call(lambda client: client.eval(_WRITE, len(keys), *keys, *arguments)))
+
+    async def remove(self, name: str, version: str) -> bool:
+        keys = _keys(name)
+        if version == ABSENT:
+            return False
+        return bool(await self._call(lambda client: client.eval(_REMOVE, len(keys), *keys, name, version)))
+
+    async def rows(self, name: str, limit: int) -> list[bytes]:
+        _, history, _, times = _keys(name)
+
+        def read(client: Any) -> list[bytes]:
+            latest = client.zrevrange(times, 0, limit - 1)
+            # One that was removed between the two reads is left out.
+            return [data for data in client.hmget(history, latest) if data is not None] if latest else []
+
+        return await self._call(read)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._thread.shutdown()
+
+    # ---- the server
+
+    def _to_one_node(self) -> dict[str, Any]:
+        """A cluster's client must be told which node's clock is meant: the one that has the keys."""
+        if not self._address.cluster:
+            return {}
+        return {"target_nodes": self._client.get_node_from_key(PREFIX + "documents")}
+
+    async def _call(self, step: Callable[[Any], T]) -> T:
+        def run() -> T:
+            with self._errors():
+                if self._client is None:
+                    self._client = blocking_client(self._address)
+                return step(self._client)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (exceptions.RedisError, OSError) as error:
+            self._client = None
+            trouble = TROUBLES.get(reply_code(error))
+            if trouble is not None:
+                raise ScheduleStoreError(f"Redis {trouble.text}: {self._address}", hint=trouble.hint) from error
+            if is_reply(error):
+                words = " ".join(str(error).split())
+                raise ScheduleStoreError(
+                    f"Redis says: {words}: {self._address}", hint=f"is a key of another program at {PREFIX}… ?"
+                ) from error
+            reason, hint = connection_trouble(error, tls=self._address.tls)
+            raise ScheduleStoreError(
+                f"the Redis of schedules cannot be reached: {self._address}: {reason}", hint=hint
+            ) from error
+
+
+def _keys(name: str) -> list[str]:
+    return [PREFIX + "documents", *(f"{PREFIX}{kind}:{name}" for kind in ("history", "order", "times"))]
+
+
+def _stored(found: bytes) -> Stored:
+    return Stored(found[:VERSION_CHARS].decode(), found[VERSION_CHARS:])

@@ -1,0 +1,196 @@
+"""Schedules in a SQLite file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from skitter import private_files
+from skitter.errors import FormatError, ScheduleStoreError
+from skitter.policy.schedule_ticks import StoreTime
+from skitter.schedule_store.contract import ABSENT, ROWS_KEPT, Row, Stored
+
+T = TypeVar("T")
+APPLICATION_ID = 0x736B7363  # "sksc"
+FORMAT = 1
+BUSY_SECONDS = 10.0
+"""A transaction takes some milliseconds; a process that is stopped inside one locks the others out."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_TABLES = (
+    "CREATE TABLE documents (name TEXT PRIMARY KEY, version TEXT NOT NULL, data BLOB NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE history (written INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, at REAL NOT NULL,
+                             data BLOB NOT NULL, UNIQUE (name, at))""",
+)
+
+
+class SqliteScheduleStore:
+    """One connection in a thread of its own: the disk and other processes' transactions may take a while."""
+
+    def __init__(self, path: Path, *, create: bool = True, shared: bool = False) -> None:
+        """Without ``create`` a file that is not there has no schedules, and is not made by reading.
+
+        ``shared``: it may be a link or belong to another user, and keeps the mode that it has.
+        """
+        self._path = path
+        self._shared = shared
+        self._create = create
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skitter-schedules")
+        self._connection: sqlite3.Connection | None = None
+        self._boot = _boot_id()
+
+    async def time(self) -> StoreTime:
+        # One machine has one such clock for all processes; setting the calendar's does not move it.
+        return StoreTime(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot)
+
+    async def read(self, name: str) -> Stored | None:
+        return await self._call(lambda database: _read(database, name), None)
+
+    async def read_all(self) -> dict[str, Stored]:
+        def read(database: sqlite3.Connection) -> dict[str, Stored]:
+            found = database.execute("SELECT name, version, data FROM documents ORDER BY name")
+            return {name: Stored(version, data) for name, version, data in found}
+
+        return await self._call(read, {})
+
+    async def write(self, name: str, version: str, new: Stored, rows: Sequence[Row] = ()) -> bool:
+        def write(database: sqlite3.Connection) -> bool:
+            found = _read(database, name)
+            if (found.version if found is not None else ABSENT) != version:
+                return False
+            database.execute("REPLACE INTO documents VALUES (?, ?, ?)", (name, *new))
+            for row in rows:
+                database.execute(
+                    "INSERT INTO history (name, at, data) VALUES (?, ?, ?)"
+                    " ON CONFLICT (name, at) DO UPDATE SET data = excluded.data",
+                    (name, *row),
+                )
+            if rows:
+                database.execute(
+                    "DELETE FROM history WHERE name = ? AND written <= (SELECT written FROM history WHERE name = ?"
+                    " ORDER BY written DESC LIMIT 1 OFFSET ?)",
+                    (name, name, ROWS_KEPT),
+                )
+            return True
+
+        self._create = True
+        return await self._call(write, False)
+
+    async def remove(self, name: str, version: str) -> bool:
+        def remove(database: sqlite3.Connection) -> bool:
+            found = _read(database, name)
+            if found is None or found.version != version:
+                return False
+            database.execute("DELETE FROM documents WHERE name = ?", (name,))
+            database.execute("DELETE FROM history WHERE name = ?", (name,))
+            return True
+
+        return await self._call(remove, False)
+
+    async def rows(self, name: str, limit: int) -> list[bytes]:
+        def read(database: sqlite3.Connection) -> list[bytes]:
+            asked = "SELECT data FROM history WHERE name = ? ORDER BY at DESC LIMIT ?"
+            return [data for (data,) in database.execute(asked, (name, limit))]
+
+        return await self._call(read, [])
+
+    async def close(self) -> None:
+        def close() -> None:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, close)
+        self._thread.shutdown()
+
+    # ---- the file
+
+    async def _call(self, step: Callable[[sqlite3.Connection], T], when_absent: T) -> T:
+        """Make one step in one transaction, in the thread."""
+
+        def run() -> T:
+            if self._connection is None and not self._create and not self._path.exists():
+                return when_absent
+            try:
+                if self._connection is None:
+                    self._connection = self._open()
+                return _transact(self._connection, step)
+            except private_files.NotPrivateError as error:
+                raise ScheduleStoreError(str(error), hint="give another --frontier sqlite:PATH") from error
+            except (sqlite3.Error, OSError) as error:
+                raise ScheduleStoreError(
+                    f"the file of schedules cannot be used: {self._path}: {error}",
+                    hint="check its folder, its owner and the room on its disk",
+                ) from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._shared:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            private_files.make_folder(self._path.parent)
+            private_files.make_file(self._path)
+        database = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
+        try:
+            # A decision that was made must not be forgotten, whatever happens to the machine. Without a log beside the
+            # file, which would have to be private too: decisions are few.
+            database.execute("PRAGMA synchronous=FULL")
+            _transact(database, self._check_format)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _check_format(self, database: sqlite3.Connection) -> None:
+        with closing(database.execute("SELECT count(*) FROM sqlite_master")) as found:
+            is_new = found.fetchone()[0] == 0
+        if is_new:
+            for statement in (
+                *_TABLES,
+                f"PRAGMA application_id={APPLICATION_ID}",
+                f"PRAGMA user_version={FORMAT}",
+            ):
+                database.execute(statement)
+            return
+        (application_id,) = database.execute("PRAGMA application_id").fetchone()
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if application_id != APPLICATION_ID:
+            raise FormatError(f"not a file of schedules: {self._path}", hint="move it away, or give another --frontier")
+        if version != FORMAT:
+            age = "a newer" if version > FORMAT else "an older"
+            raise FormatError(
+                f"written by {age} skitter (format {version}, this one reads {FORMAT}): {self._path}",
+                hint="use the skitter that wrote it, or give another --frontier",
+            )
+
+
+def _transact(database: sqlite3.Connection, step: Callable[[sqlite3.Connection], T]) -> T:
+    # Immediate: who has read a version must be the one to write next.
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        answer = step(database)
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+    return answer
+
+
+def _read(database: sqlite3.Connection, name: str) -> Stored | None:
+    found = database.execute("SELECT version, data FROM documents WHERE name = ?", (name,)).fetchone()
+    return Stored(*found) if found is not None else None
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return "this machine"
