@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from own_redis import OwnRedis
+from own_redis import IN_MEMORY, OwnRedis
 from skitter.contrib.celery import register
 
 START_SECONDS = 60.0
+QUEUES = "celery,scrape,parse,save"
 PROJECT = """
     import json
     import os
@@ -31,7 +34,7 @@ PROJECT = """
 
     class Noted(SkitterTask):
         def _note(self, hook, task_id):
-            line = json.dumps([hook, self.name, task_id]) + "\\n"
+            line = json.dumps([hook, task_id]) + "\\n"
             fd = os.open("hooks.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.write(fd, line.encode())
             os.close(fd)
@@ -51,6 +54,10 @@ PROJECT = """
     app = Celery("project", broker=os.environ["BROKER"], backend=os.environ["BACKEND"])
     app.conf.update(json.loads(os.environ["CONF"]))
     register(app, frontier=os.environ["FRONTIER"], base=Noted)
+"""
+TITLES = """
+    def titles(response, meta):
+        return {"url": response.url, "title": response.css("title::text").get(), "shop": meta["shop"]}
 """
 SPIDER = """
     from skitter import Spider
@@ -83,6 +90,7 @@ class CeleryWorkers:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.write("project.py", PROJECT)
         self.write("pages.py", SPIDER)
+        self.write("titles.py", TITLES)
         self.app = Celery("project", broker=broker, backend=backend, set_as_current=True)
         self.app.conf.update(self.conf)
         register(self.app, frontier=frontier)
@@ -95,7 +103,7 @@ class CeleryWorkers:
         command = [sys.executable, "-m", "celery", "-A", "project", "worker", "-n", name, "-c", str(processes)]
         log = (self.folder / f"worker-{len(self.processes)}.log").open("ab")
         process = subprocess.Popen(
-            [*command, "-l", "INFO", "--without-gossip", "--without-mingle", *options],
+            [*command, "-l", "INFO", "-Q", QUEUES, "--without-gossip", "--without-mingle", *options],
             cwd=self.folder,
             env=self.environment,
             stdout=log,
@@ -109,9 +117,16 @@ class CeleryWorkers:
     def log(self) -> str:
         return "".join(path.read_text() for path in sorted(self.folder.glob("worker-*.log")))
 
-    def hooks(self) -> list[list[str]]:
+    def hooks_of(self, task_id: str) -> dict[str, int]:
+        """How often each hook was called for a task, after the last of them, which comes behind its result."""
         path = self.folder / "hooks.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+        def called() -> list[str]:
+            lines = path.read_text().splitlines() if path.exists() else []
+            return [hook for hook, own in map(json.loads, lines) if own == task_id]
+
+        self.until(lambda: "after_return" in called())
+        return Counter(called())
 
     def until(self, condition: Callable[[], Any], seconds: float = START_SECONDS) -> Any:
         """What the condition gives as soon as it is true."""
@@ -130,21 +145,37 @@ class CeleryWorkers:
         return found
 
     def stop(self) -> None:
+        """kill -9: a warm shutdown takes three seconds, and has a test of its own."""
         for process in self.processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise AssertionError(f"a worker did not stop\n{self.log()[-5000:]}") from None
+            process.wait()
+        self.app.close()
+
+
+@pytest.fixture(scope="session")
+def shared_workers(services: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CeleryWorkers]:
+    """One worker with two processes for all tests that leave it as it is; each has jobs of its own."""
+    services.need("redis")  # installs it where it is missing
+    folder = tmp_path_factory.mktemp("celery")
+    server = OwnRedis(folder / "redis", *IN_MEMORY)
+    workers = CeleryWorkers(folder, f"{server.url}/0", f"{server.url}/1", f"{server.url}/2")
+    workers.start()
+    yield workers
+    workers.stop()
+    server.kill()
+
+
+@pytest.fixture
+def workers(shared_workers: CeleryWorkers) -> CeleryWorkers:
+    """The shared one, with its app as the current one."""
+    shared_workers.app.set_current()
+    return shared_workers
 
 
 @pytest.fixture
 def redis_server(own_redis: Callable[..., OwnRedis]) -> OwnRedis:
-    return own_redis("--save", "", "--appendonly", "no")
+    return own_redis(*IN_MEMORY)
 
 
 @pytest.fixture
@@ -162,4 +193,3 @@ def celery_workers(redis_server: OwnRedis, tmp_path: Path) -> Iterator[Callable[
     yield make
     for workers in made:
         workers.stop()
-        workers.app.close()

@@ -14,6 +14,21 @@ except ModuleNotFoundError as _error:
 
 from skitter.contrib.celery.base_task import SkitterTask
 from skitter.contrib.celery.job_tasks import add, crawl, export, finished, status
+from skitter.contrib.celery.page_tasks import ScrapeError, parse, response_of, save, scrape
 from skitter.contrib.celery.registration import beat_entry, register
 
-__all__ = ["SkitterTask", "add", "beat_entry", "crawl", "export", "finished", "register", "status"]
+__all__ = [
+    "ScrapeError",
+    "SkitterTask",
+    "add",
+    "beat_entry",
+    "crawl",
+    "export",
+    "finished",
+    "parse",
+    "register",
+    "response_of",
+    "save",
+    "scrape",
+    "status",
+]

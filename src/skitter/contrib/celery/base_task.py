@@ -65,9 +65,9 @@ class SkitterTask(Task):  # type: ignore[misc]
             raise Reject(str(error), requeue=True) from error
         raise Ignore
 
-    def retry_later(self, error: BackendError) -> NoReturn:
-        """Try again after a store was away: 1, 2, 4… seconds later, ten times."""
-        raise self.retry(exc=error, countdown=min(MAX_RETRY_SECONDS, 2**self.request.retries))
+    def retry_later(self, error: BackendError, **changed: Any) -> NoReturn:
+        """Try again after a store was away: 1, 2, 4… seconds later, ten times. ``changed``: other args or kwargs."""
+        raise self.retry(exc=error, countdown=min(MAX_RETRY_SECONDS, 2**self.request.retries), **changed)
 
 
 def job_of(ref: JobRef) -> str:

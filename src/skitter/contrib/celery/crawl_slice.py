@@ -14,7 +14,8 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from typing import IO
 
 import msgspec
@@ -43,7 +44,9 @@ class SliceRun:
         self._shutdown_fd = shutdown_fd
         self._on_progress = on_progress
         self._stop_by: float | None = None
-        self.last: Progress | None = None
+        self._rest = b""
+        self._lines: deque[Line] = deque()
+        self._decoder = msgspec.json.Decoder(Line)
 
     def run(self) -> Ended:
         """Run it to its end. BackendError: another try may succeed; UsageError: none will."""
@@ -80,42 +83,47 @@ class SliceRun:
             stdin.close()
 
     def _follow(self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes]) -> Ended:
-        for line in self._lines(process, stdin, stdout):
-            match line:
-                case Progress():
-                    self.last = line
-                    self._on_progress(line)
-                case Told():
-                    log.log(line.level, "%s: %s", self._config.job, line.text)
-                case Failed():
-                    process.wait()
-                    if line.passes:
-                        raise BackendError(line.message, hint=line.hint)
-                    raise UsageError(line.message, hint=line.hint)
-                case Ended():
-                    process.wait()
-                    return line
-        raise SliceError(f"the process of the slice ended: exit code {process.wait()}")
-
-    def _lines(self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes]) -> Iterator[Line]:
-        rest = b""
-        decoder = msgspec.json.Decoder(Line)
+        """Take lines until the last one. Broken off by a time limit, it may be called again, and loses none."""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if self._shutdown_fd is not None and self._stop_by is None:
                 selector.register(self._shutdown_fd, selectors.EVENT_READ)
             while True:
+                while self._lines:
+                    # Removed when it is done with.
+                    if (ended := self._take(self._lines[0], process)) is not None:
+                        return ended
+                    self._lines.popleft()
                 for key, _ in selector.select(_POLL_SECONDS):
                     if key.fileobj is not stdout:
                         selector.unregister(key.fileobj)
                         self._stop(stdin)
-                        continue
-                    piece = os.read(stdout.fileno(), _PIECE_BYTES)
-                    if not piece:
-                        return
-                    *lines, rest = (rest + piece).split(b"\n")
-                    yield from map(decoder.decode, lines)
+                    elif not self._read(stdout):
+                        raise SliceError(f"the process of the slice ended: exit code {process.wait()}")
                 if self._stop_by is not None and time.monotonic() > self._stop_by:
                     # Its leases come back when they expire, or at once by the next slice on this machine.
                     process.kill()
                     self._stop_by = time.monotonic() + END_SECONDS
+
+    def _take(self, line: Line, process: subprocess.Popen[bytes]) -> Ended | None:
+        match line:
+            case Progress():
+                self._on_progress(line)
+            case Told():
+                log.log(line.level, "%s: %s", self._config.job, line.text)
+            case Failed():
+                process.wait()
+                if line.passes:
+                    raise BackendError(line.message, hint=line.hint)
+                raise UsageError(line.message, hint=line.hint)
+            case Ended():
+                process.wait()
+                return line
+        return None
+
+    def _read(self, stdout: IO[bytes]) -> bool:
+        """False: there is nothing more to read."""
+        piece = os.read(stdout.fileno(), _PIECE_BYTES)
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        self._lines += map(self._decoder.decode, lines)
+        return bool(piece or lines)

@@ -9,11 +9,9 @@ from typing import Any
 
 from celery import Celery, signals
 
-from skitter.contrib.celery import job_tasks
+from skitter.contrib.celery import job_tasks, page_tasks
 from skitter.contrib.celery.base_task import SkitterTask
 from skitter.errors import UsageError
-
-ROUTES: dict[str, dict[str, str]] = {}
 
 
 def register(
@@ -42,7 +40,7 @@ def register(
     }
     app.conf.update({name: value for name, value in given.items() if value is not None})
     app.conf.task_routes = _with_routes(app.conf.task_routes)
-    for function, options in job_tasks.TASKS.values():
+    for function, options in (*job_tasks.TASKS.values(), *page_tasks.TASKS.values()):
         # At once, before the shared ones, which take what is there under their name; and for this app alone.
         app.task(function, base=base, shared=False, lazy=False, **options)
     app.skitter_shutdown = ShutdownNotice()
@@ -51,10 +49,10 @@ def register(
 def _with_routes(routes: Any) -> Any:
     """The app's own routes win."""
     if not routes:
-        return dict(ROUTES)
+        return dict(page_tasks.ROUTES)
     if isinstance(routes, Mapping):
-        return {**ROUTES, **routes}
-    return [*(routes if isinstance(routes, (list, tuple)) else [routes]), dict(ROUTES)]
+        return {**page_tasks.ROUTES, **routes}
+    return [*(routes if isinstance(routes, (list, tuple)) else [routes]), dict(page_tasks.ROUTES)]
 
 
 def beat_entry(schedule: Any, job: str, **kwargs: Any) -> dict[str, Any]:
