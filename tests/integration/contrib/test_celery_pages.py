@@ -9,7 +9,8 @@ import sqlite3
 import pytest
 from celery import chain, chord, group
 
-from skitter.contrib.celery import ScrapeError, parse, save, scrape
+from skitter.contrib.celery import parse, save, scrape
+from skitter.errors import ScrapeError
 from skitter.testing.web import WebSpec, served
 
 PRIVATE = {"allow_private": True, "delay_seconds": 0.0}

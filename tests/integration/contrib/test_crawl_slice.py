@@ -16,8 +16,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 import skitter
 from skitter.app.worker_slice import Ended, Progress, SliceConfig
-from skitter.contrib.celery.crawl_slice import SliceError, SliceRun
-from skitter.errors import BackendError, UsageError
+from skitter.contrib.celery.crawl_slice import SliceRun
+from skitter.errors import BackendError, SliceError, UsageError
 from skitter.testing.web import ServedWeb, WebSpec, served
 
 LONG = 600.0

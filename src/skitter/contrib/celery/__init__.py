@@ -14,11 +14,10 @@ except ModuleNotFoundError as _error:
 
 from skitter.contrib.celery.base_task import SkitterTask
 from skitter.contrib.celery.job_tasks import add, crawl, export, finished, status
-from skitter.contrib.celery.page_tasks import ScrapeError, parse, response_of, save, scrape
+from skitter.contrib.celery.page_tasks import parse, response_of, save, scrape
 from skitter.contrib.celery.registration import beat_entry, register
 
 __all__ = [
-    "ScrapeError",
     "SkitterTask",
     "add",
     "beat_entry",

@@ -22,15 +22,11 @@ import msgspec
 from celery.exceptions import SoftTimeLimitExceeded
 
 from skitter.app.worker_slice import END_SECONDS, Ended, Failed, Line, Progress, SliceConfig, Told
-from skitter.errors import BackendError, UsageError
+from skitter.errors import BackendError, SliceError, UsageError
 
 log = logging.getLogger("skitter.events")
 _POLL_SECONDS = 1.0
 _PIECE_BYTES = 1 << 16
-
-
-class SliceError(BackendError):
-    """The process of a slice ended without a word: it was killed, or it could not start."""
 
 
 class SliceRun:

@@ -17,7 +17,7 @@ from skitter.app.script import run
 from skitter.app.single_page import PageWanted, fetch_page
 from skitter.contrib.celery.base_task import SkitterTask
 from skitter.delivery.export import export
-from skitter.errors import BackendError, FetchError, SinkAwayError, SinkError, SkitterError, UsageError
+from skitter.errors import BackendError, FetchError, ScrapeError, SinkAwayError, SinkError, UsageError
 from skitter.extract.items import decode_item, encode_item, is_item
 from skitter.extract.response import Response
 from skitter.model.item import Item
@@ -39,10 +39,6 @@ MAX_BODY_BYTES = 4_194_304
 LOCK_SECONDS = 10.0
 """So long ``save`` waits for a file that another task writes to, before it is tried again as a new message."""
 Parsed = Mapping[str, Any] | Sequence[Any]
-
-
-class ScrapeError(SkitterError):
-    """A page that cannot be had: ``CLASS: what happened: URL``."""
 
 
 def _scrape(
