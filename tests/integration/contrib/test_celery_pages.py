@@ -55,6 +55,16 @@ def test_tasks_of_several_processes_keep_the_delay_of_a_host(workers, tmp_path):
     assert min(gaps) > 0.27
 
 
+def test_threads_of_one_process_each_get_their_own_page(celery_workers):
+    workers = celery_workers()
+    workers.start("-P", "threads", processes=4)
+    with served(WebSpec.plain(hosts=1, pages_per_host=8)) as web:
+        titles = web.expected().titles
+        results = group(one(url) for url in sorted(titles)).apply_async().get(timeout=60)
+    found = {item["url"]: item["title"] for result in results for item in result["items"]}
+    assert found == titles
+
+
 def test_a_page_that_cannot_be_had_fails_with_its_class(workers):
     with served(WebSpec.plain(hosts=1, pages_per_host=3)) as web:
         sent = scrape.delay(f"{web.urls[0]}no-such-page", settings=PRIVATE)

@@ -6,6 +6,7 @@ import os
 
 import pytest
 from celery import Celery
+from celery.beat import ScheduleEntry
 from celery.schedules import crontab
 
 from skitter.app.worker_slice import SliceConfig, is_later
@@ -54,7 +55,7 @@ class TestLength:
 
     def test_a_limit_in_which_nothing_can_be_done_is_refused(self):
         with pytest.raises(UsageError, match="too short for a slice"):
-            slice_seconds(None, **REDIS, time_limits=(None, 5))
+            slice_seconds(None, **REDIS, time_limits=(None, 50))
 
 
 class TestJobOf:
@@ -111,10 +112,11 @@ def test_single_tasks_go_to_queues_of_their_names_unless_the_app_says_others(app
     assert app.amqp.router.route({}, "skitter.crawl")["queue"].name == "celery"
 
 
-def test_an_entry_of_beat_skips_a_job_that_is_being_crawled():
+def test_an_entry_of_beat_skips_a_job_that_is_being_crawled(app):
     entry = beat_entry(crontab(hour=2), "shop", spider="shop.py")
     assert entry["task"] == "skitter.crawl"
     assert entry["kwargs"] == {"job": "shop", "overlap": "skip", "spider": "shop.py"}
+    assert ScheduleEntry(name="shop", app=app, **entry).is_due().is_due is False
 
 
 def test_a_frontier_must_be_given(app):

@@ -17,7 +17,7 @@ from skitter.errors import UsageError
 def register(
     app: Celery,
     *,
-    frontier: str,
+    frontier: str | None = None,
     base: type[SkitterTask] = SkitterTask,
     slice_seconds: float | None = None,
     node: str = "",
@@ -27,8 +27,8 @@ def register(
 
     ``frontier``: the store of all jobs, which every worker can reach. ``base``: a subclass of ``SkitterTask`` with
     hooks. ``slice_seconds``: the length of slices that a crawl does not say itself. ``node``: this machine's name, by
-    default its host name. ``sink_password``: for outputs, whose passwords are not stored with a job. All of these may
-    be given as settings of the app instead: ``skitter_frontier`` and so on.
+    default its host name. ``sink_password``: for outputs, whose passwords are not stored with a job. All but
+    ``base`` may be settings of the app instead: ``skitter_frontier`` and so on.
     """
     if app.finalized:
         raise UsageError("the app is finalized already", hint="call register right after Celery(…)")

@@ -15,7 +15,7 @@ an hour; the end of a slice takes some of that."""
 VISIBILITY_SECONDS = {"redis": 3600.0, "rediss": 3600.0, "sentinel": 3600.0, "sqs": 1800.0}
 CONSUMER_SECONDS = 1800.0
 """Of RabbitMQ, by default."""
-MIN_LIMIT_SECONDS = 20.0
+MIN_LIMIT_SECONDS = 60.0
 """Of any limit: a slice that is ended while it starts would be followed by another one of its kind, for ever."""
 SHARE = 0.8
 """Of each limit: the rest is for finishing what is in flight, and for the last deliveries."""
