@@ -131,8 +131,9 @@ def test_kill_9_of_pool_processes_costs_no_page_and_doubles_none(celery_workers,
     workers.app.control.purge()
     workers.start()
     with served(WebSpec.plain(hosts=1, pages_per_host=number)) as web:
-        seconds = 300 if kills > 10 else 60
-        sent = [crawl.delay(**pages(web, "killed", delay_seconds=0.03), slice_seconds=3)]
+        # A slice takes a second to start, and many kills of many slices take their time.
+        seconds, delay = (900, 0.01) if kills > 10 else (60, 0.03)
+        sent = [crawl.delay(**pages(web, "killed", delay_seconds=delay), slice_seconds=3)]
         with skitter.connect(workers.frontier) as client:
             workers.until(lambda: done(client, "killed"))
             sent.append(crawl.delay("killed", slice_seconds=3))
