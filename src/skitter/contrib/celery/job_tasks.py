@@ -162,15 +162,15 @@ def _work(
             on_progress=lambda progress: self.tell_progress(**progress_of(job, progress)),
         )
         ended = slice_run.run()
+        if ended.superseded:
+            # Its message came twice, and the other one's slices go on: that one has the result.
+            raise Ignore
         if ended.over:
             return summary(_report(self, job))
         part = _next_part(part)
         if eager:
             time.sleep(PAUSED_SECONDS if ended.paused else 0)
             continue
-        if ended.superseded:
-            # Its message came twice, and the other one's slices go on.
-            raise Ignore
         self.continue_later(
             countdown=PAUSED_SECONDS if ended.paused else 0.0,
             job=job,
