@@ -38,11 +38,9 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery` and `skitter.testing` offer,
-the values that callbacks meet, and the contracts for parts of your own. Everything else may change without notice. What
-is `async` in a signature is a coroutine.
-meet, and the contracts for parts of your own. Everything else may change without notice. What is `async` in a signature
-is a coroutine.
+The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery` and
+`skitter.testing` offer, the values that callbacks meet, and the contracts for parts of your own. Everything else may
+change without notice. What is `async` in a signature is a coroutine.
 """
 
 ERRORS_HEAD = """
@@ -103,6 +101,11 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.cluster.rate_limit:RateLimit",
             "skitter.cluster.ring:Ring",
         ),
+    ),
+    (
+        "Celery",
+        "The tasks themselves are in the [how-to](../how-to/celery.md).",
+        tuple(f"skitter.contrib.celery:{name}" for name in ("register", "beat_entry", "response_of")),
     ),
     ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
     (

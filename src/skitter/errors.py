@@ -23,11 +23,13 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── IntakeError        a source of requests cannot be read
  │    │    └── IntakeAwayError   its server is away for now: it is opened again
  │    ├── ScheduleStoreError the store of schedules cannot be reached or used
- │    └── EventStreamError   events cannot be published there
- │         └── EventStreamAwayError   its server is away for now: events wait, and the crawl goes on
+ │    ├── EventStreamError   events cannot be published there
+ │    │    └── EventStreamAwayError   its server is away for now: events wait, and the crawl goes on
+ │    └── SliceError         the process of a slice ended without a word: it was killed, or it could not start
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── SitemapError            a sitemap that cannot be read further; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``error_class`` says why
+ ├── ScrapeError             a page that a single task cannot have; the message begins with the class of the error
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
  ├── ParseError              a page that would take more memory than its worker may have
@@ -160,6 +162,10 @@ class EventStreamAwayError(EventStreamError):
     pass
 
 
+class SliceError(BackendError):
+    pass
+
+
 class UrlError(SkitterError):
     """A URL that cannot be crawled; ``rule`` is one of: scheme, unparsable, too_long."""
 
@@ -183,6 +189,10 @@ class FetchError(SkitterError):
     def __init__(self, error_class: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.error_class = error_class
+
+
+class ScrapeError(SkitterError):
+    """A page that the task ``scrape`` cannot have: ``CLASS: what happened: URL``."""
 
 
 class LateError(SkitterError):

@@ -151,7 +151,7 @@ class FleetJobs:
         files = [
             sink.target
             for sink in (left if has_ended else sinks)
-            if fleet.deliver_node == self._node and not sink.owner and _is_file(sink.target)
+            if fleet.deliver_node == self._node and not sink.owner and is_node_file(sink.target)
         ]
         # One that somebody delivers to is looked at again: that process may die.
         if has_ended and not undelivered and not files and not any(sink.owner for sink in sinks):
@@ -177,7 +177,8 @@ class FleetJobs:
         return job
 
 
-def _is_file(target: str) -> bool:
+def is_node_file(target: str) -> bool:
+    """Whether it is written by the node that the job names (``deliver_node``)."""
     return target not in (CLIENT, STDOUT) and is_on_one_machine(target) and archive_of(target) is None
 
 

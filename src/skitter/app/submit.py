@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from skitter.app.config import CrawlConfig
+from skitter.app.config import CrawlConfig, crawl_config
 from skitter.app.crawl_node import opened
+from skitter.app.crawl_source import source_of_spider, source_of_urls
 from skitter.app.frontiers import is_shared
 from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import is_begun, refuse_live_workers, settings_to_join
 from skitter.cluster.process_identity import live_workers
-from skitter.delivery.job_sinks import STDOUT, OnEvent, as_kept
+from skitter.delivery.job_sinks import CLIENT, STDOUT, OnEvent, as_kept
 from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, State
@@ -21,8 +24,11 @@ from skitter.model.secrets import shown_frontier
 from skitter.node.dead_workers import recover_dead_workers
 from skitter.node.node import Node
 from skitter.observe import events
+from skitter.settings import Settings
 from skitter.sinks.file_targets import archive_of
 from skitter.sinks.targets import Target, is_on_one_machine, sink_of
+from skitter.spiders.loading import full_reference, load_spider
+from skitter.spiders.scrapy_settings import translated
 from skitter.stop_request import StopRequest
 
 
@@ -45,8 +51,13 @@ def make_submit_node(config: CrawlConfig, *, on_event: OnEvent) -> Node[Submitte
     return Node(lambda stop: submit_job(config, on_event=on_event, stop=stop))
 
 
-async def submit_job(config: CrawlConfig, *, on_event: OnEvent, stop: StopRequest | None = None) -> Submitted:
-    """Begin or resume a job, and work on nothing; its intakes are read until they are closed."""
+async def submit_job(
+    config: CrawlConfig, *, on_event: OnEvent, stop: StopRequest | None = None, keeps_items: bool = False
+) -> Submitted:
+    """Begin or resume a job, and work on nothing; its intakes are read until they are closed.
+
+    ``keeps_items``: where no output is given, items are kept for programs (``client:``) instead of dropped.
+    """
     check_submission(config)
     async with opened(config.frontier, config.spec.name, create=True) as frontier:
         if config.fresh and not await is_begun(frontier, config.spec):
@@ -58,6 +69,8 @@ async def submit_job(config: CrawlConfig, *, on_event: OnEvent, stop: StopReques
         except UsageError:
             kept = []
         outputs = [sink_of(as_kept(target, kept)).target for target in config.outputs]
+        if keeps_items and not outputs:
+            outputs = kept or [CLIENT]
         begun = await frontier.begin(config.spec, fresh=config.fresh, sinks=outputs)
         await _read_intakes(frontier, config, stop or StopRequest(), on_event)
         report = await frontier.report(0)
@@ -82,6 +95,45 @@ async def _read_intakes(frontier: Frontier, config: CrawlConfig, stop: StopReque
         stop.set_handlers(lambda: None, work.cancel)
         if reading:
             await asyncio.wait(reading, return_when=asyncio.FIRST_EXCEPTION)
+
+
+def submission_config(
+    spider: str | None,
+    urls: Sequence[str],
+    *,
+    sitemaps: Sequence[str] = (),
+    output: str | Sequence[str] | None = None,
+    job: str | None = None,
+    frontier: str,
+    settings: Mapping[str, Any],
+    arguments: Mapping[str, str],
+    fresh: bool = False,
+    sink_password: str | None = None,
+) -> CrawlConfig:
+    """The configuration of a job from plain values, as a message of another system has them.
+
+    ``spider``: the reference of a class or a function, as in ``books.py:Books``; None: the built-in one, from ``urls``.
+    """
+    if spider is None:
+        if arguments:
+            raise UsageError(
+                f"arguments without a spider: {next(iter(arguments))}", hint="the built-in spider takes none"
+            )
+        source = source_of_urls(urls, sitemaps)
+    else:
+        folder = Path.cwd()
+        kind = load_spider(spider, folder)
+        source = source_of_spider(kind, full_reference(spider, kind, folder), arguments, sitemaps, urls)
+    (origin, own), _ = translated("settings", settings, [])
+    return crawl_config(
+        source,
+        Settings.from_layers([("the spider", source.settings), (origin, own)]),
+        job=job,
+        frontier=frontier,
+        outputs=[(each, False) for each in ([output] if isinstance(output, str) else output or [])],
+        sink_password=sink_password,
+        fresh=fresh,
+    )
 
 
 def check_submission(config: CrawlConfig) -> None:

@@ -24,6 +24,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
     event_level: int = Level.INFO
     url_table: int = -1
     """A file descriptor of what this node's workers know together."""
+    task: str = ""
+    """See ``WorkerCard.task``."""
 
 
 def job_settings(job: Job, run: dict[str, Any]) -> Settings:

@@ -70,6 +70,7 @@ def make_worker(
     url_table: int = -1,
     archive: Archive | None = None,
     loop_status: LoopStatus | None = None,
+    task: str = "",
 ) -> Worker:
     """A worker on open parts."""
     return Worker(
@@ -81,7 +82,7 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
-        card=card_of(job.spec.spider),
+        card=msgspec.structs.replace(card_of(job.spec.spider), task=task),
         url_table=url_table,
         archive=archive,
         loop_status=loop_status,
@@ -137,6 +138,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
             url_table=config.url_table,
             archive=archive,
             loop_status=loop_status,
+            task=config.task,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)

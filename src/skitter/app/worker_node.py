@@ -48,12 +48,13 @@ def make_worker_node(
     intakes: IntakeConfig | None = None,
     same_code: bool = False,
     unowned_seconds: float | None = None,
+    task: str = "",
 ) -> Node[Summary | None]:
     """A node that works for a job until that is finished; with ``stay``, it waits for the job and for more.
 
     ``settings_overrides``: the group ``run`` of the settings. ``same_code``: JobError for another file of the spider
-    than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. Its result is None if it was stopped before
-    there was a job.
+    than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. ``task``: see
+    ``WorkerCard``. Its result is None if it was stopped before there was a job.
     """
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
@@ -101,7 +102,7 @@ def make_worker_node(
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
             ):
-                await work_supervised(config, store, stop, on_event, stay=stay, spider=spider)
+                await work_supervised(config, store, stop, on_event, stay=stay, spider=spider, task=task)
             report = await store.report()
             pass_on(report)
             return await summary_of(store, report, Begun.RESUMED, time.monotonic() - began, before.done)

@@ -28,6 +28,7 @@ async def work_supervised(
     *,
     stay: bool = False,
     spider: str = "",
+    task: str = "",
 ) -> None:
     """Run worker processes until each has ended."""
     workers = config.settings.run.workers
@@ -41,6 +42,7 @@ async def work_supervised(
         verbosity=config.verbosity,
         event_level=config.event_level,
         url_table=url_table,
+        task=task,
     )
     supervisor = Supervisor(
         lambda pipe, status: [sys.executable, "-P", "-m", "skitter.app", str(pipe), str(status)],

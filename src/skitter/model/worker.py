@@ -77,6 +77,8 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """The longest call of each callback so far, in seconds."""
     problem: str = ""
     """Why a node skips the job."""
+    task: str = ""
+    """What has started its slice, in the words of another system: a task of Celery. Empty: a command."""
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):

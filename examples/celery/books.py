@@ -1,0 +1,14 @@
+"""The spider: every page of a site, with its title."""
+
+from skitter import Spider
+
+
+class Books(Spider):
+    name = "books"
+
+    def __init__(self, url="https://books.example/"):
+        self.start_urls = [url]
+
+    def parse(self, response):
+        yield {"url": response.url, "title": response.css("title::text").get()}
+        yield from response.follow_all(response.css("a"))

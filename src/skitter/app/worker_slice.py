@@ -1,0 +1,294 @@
+"""The process of one slice: ``python -m skitter.app.worker_slice`` works for a job for a bounded time.
+
+A scheduler of another system starts it: a task of Celery, for example. Its configuration is the first line of its
+standard input, which stays open: when it is closed, by intention or because the scheduler was killed, the slice ends in
+order, and what it has leased goes back. Lines of JSON on standard output tell of progress, events and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from skitter.app.crawl_node import opened
+from skitter.app.event_loop import new_loop
+from skitter.app.fleet_jobs import is_node_file
+from skitter.app.job_items import Written, make_drain_node
+from skitter.app.worker_node import make_worker_node
+from skitter.cluster.process_identity import live_workers
+from skitter.delivery.job_sinks import CLIENT
+from skitter.errors import BackendError, JobError, SinkError, SkitterError
+from skitter.model.job import Counts, Report, State
+from skitter.node.node import Node
+from skitter.observe import events
+from skitter.settings import Run
+from skitter.sinks.targets import is_on_one_machine, parse_target
+
+UNOWNED_SECONDS = 2.0
+"""As for a node of a fleet: so long a shared target has no owner before the slice takes it."""
+START_SECONDS = 10.0
+"""So long the start of workers is not counted: on a busy machine a short slice would do nothing but start."""
+END_SECONDS = 60.0
+"""Beyond ``shutdown_seconds``, for the last deliveries. Then the process ends as if it were killed."""
+FILES_SECONDS = 5.0
+"""Between two tries to write the job's files, which another slice on this machine may be writing."""
+
+
+class SliceConfig(msgspec.Struct, kw_only=True):
+    """What a slice is to do."""
+
+    frontier: str
+    job: str
+    seconds: float
+    """How long it leases, from when its first worker is at work; then it finishes what is in flight."""
+    crawl: str = ""
+    """Slices of one crawl follow one another, and have this in common. Empty: there is only this one."""
+    number: int = 0
+    token: str = ""
+    """Of two slices of a crawl that run at a time, the one with the larger (number, token) goes on."""
+    node: str = ""
+    """Name of this machine: it writes the files of jobs whose ``deliver_node`` it is."""
+    run: dict[str, Any] = {}
+    """Settings of the group ``run``."""
+    sink_password: str | None = None
+    progress_seconds: float = 5.0
+
+    @property
+    def task(self) -> str:
+        """Return what the cards of its workers say (``WorkerCard.task``)."""
+        return f"{self.crawl} {self.number} {self.token}" if self.crawl else ""
+
+
+class Progress(msgspec.Struct, tag=True, kw_only=True):
+    """How the job stands."""
+
+    state: State
+    run: int
+    items: int
+    undelivered: int
+    counts: Counts
+    pages_per_second: float
+
+
+class Told(msgspec.Struct, tag=True):
+    """An event, for a log."""
+
+    level: int
+    text: str
+
+
+class Failed(msgspec.Struct, tag=True):
+    """The slice could not work."""
+
+    message: str
+    hint: str
+    passes: bool
+    """The store or a target was away: the next slice may succeed."""
+
+
+class Ended(msgspec.Struct, tag=True, kw_only=True):
+    """The slice has ended in order."""
+
+    over: bool
+    """Nothing is left to do for the job here: it has ended, and what this machine can deliver is delivered."""
+    superseded: bool = False
+    """A later slice of the same crawl is at work, so that nothing is to follow this one."""
+    paused: bool = False
+
+
+Line = Progress | Told | Failed | Ended
+
+
+def is_later(task: str, config: SliceConfig) -> bool:
+    """Whether a worker's card is of a slice of the same crawl that goes before this one."""
+    crawl, _, rest = task.partition(" ")
+    number, _, token = rest.partition(" ")
+    return crawl == config.crawl and number.isdecimal() and (int(number), token) > (config.number, config.token)
+
+
+class Slice:
+    """One run of a slice's process."""
+
+    def __init__(self, config: SliceConfig) -> None:
+        self._config = config
+        self._last: Report | None = None
+        self._told_at = 0.0
+        self._at_work = self._superseded = self._paused = False
+        self._files: Node[Written] | None = None
+        self._stopping = asyncio.Event()
+        self._node = make_worker_node(
+            frontier=config.frontier,
+            job=config.job,
+            settings_overrides=config.run,
+            stay=False,
+            on_report=self._report,
+            on_event=_tell_event,
+            sink_password=config.sink_password,
+            same_code=True,
+            unowned_seconds=UNOWNED_SECONDS,
+            task=config.task,
+        )
+
+    async def run(self) -> Ended:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._config.seconds + START_SECONDS, self.stop)
+        threading.Thread(target=self._watch_parent, args=(loop,), name="skitter-parent", daemon=True).start()
+        writing = asyncio.create_task(self._write_files())
+        try:
+            await self._node.run()
+            self.stop()
+            await writing
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+        return Ended(over=await self._is_over(), superseded=self._superseded, paused=self._paused)
+
+    def stop(self) -> None:
+        """Finish what is in flight; may be called again."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._node.stop()
+        if self._files is not None:
+            self._files.stop()
+        shutdown_seconds = msgspec.convert(self._config.run, Run, strict=False).shutdown_seconds
+        asyncio.get_running_loop().call_later(shutdown_seconds + END_SECONDS, os._exit, 1)
+
+    def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not sys.stdin: a thread that waits in it keeps the interpreter from ending.
+        while os.read(0, 1024):
+            pass
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
+            loop.call_soon_threadsafe(self.stop)
+
+    def _report(self, report: Report) -> None:
+        self._last = report
+        tasks = [worker.card.task for worker in live_workers(report) if worker.card]
+        if not self._at_work and self._config.task in tasks:
+            self._at_work = True
+            asyncio.get_running_loop().call_later(self._config.seconds, self.stop)
+        if any(is_later(task, self._config) for task in tasks):
+            self._superseded = True
+            self.stop()
+        if report.job.state is State.PAUSED and not report.counts.leased:
+            self._paused = True
+            self.stop()
+        now = time.monotonic()
+        if now - self._told_at >= self._config.progress_seconds:
+            self._told_at = now
+            _tell_progress(report)
+
+    async def _is_over(self) -> bool:
+        async with opened(self._config.frontier, self._config.job, create=False) as frontier:
+            report = await frontier.report(0)
+        _tell_progress(report)
+        if report.job.state is not State.FINISHED:
+            return report.job.state is State.STOPPED
+        own_files = set(_files_of(report, self._config.node))
+        return not any(
+            sink.is_incomplete and (sink.target in own_files or _is_shared(sink.target)) for sink in report.sinks
+        )
+
+    # ---- files of this machine
+
+    async def _write_files(self) -> None:
+        """Deliver to the job's files while this node works, if the job says that this machine writes them."""
+        while not self._stopping.is_set():
+            if self._last is not None:
+                files = _files_of(self._last, self._config.node)
+                if not files:
+                    return
+                await self._write(files)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FILES_SECONDS if self._last else 0.1):
+                    await self._stopping.wait()
+        # The job may have ended while another slice was at its files, and that one may be gone.
+        if self._last is not None and self._last.job.state is State.FINISHED:
+            await self._write(_files_of(self._last, self._config.node))
+
+    async def _write(self, files: list[str]) -> None:
+        if not files:
+            return
+        config = self._config
+        outputs = [parse_target(target, job=config.job, password=config.sink_password) for target in files]
+        self._files = make_drain_node(
+            frontier=config.frontier, job=config.job, outputs=outputs, on_event=_tell_event, stay=True
+        )
+        if self._stopping.is_set() and self._last is not None and self._last.job.state is not State.FINISHED:
+            return
+        # Another slice has them, or they cannot be written: that was said by an event, and the items stay.
+        with contextlib.suppress(SinkError, JobError):
+            await self._files.run()
+        self._files = None
+
+
+def _files_of(report: Report, node: str) -> list[str]:
+    if report.job.spec.settings.get("deliver_node", "") != node or not node:
+        return []
+    return [sink.target for sink in report.sinks if is_node_file(sink.target)]
+
+
+def _is_shared(target: str) -> bool:
+    return target != CLIENT and not is_on_one_machine(target)
+
+
+# ---- lines
+
+
+def _write_line(line: Line) -> None:
+    # A scheduler that is gone reads nothing, and its end is noticed by standard input.
+    with contextlib.suppress(OSError):
+        os.write(1, msgspec.json.encode(line) + b"\n")
+
+
+def _tell_event(event: events.Event) -> None:
+    if event.level >= events.Level.INFO:
+        _write_line(Told(event.level, event.text))
+
+
+def _tell_progress(report: Report) -> None:
+    _write_line(
+        Progress(
+            state=report.job.state,
+            run=report.job.run,
+            items=report.items,
+            undelivered=report.undelivered,
+            counts=report.counts,
+            pages_per_second=round(report.pages_per_second, 1),
+        )
+    )
+
+
+def _first_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n") and (piece := os.read(0, 1 << 16)):
+        line += piece
+    return line
+
+
+def main() -> int:
+    config = msgspec.json.decode(_first_line(), type=SliceConfig)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+
+    async def work() -> Ended:
+        return await Slice(config).run()
+
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            _write_line(runner.run(work()))
+    except SkitterError as error:
+        _write_line(Failed(str(error), error.hint, isinstance(error, BackendError)))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Other systems that crawl with skitter. Nothing of skitter imports them."""
