@@ -38,12 +38,17 @@ def make_drain_node(
     return Node(work)
 
 
-def make_export_node(source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent) -> Node[Written]:
-    """A node that writes all that a file, or the outbox of a (frontier, job), holds now."""
+def make_export_node(
+    source: str | tuple[str, str], outputs: Sequence[Target], *, on_event: OnEvent, password: str | None = None
+) -> Node[Written]:
+    """A node that writes all that a file, a MongoDB, or the outbox of a (frontier, job) holds now.
+
+    ``password`` is for the URL of a MongoDB that names a user and has no password.
+    """
 
     async def work(stop: StopRequest) -> Written:
         if isinstance(source, str):
-            return await export(lambda: file_items(source), outputs, stop=stop, on_event=on_event)
+            return await export(lambda: file_items(source, password=password), outputs, stop=stop, on_event=on_event)
         frontier, job = source
         async with opened(frontier, job, create=False) as store:
             most = (await store.report()).undelivered

@@ -10,7 +10,12 @@ from skitter.errors import UsageError
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("--from", dest="file", metavar="FILE", help="a file of results; default: the job's outbox")
+    parser.add_argument(
+        "--from",
+        dest="file",
+        metavar="SOURCE",
+        help="a file of results, mongodb:// or mongodb+ring://; default: the job's outbox",
+    )
     add_output_options(parser, overwrite=True)
     add_job_options(parser)
     add_verbosity_options(parser)
@@ -33,10 +38,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("a file and a job", hint="--from FILE reads a file, --job NAME an outbox")
     job_ref = None if options.file is not None else locate(options)
     source = options.file if job_ref is None else (job_ref.frontier, job_ref.job)
-    outputs = collect_outputs(typed=options.outputs, job="export", password=sink_password(os.environ))
+    password = sink_password(os.environ)
+    outputs = collect_outputs(typed=options.outputs, job="export", password=password)
     if any(target.name == options.file for target in outputs):
         raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
-    result, number = run_node(make_export_node(source, outputs, on_event=print_event), print_event)
+    result, number = run_node(make_export_node(source, outputs, on_event=print_event, password=password), print_event)
     if result is None or number:
         return of_signal(number)
     written, rejected = result

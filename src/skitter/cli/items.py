@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
@@ -18,7 +19,12 @@ VALUE_CHARS = 60
 
 def configure(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="JOB", help="the same as --job")
-    parser.add_argument("--from", dest="file", metavar="FILE", help="look into a file of results instead")
+    parser.add_argument(
+        "--from",
+        dest="file",
+        metavar="SOURCE",
+        help="look into a file of results, mongodb:// or mongodb+ring:// instead",
+    )
     parser.add_argument(
         "-n", "--sample", type=int, default=SAMPLE, metavar="N", help=f"how many to show, default {SAMPLE}"
     )
@@ -33,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.app import preview_file, preview_job
     from skitter.cli.job_ref import locate
     from skitter.cli.output import print_json
+    from skitter.cli.settings_layers import sink_password
 
     if options.name is not None and options.job not in (None, options.name):
         raise UsageError(f"two jobs: {options.name} and {options.job}", hint="name one of them")
@@ -40,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("not a number of items", hint="-n takes 0 or more, --most 1 or more")
     job, amounts = "", {"sample": options.sample, "most": options.most}
     if options.file is not None:
-        look = preview_file(options.file, **amounts)
+        look = preview_file(options.file, password=sink_password(os.environ), **amounts)
     else:
         options.job = options.job or options.name
         job_ref = locate(options)

@@ -1,4 +1,4 @@
-"""Export: items that are there already, in a job's outbox or a file of results, written to another target.
+"""Export: items that are there already, in a job's outbox or in results, written to another target.
 
 They go the way of every item: a delivery takes them to the sinks, with rejects and retries as in a crawl. Only the
 outbox is another one: it reads what is there, and forgets nothing.
@@ -6,6 +6,7 @@ outbox is another one: it reads what is there, and forgets nothing.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import os
@@ -20,8 +21,8 @@ from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.contract import PageSink
 from skitter.sinks.rejects_file import rejects_of
-from skitter.sinks.result_reader import records_of
-from skitter.sinks.targets import Target, sink_of
+from skitter.sinks.result_reader import is_database, records_of
+from skitter.sinks.targets import Target, shown, sink_of
 from skitter.stop_request import StopRequest
 
 _PIECE = 1000
@@ -94,11 +95,13 @@ async def outbox_items(frontier: Frontier, most: int) -> Items:
 
 def _file_number(name: str) -> int:
     """The same number for the same file: written twice to a target with keys, it makes the same records there."""
-    return int.from_bytes(hashlib.blake2b(os.path.realpath(name).encode(), digest_size=8).digest(), "big")
+    place = shown(name) if is_database(name) else os.path.realpath(name)
+    return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big")
 
 
-async def file_items(name: str) -> Items:
-    """The records of a file of results, as items."""
-    file, numbered = _file_number(name), enumerate(records_of(name), 1)
-    while records := list(itertools.islice(numbered, _PIECE)):
+async def file_items(name: str, *, password: str | None = None) -> Items:
+    """The records of a file of results, or of a MongoDB, as items."""
+    file, numbered = _file_number(name), enumerate(records_of(name, password=password), 1)
+    # In a thread: a server may be slow.
+    while records := await asyncio.to_thread(lambda: list(itertools.islice(numbered, _PIECE))):
         yield [Item(number, file, number - 1, encode_item(record)) for number, record in records]

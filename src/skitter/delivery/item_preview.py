@@ -9,7 +9,8 @@ from skitter.delivery.export import outbox_items
 from skitter.extract.items import decode_item
 from skitter.frontier.contract import Frontier
 from skitter.model.item import ItemKind
-from skitter.sinks.result_reader import is_readable, records_of
+from skitter.sinks.result_reader import is_database, is_readable, records_of
+from skitter.sinks.targets import shown
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _NAMES = {
@@ -62,10 +63,10 @@ class ItemPreview:
         }
 
 
-def preview_file(name: str, *, sample: int, most: int) -> ItemPreview:
-    """The first items of a file of results."""
-    preview = ItemPreview(name, sample, most)
-    for record in records_of(name):
+def preview_file(name: str, *, sample: int, most: int, password: str | None = None) -> ItemPreview:
+    """The first items of a file of results, or of a MongoDB."""
+    preview = ItemPreview(shown(name) if is_database(name) else name, sample, most)
+    for record in records_of(name, password=password):
         if preview.items == most:
             break
         preview.add(record)

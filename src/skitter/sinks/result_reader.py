@@ -1,4 +1,4 @@
-"""Readers of result files, record by record, for preview and export.
+"""Readers of results, record by record, for preview and export: of files, and of collections in MongoDB.
 
 What a format has no form for is lost in it: bytes come back as base64 text, and all that a table of CSV holds is text.
 """
@@ -12,17 +12,28 @@ from typing import Any
 import msgspec
 
 from skitter.errors import UsageError
+from skitter.server_url import scheme_of
 from skitter.sinks.compression import unpacked
 from skitter.sinks.csv_table import column_fields
 from skitter.sinks.durable_files import sink_errors
 from skitter.sinks.file_targets import SUFFIXES, format_of
+from skitter.sinks.targets import parse_target
 
+_DATABASES = ("mongodb", "mongodb+srv", "mongodb+ring")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 Records = Iterator[dict[str, Any]]
 
 
-def records_of(name: str) -> Records:
-    """Iterate over the records of a result file. Raises UsageError for another file."""
+def records_of(name: str, *, password: str | None = None) -> Records:
+    """Iterate over the records of a result file, or of a MongoDB, which may be a ring. Raises UsageError for another.
+
+    ``password`` is for a URL that names a user and has no password.
+    """
+    if is_database(name):
+        from skitter.sinks.databases import mongodb_records
+
+        yield from mongodb_records(parse_target(name, password=password))
+        return
     path = Path(name)
     suffix, form, compression = format_of(name)
     if not path.is_file():
@@ -35,6 +46,11 @@ def records_of(name: str) -> Records:
             raise UsageError(
                 f"not readable as results: {name}: {error}", hint="is it whole, and of its format?"
             ) from error
+
+
+def is_database(name: str) -> bool:
+    """Return whether it is the URL of a database that ``records_of`` can read."""
+    return scheme_of(name)[0] in _DATABASES
 
 
 def is_readable(name: str) -> bool:

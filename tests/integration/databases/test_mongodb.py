@@ -137,6 +137,23 @@ def test_a_server_that_leaves_gives_its_documents_to_the_others(own_mongodb, run
     assert {key for key in after if after[key] != before[key]} == {key for key in before if before[key] == gone}
 
 
+def test_export_and_items_read_a_whole_ring_and_each_document_once(own_mongodb, run, skitter):
+    servers = [own_mongodb() for _ in range(3)]
+    records = [*books(1200), {"sku": "odd", "a.b": {"$c": [1, 2.5, None, True]}, "n": 2**40, "_id": "own"}]
+    run(ring_of(servers, "?key=sku")).open().write(*records).finish()
+    # As a move leaves it that was killed: at home already, and with an older copy elsewhere.
+    ring = document_ring([f"127.0.0.1:{server.port}" for server in servers])
+    elsewhere = next(server for server in servers if f"127.0.0.1:{server.port}" != ring.home("book 7"))
+    with pymongo.MongoClient(elsewhere.url) as client:
+        client["items"]["books"].insert_one({"_id": "book 7", "sku": "book 7", "n": -1})
+    skitter.run("export", "--from", ring_of(servers), "-O", "all.jsonl")
+    assert sorted(skitter.lines("all.jsonl"), key=str) == sorted(records, key=str)
+    told = skitter.json("items", "--from", ring_of(servers), "-n", 1)
+    assert (told["items"], told["fields"]["sku"]["filled"]) == (1201, 1201)
+    assert "mongodb+ring" in told["source"]
+    assert QUOTED not in told["source"]
+
+
 def test_a_server_that_left_and_cannot_be_reached_is_waited_for(own_mongodb, run):
     servers = [own_mongodb() for _ in range(2)]
     run(ring_of(servers, "?key=sku")).open().write(*books(40)).finish()

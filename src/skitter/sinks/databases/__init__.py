@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from skitter.errors import ExtraMissingError
 from skitter.sinks.contract import Sink
 from skitter.sinks.targets import Target
@@ -44,3 +47,12 @@ def mongodb_sink(target: Target) -> Sink:
     except ModuleNotFoundError as error:
         raise ExtraMissingError("results in MongoDB", "mongodb") from error
     return MongodbSink(target)
+
+
+def mongodb_records(target: Target) -> Iterator[dict[str, Any]]:
+    """Iterate over the records that a MongoDB, or a ring of several, holds."""
+    try:
+        from skitter.sinks.databases.mongodb import records
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError("results in MongoDB", "mongodb") from error
+    return records(target)

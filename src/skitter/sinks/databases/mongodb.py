@@ -17,7 +17,7 @@ from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import short_key
 from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.databases.mongodb_collection import MongodbServer
-from skitter.sinks.databases.mongodb_documents import encoded
+from skitter.sinks.databases.mongodb_documents import decoded, encoded
 from skitter.sinks.databases.mongodb_sharding import ServerRing
 from skitter.sinks.item_keys import items_with_keys
 from skitter.sinks.targets import Target
@@ -35,18 +35,10 @@ class MongodbSink:
     exact = True
 
     def __init__(self, target: Target) -> None:
-        if not target.path.strip("/") or not target.fragment:
-            raise UsageError(
-                f"no database or no collection is named: {target.name}",
-                hint="mongodb://USER:PASSWORD@HOST:PORT/DATABASE#COLLECTION",
-            )
         self._ring = target.scheme == RING
         self.target = _name_of_ring(target) if self._ring else target.name
         self._target = target
-        # ?ring= tells rings of a job apart that have the same database and collection, and is no option of a server.
-        options = {option: value for option, value in target.options.items() if option != "ring"}
-        names = _servers(target) if self._ring else [target.hosts]
-        self._server_ring = ServerRing(names, lambda hosts: MongodbServer(target, hosts, options))
+        self._server_ring = _server_ring(target)
         self._lock = MachineLock(target.job, self.target)
 
     def take(self) -> None:
@@ -110,6 +102,29 @@ class MongodbSink:
     def close(self, *, complete: bool = False) -> None:  # noqa: ARG002  nothing is kept for the resuming
         self._server_ring.close()
         self._lock.release()
+
+
+def records(target: Target) -> Iterator[dict[str, Any]]:
+    """Iterate over the records of a collection; of a ring, over those of all its servers, each once."""
+    server_ring = _server_ring(target)
+    try:
+        server_ring.connect()
+        for document in server_ring.documents():
+            yield decoded(document)
+    finally:
+        server_ring.close()
+
+
+def _server_ring(target: Target) -> ServerRing:
+    if not target.path.strip("/") or not target.fragment:
+        raise UsageError(
+            f"no database or no collection is named: {target.name}",
+            hint="mongodb://USER:PASSWORD@HOST:PORT/DATABASE#COLLECTION",
+        )
+    # ?ring= tells rings of a job apart that have the same database and collection, and is no option of a server.
+    options = {option: value for option, value in target.options.items() if option != "ring"}
+    names = _servers(target) if target.scheme == RING else [target.hosts]
+    return ServerRing(names, lambda hosts: MongodbServer(target, hosts, options))
 
 
 def _merged(group: list[_Record]) -> dict[str, Any]:

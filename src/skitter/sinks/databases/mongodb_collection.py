@@ -110,6 +110,10 @@ class MongodbServer:
                 if isinstance(key := document["_id"], str):
                     yield key
 
+    def all_documents(self) -> Iterator[Document]:
+        with self._sink_errors():
+            yield from self._collection().find({})
+
     def documents(self, keys: Sequence[str]) -> list[Document]:
         if not keys:
             return []

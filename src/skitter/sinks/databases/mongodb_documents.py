@@ -1,13 +1,16 @@
-"""Conversion of records to MongoDB documents: values and names that BSON lacks are converted or refused."""
+"""Conversion of records to MongoDB documents and back: what BSON lacks is converted or refused."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import bson
 import msgspec
 from bson.errors import InvalidBSON, InvalidDocument
+from bson.raw_bson import RawBSONDocument
 
 from skitter.errors import ItemError
 from skitter.sinks.databases.value_kinds import fits_int64
@@ -26,6 +29,36 @@ def encoded(key: str, record: dict[str, Any]) -> bytes:
     if len(document) > MOST_BYTES:
         raise ItemError(f"a document of {len(document)} bytes, and MongoDB takes 16 MB")
     return document
+
+
+def decoded(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a document, without its key. Values that other programs have put there become text."""
+    return {
+        _field(name, top=True): _plain(value) for name, value in bson.decode(_raw(document)).items() if name != _KEY
+    }
+
+
+def _raw(document: Mapping[str, Any]) -> bytes:
+    assert isinstance(document, RawBSONDocument)
+    return bytes(document.raw)
+
+
+def _field(name: str, *, top: bool = False) -> str:
+    if top and name == f"{_KEY}_":
+        return _KEY
+    dollar = "$" + name[1:] if name[:1] == "\uff04" else name
+    return dollar.replace("\uff0e", ".")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_field(name): _plain(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(member) for member in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        # A class of its own, for numbers of 64 bits.
+        return int(value)
+    return value if isinstance(value, (str, bytes, float, bool, datetime, type(None))) else str(value)
 
 
 def _named(record: dict[str, Any], *, top: bool = False) -> dict[str, Any]:

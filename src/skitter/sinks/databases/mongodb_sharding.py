@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from skitter.cluster.ring import Ring
-from skitter.sinks.databases.mongodb_collection import MongodbServer
+from skitter.sinks.databases.mongodb_collection import Document, MongodbServer
 
 _MOVED_AT_ONCE = 500
 _NAME = "homes"
@@ -49,6 +49,25 @@ class ServerRing:
         """Empty all servers, also former ones that may still hold documents."""
         for name in {*self.ring.servers, *self._earlier()}:
             self._connected(name).empty()
+
+    def documents(self) -> Iterator[Document]:
+        """Iterate over all documents, each once, also while some of them are on their way to another server."""
+        for name in [*self.ring.servers, *(name for name in self._earlier() if name not in self.ring.servers)]:
+            found = self._connected(name).all_documents()
+            while batch := list(islice(found, _MOVED_AT_ONCE)):
+                # What is not at home may be there as well, and newer: a move copies first.
+                homes: defaultdict[str, list[str]] = defaultdict(list)
+                for document in batch:
+                    key = document["_id"]
+                    if isinstance(key, str) and self.ring.home(key) != name:
+                        homes[self.ring.home(key)].append(key)
+                twice = {
+                    document["_id"]
+                    for home, keys in homes.items()
+                    for document in self._connected(home).documents(keys)
+                }
+                # Keys of other programs may be anything, also what no set takes.
+                yield from (one for one in batch if not (isinstance(one["_id"], str) and one["_id"] in twice))
 
     def rebalance(self) -> None:
         """Move every document to its server. May be called again, also after a crash."""
