@@ -158,7 +158,7 @@ def harm(crowd: Crowd, lifetime_seconds: float, seed: int) -> dict[str, int]:
     return done
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis", pytest.param("redlock", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", ["sqlite", "redis", "zookeeper", pytest.param("redlock", marks=pytest.mark.soak)])
 def test_killed_and_stopped_holders_write_nothing_twice(
     kind: str, url_of: Callable[[str], str], crowd: Callable[[str, int, float], Crowd]
 ) -> None:
