@@ -98,7 +98,6 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.cluster.lock_set:HeldSet",
             "skitter.cluster.membership:Membership",
             "skitter.cluster.rate_limit:RateLimit",
-            "skitter.cluster.ring:Ring",
         ),
     ),
     ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
