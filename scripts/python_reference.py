@@ -99,7 +99,6 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.cluster.lock_set:HeldSet",
             "skitter.cluster.membership:Membership",
             "skitter.cluster.rate_limit:RateLimit",
-            "skitter.cluster.ring:Ring",
         ),
     ),
     (

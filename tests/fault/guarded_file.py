@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skitter.cluster import connect
-from skitter.errors import ClusterError
+from skitter.errors import ClusterAwayError, ClusterError
 
 
 class RefusedError(Exception):
@@ -106,5 +106,16 @@ async def count(url: str, file: GuardedFile, target: int, lifetime_seconds: floa
                 sys.stderr.write(f"{os.getpid()}: {type(error).__name__}: {error}\n")
 
 
+async def main(url: str, path: str, target: str, lifetime_seconds: str) -> None:
+    while True:
+        try:
+            await count(url, GuardedFile(Path(path)), int(target), float(lifetime_seconds))
+        except ClusterAwayError:
+            # The server was away when this process began.
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
 if __name__ == "__main__":
-    asyncio.run(count(sys.argv[1], GuardedFile(Path(sys.argv[2])), int(sys.argv[3]), float(sys.argv[4])))
+    asyncio.run(main(*sys.argv[1:]))

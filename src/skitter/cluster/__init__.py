@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skitter.cluster.lock import Held as Held
     from skitter.cluster.membership import MemberChange as MemberChange
     from skitter.cluster.membership import MemberEvent as MemberEvent
+    from skitter.cluster.ring import Ring as Ring
     from skitter.errors import ClusterAwayError as ClusterAwayError
     from skitter.errors import ClusterConflictError as ClusterConflictError
     from skitter.errors import ClusterError as ClusterError
@@ -41,6 +42,7 @@ __all__ = [
     "MemberChange",
     "MemberEvent",
     "Put",
+    "Ring",
     "SessionState",
     "Snapshot",
     "connect",
@@ -61,6 +63,7 @@ _HOME = {
     "MemberChange": "skitter.cluster.membership",
     "MemberEvent": "skitter.cluster.membership",
     "Put": "skitter.cluster.contract",
+    "Ring": "skitter.cluster.ring",
     "SessionState": "skitter.cluster.contract",
     "Snapshot": "skitter.cluster.contract",
     "connect": "skitter.cluster.coordinators",

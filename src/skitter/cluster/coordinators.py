@@ -8,7 +8,7 @@ from typing import cast
 from skitter.cluster.cluster import Cluster
 from skitter.cluster.contract import Coordinator
 from skitter.entry_points import COORDINATORS, entry_point_names, find_entry_point, load_entry_point, unusable
-from skitter.errors import ExtraMissingError, UsageError
+from skitter.errors import ClusterError, ExtraMissingError, UsageError
 from skitter.model.secrets import shown_address
 from skitter.server_url import scheme_of
 
@@ -64,10 +64,13 @@ def coordinator_of(url: str, *, session_seconds: float = SESSION_SECONDS) -> Coo
             f"not a coordinator: {shown_address(url, is_server=True)}",
             hint=f"use redis://HOST:PORT, redlock://HOST,HOST,HOST, zookeeper://HOST,HOST/PATH or sqlite:PATH{others}",
         )
+    kind = load_entry_point(found)
     try:
-        made = load_entry_point(found)(url, session_seconds=session_seconds)
-    except TypeError as error:
-        raise unusable(found, f"it cannot be called: {error}") from error
+        made = kind(url, session_seconds=session_seconds)
+    except (UsageError, ClusterError):
+        raise
+    except Exception as error:
+        raise unusable(found, f"{type(error).__name__}: {error}") from error
     missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
     if missing:
         raise unusable(found, f"it has no {', '.join(missing)}")

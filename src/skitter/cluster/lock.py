@@ -7,7 +7,7 @@ import random
 import secrets
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Any
 
 from skitter.cluster.clock import now_seconds
@@ -62,25 +62,24 @@ class Held:
     async def release(self) -> None:
         """Give the lock back, however often it was entered; a second call does nothing. LockLostError: it was lost.
 
-        While the server is away the hold ends with its lifetime, and that is no error.
+        While the server is away it is tried again until the lifetime has ended it, and that is no error.
         """
         if self._released:
             return
         was_lost = self.lost.is_set()
         seconds = min(ANSWER_SECONDS, self.lost.remaining_seconds() + 1.0)
         self.abandon()
-        release = self._locks.release(self.name, self.owner)
         if was_lost:
             # It may still be there: the clock is ahead of the server's.
-            self._session.in_background(release)
+            self._session.release_later(self.name, self.owner, self._lifetime_seconds)
             raise lost_error(self.name)
         try:
-            was_ours = await self._session.call(release, seconds)
+            was_ours = await self._session.call(self._locks.release(self.name, self.owner), seconds)
         except ClusterAwayError:
-            self._session.in_background(self._locks.release(self.name, self.owner))
+            self._session.release_later(self.name, self.owner, self._lifetime_seconds)
             return
         except asyncio.CancelledError:
-            self._session.in_background(self._locks.release(self.name, self.owner))
+            self._session.release_later(self.name, self.owner, self._lifetime_seconds)
             raise
         if not was_ours:
             raise lost_error(self.name)
@@ -221,12 +220,14 @@ class Lock:
             if error is None or was_stopped:
                 raise
 
-    async def acquire(self, *, timeout_seconds: float | None = -1.0, holder: Hashable | None = None) -> Held:
+    async def acquire(
+        self, *, timeout_seconds: float | EllipsisType | None = ..., holder: Hashable | None = None
+    ) -> Held:
         """Wait for the lock and take it. TimeoutError: another has it all the time; ClusterAwayError: no answer.
 
         ``timeout_seconds`` replaces the lock's; 0 tries once, None waits for ever. ``holder`` replaces the task.
         """
-        timeout = self._timeout_seconds if timeout_seconds == -1.0 else timeout_seconds
+        timeout = self._timeout_seconds if isinstance(timeout_seconds, EllipsisType) else timeout_seconds
         holder = _this_task() if holder is None else holder
         held = self._table.find(holder, self.name)
         if held is not None and held.lost.is_set():
@@ -257,7 +258,7 @@ class Lock:
             return await self._wait_for_turn(owner, timeout_seconds)
         except BaseException:
             # A call whose answer was lost may have taken it, and a cancelled one may stand in a queue.
-            self._session.in_background(self._session.coordinator.locks.release(self.name, owner))
+            self._session.release_later(self.name, owner, self._lifetime_seconds)
             raise
 
     async def _wait_for_turn(self, owner: str, timeout_seconds: float | None) -> Held:

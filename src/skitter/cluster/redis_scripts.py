@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from redis import exceptions
 
@@ -103,13 +103,16 @@ class RedisScripts:
 
 def split_namespace(url: str) -> tuple[str, str]:
     """Return a URL without its option ``namespace``, and the namespace."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
+    # Not by urlsplit: it would write unix:///PATH with one slash.
+    place, _, query = url.partition("?")
+    options = parse_qsl(query, keep_blank_values=True)
     namespace = next((value for name, value in options if name == "namespace"), NAMESPACE)
     if not namespace or not namespace.isprintable() or set(namespace) & set("{}"):
         raise UsageError(f"not a namespace: {namespace!r}", hint="give a name without { and }: ?namespace=NAME")
-    query = urlencode([option for option in options if option[0] != "namespace"], safe=",/:", quote_via=quote)
-    return parts._replace(query=query).geturl(), namespace
+    if "namespace" not in dict(options):
+        return url, namespace
+    rest = urlencode([option for option in options if option[0] != "namespace"], safe=",/:", quote_via=quote)
+    return f"{place}{rest and '?' + rest}", namespace
 
 
 def redis_scripts(url: str) -> RedisScripts:

@@ -169,9 +169,10 @@ class RedlockLocks:
         Every later majority shares a server with this one, so its token is greater, as long as no server forgets. A
         write counts only where the owner still has the lock: one that was slow cannot share its token with the next.
         """
-        durable = (await self._ask(self._is_durable, seconds)).given
-        if sum(durable) < self._majority:
-            return None
+        durable = await self._ask(self._is_durable, seconds)
+        if not durable.has(sum(durable.given)):
+            # A silent server may be durable: then there is no lock now, rather than one without a token.
+            return _REFUSED if durable.may_have(sum(durable.given)) else None
         known = max(int(token) for _, _, token in granted)
         token = known or max(int(counter) for _, counter, _ in granted) + 1
 

@@ -18,6 +18,7 @@ CLOSE_SECONDS = 3.0
 """The most that ``close`` waits for releases: what is not released then ends with its lifetime."""
 MARGIN = 0.1
 """Part of a lifetime by which a holder stops earlier than the server forgets it: room to stop, and for clock drift."""
+_RELEASE_PAUSE_SECONDS = 0.2
 _PINGS = 5
 """Pings in the time of a session."""
 _log = logging.getLogger("skitter.cluster")
@@ -105,16 +106,25 @@ class Session:
             async with asyncio.timeout(seconds):
                 await self._came_back.wait()
 
-    def in_background(self, work: Awaitable[Any]) -> None:
-        """Have a release done that nobody waits for. If the server is away, lifetimes end what it would have ended."""
+    def release_later(self, name: str, owner: str, lifetime_seconds: float) -> None:
+        """Have a lock released that nobody waits for: again and again, until its lifetime has ended it anyway."""
+        until = now_seconds() + lifetime_seconds
 
-        async def attempt() -> None:
-            try:
-                await self.call(work)
-            except ClusterError as error:
-                _log.info("not released: %s", error)
+        async def release() -> None:
+            while True:
+                try:
+                    await self.call(self.coordinator.locks.release(name, owner))
+                except ClusterAwayError:
+                    if now_seconds() >= until:
+                        return
+                    await asyncio.sleep(_RELEASE_PAUSE_SECONDS)
+                except ClusterError as error:
+                    _log.info("not released: %s: %s", name, error)
+                    return
+                else:
+                    return
 
-        task = asyncio.create_task(attempt())
+        task = asyncio.create_task(release())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -10,7 +10,8 @@ import pytest
 from own_redis import DURABLE, OwnRedis
 from skitter.cluster import Held, connect
 from skitter.cluster.contract import Coordinator
-from skitter.cluster.redlock_coordinator import RedlockCoordinator
+from skitter.cluster.redis_scripts import RedisScripts
+from skitter.cluster.redlock_coordinator import RedlockCoordinator, RedlockLocks
 from skitter.errors import ClusterAwayError, UsageError
 from skitter.testing import CoordinatorPlace, LockContract
 
@@ -127,3 +128,29 @@ async def test_what_redlock_does_not_have_is_refused_with_what_has_it(place: Red
 def test_addresses_that_are_no_majority_are_refused(url: str) -> None:
     with pytest.raises(UsageError):
         connect(url)
+
+
+async def test_while_it_is_not_known_whether_a_majority_keeps_its_writes_there_is_no_lock_without_a_token(
+    place: RedlockPlace,
+) -> None:
+    """The servers grant the lock, and do not answer what their settings are."""
+    for server in place.servers[1:]:
+        assert server.say("ACL", "SETUSER", "default", "-config") == "OK"
+    async with place.opened() as quiet:
+        # Forbidden is an answer, which is taken for no.
+        hold = await quiet.locks.acquire("lock", "A", lifetime_seconds=60.0, wait_seconds=0)
+        assert hold is not None
+        assert hold.token is None
+    async with place.opened() as slow:
+        locks = slow.locks
+        assert isinstance(locks, RedlockLocks)
+        asked = locks._is_durable
+
+        async def silent(server: RedisScripts) -> bool:
+            if server is not locks._servers[0]:
+                raise ClusterAwayError("no answer")
+            return await asked(server)
+
+        locks._is_durable = silent  # type: ignore[method-assign]
+        assert await locks.acquire("other", "A", lifetime_seconds=60.0, wait_seconds=0) is None
+        assert {server.say("EXISTS", "skitter:cluster:{default}:lock:other") for server in place.servers} == {0}

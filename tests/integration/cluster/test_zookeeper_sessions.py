@@ -251,6 +251,27 @@ async def test_a_held_lock_outlives_a_restart_of_the_server(services, root):
         server.remove()
 
 
+class Nonsense:
+    """A request that kazoo cannot send, in place of an answer that it cannot read."""
+
+    type = 1
+
+    def serialize(self):
+        raise RuntimeError("on purpose")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_the_end_of_kazoos_thread_is_survived(url):
+    async with connect(url, session_seconds=2) as cluster:
+        client = cluster.coordinator._connection._client
+        for number in range(2):
+            held = await cluster.lock("lock", timeout_seconds=WAIT_SECONDS).acquire()
+            client._call(Nonsense(), client.handler.async_result())
+            async with asyncio.timeout(WAIT_SECONDS):
+                await held.lost.wait()
+            await cluster.put(f"key{number}", b"value")
+
+
 class Holder:
     """A process that has the lock."""
 

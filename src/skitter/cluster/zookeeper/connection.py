@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
-from kazoo.protocol.states import KazooState, WatchedEvent
+from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
+from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 
 from skitter.cluster.zookeeper.address import Ensemble
 from skitter.cluster.zookeeper.driver import Handler, kazoo_client
@@ -29,6 +29,8 @@ it does so; a session has at least two ticks. So the leader's clock may be a qua
 """
 _OUTSTANDING = 64
 """Calls, of up to three requests, in kazoo's queue at a time: the rest waits in the loop."""
+_ENDED = (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+_RESTART_SECONDS = 0.5
 
 
 class Connection:
@@ -43,8 +45,11 @@ class Connection:
         self._handler = Handler(ensemble.session_seconds / 3 / len(ensemble.hosts), ensemble.tls)
         self._client = kazoo_client(ensemble, self._handler)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
+        self._restart: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
         self._slots = asyncio.Semaphore(_OUTSTANDING)
+        self._waiting: set[asyncio.Future[Any]] = set()
         self._watches: dict[str, set[asyncio.Event]] = {}
         self._callbacks: list[Callable[[], None]] = []
 
@@ -86,7 +91,10 @@ class Connection:
 
     async def close(self) -> None:
         """End the session, and with it all that it holds."""
+        self._is_closed = True
         self._callbacks.clear()
+        if self._restart is not None:
+            await asyncio.wait([self._restart])
         await asyncio.to_thread(self._stop)
 
     async def call(self, *requests: Request, again: bool = False) -> Any:
@@ -184,7 +192,8 @@ class Connection:
         return away(self.ensemble, str(self._handler.last_error or reason))
 
     async def _send(self, requests: tuple[Request, ...]) -> list[Any]:
-        await self._slots.acquire()
+        slots = self._slots
+        await slots.acquire()
         left = len(requests)
 
         def end(_: asyncio.Future[Any]) -> None:
@@ -192,12 +201,14 @@ class Connection:
             nonlocal left
             left -= 1
             if not left:
-                self._slots.release()
+                slots.release()
 
         answers = []
         for request in requests:
-            answer = asyncio.get_running_loop().create_future()
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             answer.add_done_callback(end)
+            answer.add_done_callback(self._waiting.discard)
+            self._waiting.add(answer)
             request(self._client).rawlink(lambda result, answer=answer: self._tell(_settle, answer, result))
             answers.append(answer)
         settled = asyncio.gather(*answers, return_exceptions=True)
@@ -219,11 +230,25 @@ class Connection:
             self._connected.set()
         else:
             self._connected.clear()
+            # kazoo does so itself, except for a call that came in this moment: that one would wait for a connection.
+            for answer in self._waiting:
+                if not answer.done():
+                    answer.set_exception(ConnectionLoss())
             if state == KazooState.LOST:
                 self.session_id = 0
+                if self._client.client_state in _ENDED and not self._is_closed:
+                    self._restart = asyncio.create_task(self._start_again())
         self._wake(None)
         for callback in list(self._callbacks):
             callback()
+
+    async def _start_again(self) -> None:
+        """Start kazoo again: an answer that it does not know, such as a newer server's error, ends its thread."""
+        await asyncio.sleep(_RESTART_SECONDS)
+        # Calls that the thread has left without an answer keep those that they have.
+        self._slots = asyncio.Semaphore(_OUTSTANDING)
+        if not self._is_closed:
+            await asyncio.to_thread(self._client.start_async)
 
     def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
         """Have a function called in the loop, from another thread."""
