@@ -101,7 +101,8 @@ class Ended(msgspec.Struct, tag=True, kw_only=True):
     """Nothing is left to do for the job here: it has ended, and what this machine can deliver is delivered."""
     superseded: bool = False
     """A later slice of the same crawl is at work, so that nothing is to follow this one."""
-    paused: bool = False
+    idle: bool = False
+    """Nothing can be done for the job now: it is paused, or it is finished and an output is away."""
 
 
 Line = Progress | Told | Failed | Ended
@@ -149,7 +150,9 @@ class Slice:
         finally:
             writing.cancel()
             await asyncio.wait([writing])
-        return Ended(over=await self._is_over(), superseded=self._superseded, paused=self._paused)
+        state, over = await self._state_and_over()
+        idle = not over and (self._paused or state is State.FINISHED)
+        return Ended(over=over, superseded=self._superseded, idle=idle)
 
     def stop(self) -> None:
         """Finish what is in flight; may be called again."""
@@ -186,14 +189,14 @@ class Slice:
             self._told_at = now
             _tell_progress(report)
 
-    async def _is_over(self) -> bool:
+    async def _state_and_over(self) -> tuple[State, bool]:
         async with opened(self._config.frontier, self._config.job, create=False) as frontier:
             report = await frontier.report(0)
         _tell_progress(report)
-        if report.job.state is not State.FINISHED:
-            return report.job.state is State.STOPPED
+        if (state := report.job.state) is not State.FINISHED:
+            return state, state is State.STOPPED
         own_files = set(_files_of(report, self._config.node))
-        return not any(
+        return state, not any(
             sink.is_incomplete and (sink.target in own_files or _is_shared(sink.target)) for sink in report.sinks
         )
 
@@ -222,8 +225,6 @@ class Slice:
         self._files = make_drain_node(
             frontier=config.frontier, job=config.job, outputs=outputs, on_event=_tell_event, stay=True
         )
-        if self._stopping.is_set() and self._last is not None and self._last.job.state is not State.FINISHED:
-            return
         # Another slice has them, or they cannot be written: that was said by an event, and the items stay.
         with contextlib.suppress(SinkError, JobError):
             await self._files.run()

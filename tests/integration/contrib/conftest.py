@@ -150,6 +150,10 @@ class CeleryWorkers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        # Connections of this process, which nothing else closes.
+        self.app.backend.result_consumer.stop()
+        self.app.pool.force_close_all()
+        self.app.producer_pool.force_close_all()
         self.app.close()
 
 

@@ -29,8 +29,8 @@ from skitter.observe import events
 from skitter.settings import Run
 
 log = logging.getLogger("skitter.events")
-PAUSED_SECONDS = 30.0
-"""Between two looks at a job that is paused."""
+IDLE_SECONDS = 30.0
+"""Between two looks at a job for which nothing can be done, because it is paused or an output is away."""
 POLL_SECONDS = (1.0, 30.0)
 """Of ``finished``: from the first look on, longer and longer up to the second."""
 OVERLAPS = ("join", "skip")
@@ -169,10 +169,10 @@ def _work(
             return summary(_report(self, job))
         part = _next_part(part)
         if eager:
-            time.sleep(PAUSED_SECONDS if ended.paused else 0)
+            time.sleep(IDLE_SECONDS if ended.idle else 0)
             continue
         self.continue_later(
-            countdown=PAUSED_SECONDS if ended.paused else 0.0,
+            countdown=IDLE_SECONDS if ended.idle else 0.0,
             job=job,
             settings=own_run,
             slice_seconds=asked_seconds,
@@ -238,7 +238,7 @@ def _other_crawl(self: SkitterTask, job: str) -> str:
         async with AsyncClient(self.frontier) as client:
             for worker in await client.workers(job):
                 crawl = worker.card.task.partition(" ")[0] if worker.card else ""
-                if crawl and crawl != self.request.id and worker.silent_seconds < PAUSED_SECONDS:
+                if crawl and crawl != self.request.id and worker.silent_seconds < IDLE_SECONDS:
                     return crawl
         return ""
 
