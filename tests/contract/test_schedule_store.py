@@ -24,11 +24,11 @@ from skitter.schedule_store.store_urls import open_schedule_store
 Open = Callable[[], ScheduleStore]
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, own_redis: Any) -> str:
+@pytest.fixture(params=["sqlite", "redis", "redis-6.2", "redis-sentinel", "redis-cluster"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, services: Any) -> str:
     if request.param == "sqlite":
         return f"sqlite:{tmp_path}/jobs.db"
-    return own_redis().url
+    return services.need(request.param)["url"]
 
 
 @pytest.fixture
@@ -39,6 +39,10 @@ async def open_store(url: str) -> AsyncIterator[Open]:
         opened.append(open_schedule_store(url, create=True))
         return opened[-1]
 
+    # A server is shared by the tests of this process.
+    store = make()
+    for name, found in (await store.read_all()).items():
+        await store.remove(name, found.version)
     yield make
     for store in opened:
         await store.close()

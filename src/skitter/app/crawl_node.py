@@ -71,7 +71,9 @@ class _CrawlRun:
         while self._config.settings.recrawl.stay and summary.state == State.FINISHED and not self._stop.requested:
             # What was written before stays, and what was added since is not forgotten.
             outputs = [msgspec.structs.replace(target, overwrite=False) for target in self._config.outputs]
-            self._config = msgspec.structs.replace(self._config, fresh=False, outputs=outputs)
+            # The key was for the first run.
+            spec = msgspec.structs.replace(self._config.spec, run_keys=[])
+            self._config = msgspec.structs.replace(self._config, spec=spec, fresh=False, outputs=outputs)
             async with opened(self._config.frontier, self._config.spec.name, create=False) as frontier:
                 if not await wait_for_due_page(frontier, self._stop):
                     break

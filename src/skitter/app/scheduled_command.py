@@ -19,7 +19,7 @@ from skitter.policy.schedule_ticks import run_key, tick_job
 
 TAIL_BYTES = 16_384
 """Of each stream, what is kept while the command runs."""
-OUTPUT_CHARS = 4_000
+OUTPUT_CHARS = 2_000
 """Of what it printed, what the history keeps."""
 SUMMARY_BYTES = 8_192
 """A larger object than this on stdout is no summary."""

@@ -13,8 +13,6 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-import msgspec
-
 from skitter.app.frontiers import default_frontier
 from skitter.app.job_situation import job_situation, stop_job
 from skitter.app.scheduled_run import CLAIM_SECONDS, ScheduledRun
@@ -38,17 +36,7 @@ POLL_SECONDS = 1.0
 AWAY_SECONDS = 1.0
 
 
-class SchedulerSummary(msgspec.Struct, kw_only=True):
-    """What a scheduler has done."""
-
-    started: int = 0
-    taken_over: int = 0
-    not_run: int = 0
-
-
-def make_scheduler_node(
-    *, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent
-) -> Node[SchedulerSummary]:
+def make_scheduler_node(*, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent) -> Node[None]:
     """A node that runs the schedules of a frontier until it is stopped.
 
     ``frontier``: empty is the current folder. ``program``: words before those of a command, which run it as a child.
@@ -65,7 +53,7 @@ class _Scheduler:
         self._program = program
         self._on_event = on_event
         self._records = ScheduleRecords(open_schedule_store(frontier, create=True))
-        self._summary = SchedulerSummary()
+        self._started = self._taken_over = self._not_run = 0
         self._runs: dict[tuple[str, float], ScheduledRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -76,7 +64,7 @@ class _Scheduler:
         self._next: dict[str, tuple[str, float]] = {}
         """By schedule: the version of its record, and its next nominal time."""
 
-    async def run(self, stop: StopRequest) -> SchedulerSummary:
+    async def run(self, stop: StopRequest) -> None:
         stopped = asyncio.Event()
 
         def end() -> None:
@@ -104,7 +92,11 @@ class _Scheduler:
             if self._tasks:
                 await asyncio.wait(self._tasks)
             await self._records.close()
-        return self._summary
+        self._on_event(
+            events.SCHEDULER_STOPPED(
+                owner=self._owner, started=self._started, taken_over=self._taken_over, not_run=self._not_run
+            )
+        )
 
     async def _finish(self, stop: StopRequest) -> None:
         """Let commands end in order; ticks that are not done are another scheduler's at once."""
@@ -218,7 +210,7 @@ class _Scheduler:
                 await stop_job(self._job_frontier(record), record.schedule.job)
 
     def _tell_not_run(self, rows: Sequence[HistoryRow]) -> None:
-        self._summary.not_run += len(rows)
+        self._not_run += len(rows)
         for row in rows:
             at = ticks.shown_time(row.scheduled_at)
             self._on_event(
@@ -238,8 +230,8 @@ class _Scheduler:
             taken_over=taken_over,
             on_event=self._on_event,
         )
-        self._summary.started += 1
-        self._summary.taken_over += taken_over
+        self._started += 1
+        self._taken_over += taken_over
         self._runs[key] = run
 
         def forget(task: asyncio.Task[None]) -> None:

@@ -747,6 +747,16 @@ SCHEDULER_FOLLOWS = _kind(
     "This one waits, and takes over when the leader is gone.",
     leader="the scheduler that leads",
 )
+SCHEDULER_STOPPED = _kind(
+    "scheduler.stopped",
+    Level.NOTICE,
+    "scheduler {owner} has stopped; it had started {started} ticks, {taken_over} of them for others",
+    "A scheduler has ended in order. What its commands left is resumed by the next that leads.",
+    owner="the scheduler",
+    started="ticks that it started",
+    taken_over="of these, ticks whose scheduler had died or left",
+    not_run="ticks that it recorded as skipped or missed",
+)
 SCHEDULER_STORE_AWAY = _kind(
     "scheduler.store_away",
     Level.WARNING,
