@@ -367,10 +367,12 @@ def test_a_worker_writes_to_a_target_whose_crawl_was_killed(skitter, site, until
 
 
 def test_of_two_crawls_with_one_target_the_other_goes_on_when_the_first_is_killed(skitter, site, until) -> None:
+    # Seven seconds of a crawl: enough for a second one to start beside it, also on a busy machine.
+    pages = 150
     skitter.write("mysink.py", LOCKED_SINK)
     spider(skitter, PARSE)
-    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(60)))
-    for n in range(60):
+    site.page("/", "".join(f'<a href="/{n}">{n}</a>' for n in range(pages)))
+    for n in range(pages):
         site.page(f"/{n}", f"<h1>Book {n}</h1>")
     command = (
         "crawl",
@@ -394,7 +396,7 @@ def test_of_two_crawls_with_one_target_the_other_goes_on_when_the_first_is_kille
     assert second.returncode == 0, error
     assert '"event":"sink.elsewhere"' in error
     assert '"event":"sink.taken_over"' in error
-    assert {record["title"] for record in skitter.lines("sunk.jsonl")} == {f"Book {n}" for n in range(60)}
+    assert {record["title"] for record in skitter.lines("sunk.jsonl")} == {f"Book {n}" for n in range(pages)}
     assert skitter.json("status", "--job", "shop")["undelivered"] == 0
 
 
