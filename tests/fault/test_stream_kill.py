@@ -140,7 +140,7 @@ def crawl_under_kills(
 @pytest.mark.timeout(900)
 def test_a_stream_holds_each_item_once_whoever_is_killed(skitter, stream, request):
     # The crawl goes on while its server starts again, which takes some of them seconds.
-    pages = {"rabbitmq": 600, "kafka": 800}.get(request.node.callspec.params["stream"], 300)
+    pages = {"rabbitmq": 1000, "kafka": 1000}.get(request.node.callspec.params["stream"], 300)
     missing, doubled, items = crawl_under_kills(skitter, stream, pages=pages, kills=3, server_kills=1, per_host=1)
     assert (missing, doubled, items) == (0, 0, pages * PER_PAGE)
 

@@ -25,6 +25,8 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
+    "skitter.app.schedules": OPERATOR,
+    "skitter.cluster.zookeeper.locks": SERVER,
     "skitter.dedup.redis_sets": AUTHOR,
     "skitter.model.job_name": OPERATOR,
     "skitter.model.request:_NEED": AUTHOR,
@@ -35,6 +37,7 @@ NEVER_A_STRANGERS = {
     "skitter.model.secrets:_ADDRESS_BEGIN": OPERATOR,
     "skitter.model.secrets:_BETWEEN_PARTS": OPERATOR,
     "skitter.model.secrets:_HOSTS": OPERATOR,
+    "skitter.policy.schedule_times": OPERATOR,
     "skitter.server_url": OPERATOR,
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
