@@ -421,8 +421,8 @@ class Worker:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            on_start = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
-            return await self._robots_gate.read(lease, start_by, on_start), []
+            on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+            return await self._robots_gate.read(lease, start_by, on_send), []
         try:
             request = lease.request
         except FormatError:
@@ -437,8 +437,8 @@ class Worker:
             ), []
         if is_robots(request) and (page := await self._robots_gate.copy_of(lease)) is not None:
             return await self._visitor.read(lease, request, page)
-        on_start = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
-        return await self._visitor.visit(lease, request, start_by, on_start)
+        on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+        return await self._visitor.visit(lease, request, start_by, on_send)
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
         """A task is over: an outcome, a release, or nothing (lost)."""
