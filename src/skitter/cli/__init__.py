@@ -15,6 +15,9 @@ from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
+    "list": "which spiders there are here, and where each is",
+    "check": "whether spiders and settings load, and what they name exists",
+    "settings": "every setting, its value and where it comes from",
     "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
     "submit": "begin a job, and leave the work to a fleet",
     "worker": "join a job of another crawl, or serve every job as one of a fleet",
@@ -43,7 +46,8 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit code. ``argv`` is without the program's name."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    # Not list(argv): once its command has run, `list` is a module of this package.
+    arguments = sys.argv[1:] if argv is None else [*argv]
     code = 0
     try:
         code = _dispatch(arguments)

@@ -218,7 +218,9 @@ class Visitor:
         except FetchError as error:
             return await self._fail(lease, request, page, error.error_class, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
-        rule = None if request.seed else self._rules.scope.rule_against(following.url, request.depth)
+        is_sitemap = request.callback == SITEMAP_CALLBACK
+        scope = self._rules.scope
+        rule = None if request.seed else scope.rule_against(following.url, request.depth, is_sitemap=is_sitemap)
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
