@@ -229,6 +229,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     process may use, as far as memory goes."""
     concurrency: Count = 64
     """Requests in flight per worker; what takes four times as long as most stands aside, up to seven times as many."""
+    cache_dir: str = ""
+    """A folder of answers, for development: what was fetched once comes from there, in any job
+    (docs/how-to/cache.md)."""
+    cache_seconds: Positive | None = None
+    """So old an answer of `cache_dir` may be; none: any age."""
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     max_buffered_bytes: Count = 16_777_216

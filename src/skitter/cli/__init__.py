@@ -17,6 +17,9 @@ from skitter.errors import SkitterError, UsageError
 COMMANDS = {
     "list": "which spiders there are here, and where each is",
     "check": "whether spiders and settings load, and what they name exists",
+    "shell": "try selectors and requests on a page, at a prompt",
+    "fetch": "fetch one page as a crawl would, and print it",
+    "parse": "fetch one page, and print what a callback makes of it",
     "settings": "every setting, its value and where it comes from",
     "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
     "submit": "begin a job, and leave the work to a fleet",

@@ -166,6 +166,11 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
     parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
 
 
+CACHE_OPTIONS = [
+    ("--cache", "cache_dir", "DIR", "for development: take pages from this folder, and keep there what is fetched"),
+    ("--cache-seconds", "cache_seconds", "SECONDS", "with --cache: so old a page may be, default: any age"),
+]
+"""Options for ``add_setting_options``."""
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),

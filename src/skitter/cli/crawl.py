@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import (
+    CACHE_OPTIONS,
     LOG_OPTIONS,
     AddAction,
     Parser,
@@ -40,6 +41,7 @@ CRAWL_OPTIONS = [
     ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
     *JOB_OPTIONS,
     ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
+    *CACHE_OPTIONS,
     *LOG_OPTIONS,
 ]
 """All options of ``crawl`` that stand for one setting each."""

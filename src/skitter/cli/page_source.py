@@ -22,6 +22,7 @@ class PageSource(NamedTuple):
 
 def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
     """Load the spider, if one is named, and join all layers of settings. Its file is run."""
+    import logging
     import os
     from pathlib import Path
 
@@ -30,8 +31,11 @@ def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
     from skitter.cli.output import stdout_for_data
     from skitter.cli.what_to_crawl import find_spider
     from skitter.errors import UsageError
+    from skitter.observe import events
     from skitter.spiders.loading import full_reference, load_spider
 
+    # Events are those of a job, and here is none: what matters of a page is in the answer.
+    events.logger.setLevel(logging.CRITICAL)
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)

@@ -86,9 +86,10 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
     lines += ["", *table(_places(status), right=[1]), ""]
+    cached = f", {count(tally['cached'], 'answer')} from a cache" if tally.get("cached") else ""
     lines.append(
         f"{count(status.items, 'item')}, {number(status.undelivered)} undelivered,"
-        f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
+        f" {size(tally.get('bytes', 0))} fetched{cached}, {number(tally.get('duplicates', 0))} links already known"
     )
     for sink in status.sinks:
         owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""

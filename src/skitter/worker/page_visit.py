@@ -302,7 +302,10 @@ class Visitor:
     @staticmethod
     def _outcome(lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = "") -> Outcome:
         outcome = Outcome(lease=lease, ending=ending, error_class=error_class, error=error, tally={})
-        if page is not None:
+        if page is not None and page.cached:
+            outcome.status, outcome.touched = page.status, False
+            outcome.tally = {"cached": 1}
+        elif page is not None:
             outcome.status = page.status
             outcome.news = HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
             outcome.tally = {"bytes": page.wire_bytes}
