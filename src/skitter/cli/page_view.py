@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import webbrowser
 from html import escape
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from skitter.extract.response import Response
 
 _HEAD_BYTES = 65_536
-_BASE = re.compile(rb"<base\s", re.IGNORECASE)
-_HEAD = re.compile(rb"<head(?:\s[^>]{0,1000})?>", re.IGNORECASE)
 _SUFFIXES = {"html": ".html", "xml": ".xml"}
 
 
@@ -30,8 +27,18 @@ def view(response: Response) -> str:
 
 def with_base(body: bytes, url: str) -> bytes:
     """Return HTML whose links lead to where they led on the page's site."""
-    if _BASE.search(body, 0, _HEAD_BYTES):
+    begin = body[:_HEAD_BYTES].lower()
+    if _end_of_tag(begin, b"<base"):
         return body
     tag = f'<base href="{escape(url)}">'.encode()
-    head = _HEAD.search(body, 0, _HEAD_BYTES)
-    return body[: head.end()] + tag + body[head.end() :] if head else tag + body
+    place = _end_of_tag(begin, b"<head")
+    return body[:place] + tag + body[place:]
+
+
+def _end_of_tag(html: bytes, tag: bytes) -> int:
+    """Return where the first such tag ends; 0: there is none."""
+    place = html.find(tag)
+    # <header> is another one.
+    if place < 0 or html[place + len(tag) : place + len(tag) + 1] not in (b">", b"/", b" ", b"\t", b"\r", b"\n"):
+        return 0
+    return html.find(b">", place) + 1
