@@ -15,6 +15,7 @@ from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
+    "new": "make a project, or a spider in one",
     "list": "which spiders there are here, and where each is",
     "check": "whether spiders and settings load, and what they name exists",
     "shell": "try selectors and requests on a page, at a prompt",
