@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
             event_log_lines(config.settings.logging, progress, **log_options) as log,
         ):
             config = msgspec.structs.replace(config, event_level=log.level, print_fd=progress.print_fd)
-            node = app.make_crawl_node(config, on_report=progress.report, on_event=log.event)
+            node = app.make_crawl_node(config, on_report=progress.view, on_event=log.event)
             summary, number = run_node(node, log.event)
     return print_summary(summary, number, job_ref, options, output)
 

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
                 settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
                 stay=options.stay,
                 on_event=log.event,
-                on_report=progress.report,
+                on_report=progress.view,
                 verbosity=-1 if options.quiet else options.verbose,
                 event_level=log.level,
                 print_fd=progress.print_fd,
