@@ -44,6 +44,7 @@ COMMANDS = {
     "scheduler": "run the commands of schedules when they are due; any number, one leads",
     "serve": "serve a store to workers and commands elsewhere, over HTTP",
     "plan": "how many workers, shards and machines a crawl needs",
+    "completion": "a script with which your shell completes commands and options",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }
 
@@ -110,7 +111,7 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skitter COMMAND [options]\n\n"
         "A web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"
