@@ -77,12 +77,13 @@ def fetched(request: Request, settings: Settings) -> Page:
     """Fetch one page in a session of its own."""
     from skitter.app.event_loop import new_loop
     from skitter.app.page_session import PageSession
+    from skitter.cli.page_source import without_events
 
     async def fetch() -> Page:
         async with PageSession(settings) as session:
             return await session.fetch(request)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with without_events(), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(fetch())
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.cli.arguments import key_value
@@ -10,6 +12,21 @@ from skitter.cli.arguments import key_value
 if TYPE_CHECKING:
     from skitter.app.crawl_source import CrawlSource
     from skitter.cli.settings_layers import Collected
+
+
+@contextmanager
+def without_events() -> Iterator[None]:
+    """Keep events of workers to themselves: they are those of a job, and what matters of a page is in the answer."""
+    import logging
+
+    from skitter.observe import events
+
+    before = events.logger.level
+    events.logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        events.logger.setLevel(before)
 
 
 class PageSource(NamedTuple):
@@ -22,7 +39,6 @@ class PageSource(NamedTuple):
 
 def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
     """Load the spider, if one is named, and join all layers of settings. Its file is run."""
-    import logging
     import os
     from pathlib import Path
 
@@ -31,11 +47,8 @@ def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
     from skitter.cli.output import stdout_for_data
     from skitter.cli.what_to_crawl import find_spider
     from skitter.errors import UsageError
-    from skitter.observe import events
     from skitter.spiders.loading import full_reference, load_spider
 
-    # Events are those of a job, and here is none: what matters of a page is in the answer.
-    events.logger.setLevel(logging.CRITICAL)
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
     project = settings_layers.read_project(folder)

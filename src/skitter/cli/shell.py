@@ -34,14 +34,14 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app.page_session import BlockingPageSession
     from skitter.cli.output import warn
-    from skitter.cli.page_source import page_source
+    from skitter.cli.page_source import page_source, without_events
     from skitter.spiders.site_spider import SiteSpider
 
     source = page_source(options, options.spider)
     for warning in source.warnings:
         warn(warning)
     spider = source.source.instance if source.source is not None else None
-    with BlockingPageSession(source.collected.settings) as session:
+    with without_events(), BlockingPageSession(source.collected.settings) as session:
         shell = Shell(session)
         shell.names |= {"spider": spider or SiteSpider(), "settings": source.collected.settings}
         if options.page is not None and "://" in options.page:
