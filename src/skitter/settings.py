@@ -7,6 +7,7 @@ them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -134,6 +135,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """URLs that the workers of a node remember, 16 bytes each, so that a link they have handed in costs nothing."""
 
 
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """Which links are followed, besides what `allowed_domains` of the spider says. Seeds always are."""
+
+    include: tuple[str, ...] = ()
+    """Regular expressions: only links whose URL one of them is found in are followed (include)."""
+    exclude: tuple[str, ...] = ()
+    """Regular expressions: links whose URL one of them is found in are not followed (exclude)."""
+
+    def __post_init__(self) -> None:
+        for pattern in (*self.include, *self.exclude):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {pattern}: {error}") from error
+
+
 class Traps(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
 
@@ -212,6 +229,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     process may use, as far as memory goes."""
     concurrency: Count = 64
     """Requests in flight per worker; what takes four times as long as most stands aside, up to seven times as many."""
+    cache_dir: str = ""
+    """A folder of answers, for development: what was fetched once comes from there, in any job
+    (docs/how-to/cache.md)."""
+    cache_seconds: Positive | None = None
+    """So old an answer of `cache_dir` may be; none: any age."""
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     max_buffered_bytes: Count = 16_777_216
@@ -256,6 +278,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     politeness: Politeness = msgspec.field(default_factory=Politeness)
     retry: Retry = msgspec.field(default_factory=Retry)
     limits: Limits = msgspec.field(default_factory=Limits)
+    links: Links = msgspec.field(default_factory=Links)
     traps: Traps = msgspec.field(default_factory=Traps)
     dedup: Dedup = msgspec.field(default_factory=Dedup)
     recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
@@ -277,8 +300,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 group = _GROUP_OF.get(name)
                 if group is None:
                     raise SettingsError(f"unknown setting in {source}: {name}", hint=_nearest(name))
-                listed = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-                groups.setdefault(group, {})[name] = None if listed in ("none", "None") else listed
+                groups.setdefault(group, {})[name] = _plain(name, value)
                 origin[name] = source
         converted: dict[str, Any] = {}
         for group, values in groups.items():
@@ -296,9 +318,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items", "fleet"):
+        for group in ("fetch", "politeness", "retry", "limits", "links", "traps", "dedup", "recrawl", "items", "fleet"):
             merged |= msgspec.to_builtins(getattr(self, group))
-        return merged
+        # As a store gives it back, so that stored and new settings can be compared.
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in merged.items()}
 
     def changed(self, values: Mapping[str, Any], source: str) -> dict[str, Any]:
         """Return the values of ``values``, checked and converted, for a job with these settings that runs.
@@ -348,6 +371,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "politeness": Politeness,
     "retry": Retry,
     "limits": Limits,
+    "links": Links,
     "traps": Traps,
     "dedup": Dedup,
     "recrawl": Recrawl,
@@ -357,6 +381,20 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "logging": Logging,
 }
 _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__struct_fields__}
+
+
+_LISTS = frozenset(Links.__struct_fields__)
+"""Settings with several values; a text has one a line."""
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value of a layer as the groups are converted from."""
+    if name in _LISTS:
+        values = value.splitlines() if isinstance(value, str) else value
+        is_none = values is None or values == ["none"]
+        return [] if is_none else list(values) if isinstance(values, (list, tuple)) else values
+    listed = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return None if listed in ("none", "None") else listed
 
 
 def names() -> list[str]:
@@ -371,6 +409,8 @@ def settings_text(values: Mapping[str, Any]) -> str:
 
 def shown_value(value: Any) -> str:
     """Return the value of a setting as it is typed."""
+    if isinstance(value, (list, tuple)):
+        return " ".join(value) or "none"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -386,6 +426,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of: {', '.join(schema['enum'])}"
     kinds = {"string": "text", "boolean": "true or false", "integer": "a whole number", "number": "a number"}
+    kinds["array"] = "a list of texts"
     words = kinds.get(schema["type"], "none")
     bounds = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
     return " ".join([words, *(f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema)])

@@ -11,7 +11,16 @@ import pytest
 from skitter.cli import COMMANDS
 from skitter.cli.arguments import Parser
 from skitter.spiders.scrapy_names import META, REFUSED, SETTINGS, WARNED, WARNED_METHODS
-from skitter.spiders.scrapy_settings import COUNTERPARTS, FEEDS, FOREIGN, THROTTLE, THROTTLE_TARGET
+from skitter.spiders.scrapy_settings import (
+    CACHE,
+    CACHE_AGE,
+    CACHE_DIR,
+    COUNTERPARTS,
+    FEEDS,
+    FOREIGN,
+    THROTTLE,
+    THROTTLE_TARGET,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
@@ -62,7 +71,22 @@ def test_foreign_setting_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted({FEEDS, THROTTLE, THROTTLE_TARGET, *COUNTERPARTS, *META, *REFUSED, *WARNED, *WARNED_METHODS, *SETTINGS}),
+    sorted(
+        {
+            FEEDS,
+            CACHE,
+            CACHE_DIR,
+            CACHE_AGE,
+            THROTTLE,
+            THROTTLE_TARGET,
+            *COUNTERPARTS,
+            *META,
+            *REFUSED,
+            *WARNED,
+            *WARNED_METHODS,
+            *SETTINGS,
+        }
+    ),
 )
 def test_what_scrapy_gives_a_meaning_is_documented(name: str) -> None:
     assert re.search(rf"^\| .*`{name}`.* \| ", SCRAPY_PAGE, re.MULTILINE)

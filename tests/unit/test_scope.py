@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.policy import scope as module
-from skitter.policy.scope import Scope
+from skitter.policy.scope import LinkPatterns, Scope
 
 
 def test_without_rules_every_link_is_followed() -> None:
@@ -96,3 +96,21 @@ def test_what_it_remembers_is_bounded_and_changes_no_verdict(monkeypatch: pytest
             assert scope.rule_against(f"http://h{number}.in.example/", 0) is None
             assert scope.rule_against(f"http://h{number}.out.example/", 0) == "offsite"
     assert len(scope._verdicts) <= 3
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "url", "rule"),
+    [
+        (["/book/"], [], "https://a.example/book/1", None),
+        (["/book/"], [], "https://a.example/cart", "include"),
+        (["/book/", "page=\\d+$"], [], "https://a.example/?page=2", None),
+        ([], ["/cart"], "https://a.example/cart?x", "exclude"),
+        ([], ["/cart"], "https://a.example/book/1", None),
+        (["/book/"], ["/book/2"], "https://a.example/book/2", "exclude"),
+        (["^https://a\\."], [], "https://b.example/?https://a.example/", "include"),
+    ],
+)
+def test_expressions_decide_on_links(include: list[str], exclude: list[str], url: str, rule: str | None) -> None:
+    scope = Scope(patterns=LinkPatterns(include, exclude))
+    assert scope.rule_against(url, 1) == rule
+    assert scope.rule_against(url, 1, is_sitemap=True) is None

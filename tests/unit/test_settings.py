@@ -118,7 +118,7 @@ def test_an_unknown_name_that_is_like_none_brings_the_nearest_there_are() -> Non
 
 
 def test_every_setting_says_in_words_what_it_takes() -> None:
-    one = r"(text|true or false|none|one of: .*|a (whole )?number( (from|to|above|below) -?[\d.]+)*)"
+    one = r"(text|a list of texts|true or false|none|one of: .*|a (whole )?number( (from|to|above|below) -?[\d.]+)*)"
     for name in names():
         assert re.fullmatch(f"{one}(, or {one})?", values_of(name)), (name, values_of(name))
 

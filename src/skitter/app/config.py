@@ -128,6 +128,10 @@ def check_recrawl(frontier: str, settings: Settings) -> None:
             "what was delivered is not fetched again, so it cannot be recrawled: dedup_scope=job with --recrawl",
             hint="leave one of them away",
         )
+    if settings.recrawl.is_on and settings.run.cache_dir:
+        raise UsageError(
+            "a cache does not tell what has changed: --cache with --recrawl", hint="leave one of them away"
+        )
     if not settings.recrawl.stay:
         return
     if settings.recrawl.recrawl != "due":

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from skitter.entry_points import FETCHERS, entry_point_names, find_entry_point, load_entry_point, unusable
 from skitter.errors import SettingsError, SkitterError
 from skitter.fetch.contract import Fetcher
 from skitter.settings import CURL, Settings
 
+if TYPE_CHECKING:
+    from skitter.fetch.page_cache import PageCache
+
 
 def make_fetcher(settings: Settings) -> Fetcher:
-    """The fetcher that the settings name."""
+    """The fetcher that the settings name, behind a cache if they name one."""
+    if not settings.run.cache_dir:
+        return _uncached(settings)
+    from skitter.fetch.page_cache import CachingFetcher
+
+    return CachingFetcher(_uncached(settings), _cache(settings))
+
+
+def _cache(settings: Settings) -> PageCache:
+    # A crawl without one starts without its module.
+    from skitter.fetch.page_cache import PageCache
+
+    return PageCache(Path(settings.run.cache_dir), settings.run.cache_seconds)
+
+
+def _uncached(settings: Settings) -> Fetcher:
     if settings.fetch.fetcher == CURL:
         from skitter.fetch.engine import CurlFetcher
 
@@ -25,7 +44,9 @@ def make_fetcher(settings: Settings) -> Fetcher:
 
 
 def check_fetcher(settings: Settings) -> None:
-    """Raise what ``make_fetcher`` would for a name that nobody has; nothing is imported."""
+    """Raise what ``make_fetcher`` would for a name that nobody has, or a folder that cannot be had."""
+    if settings.run.cache_dir:
+        _cache(settings)
     name = settings.fetch.fetcher
     if name != CURL and find_entry_point(FETCHERS, name) is None:
         raise _unknown(name)

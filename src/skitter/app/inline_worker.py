@@ -59,7 +59,7 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     running = asyncio.create_task(worker.run())
     stop.set_handlers(worker.stop, running.cancel)
     try:
-        async with _renewed(worker, config, frontier, settings.limits.lease_seconds):
+        async with renewed(worker, config.frontier, job.spec.name, frontier, settings.limits.lease_seconds):
             # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
             # prints goes where it goes in a process of its own: standard output is for data.
             with _STDOUT_TO_STDERR:
@@ -76,14 +76,10 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
 
 
 @contextlib.asynccontextmanager
-async def _renewed(
-    worker: Worker, config: CrawlConfig, frontier: Frontier, lease_seconds: float
-) -> AsyncIterator[None]:
+async def renewed(worker: Worker, url: str, job: str, frontier: Frontier, lease_seconds: float) -> AsyncIterator[None]:
     """Renew its leases while the body works: in a thread, where another client of the store can be had."""
-    if is_shared(config.frontier):
-        with RenewalThread(
-            worker, lambda: open_frontier(config.frontier, config.spec.name, create=False, patient=True), lease_seconds
-        ):
+    if is_shared(url):
+        with RenewalThread(worker, lambda: open_frontier(url, job, create=False, patient=True), lease_seconds):
             yield
         return
     renewing = asyncio.create_task(renew_while_running(worker, frontier, lease_seconds, worker.lost))

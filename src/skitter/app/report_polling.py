@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from skitter.errors import FrontierError
 from skitter.frontier.contract import DistantSource, Frontier
-from skitter.model.job import JobSpec, Report, State
+from skitter.model.job import Dead, JobSpec, Report, State
 from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
 from skitter.settings import settings_text
@@ -20,7 +21,35 @@ DISTANT_REPORT_SECONDS = 2.0
 """Of a frontier behind a network, which may serve many nodes."""
 CAPACITY_SECONDS = 60.0
 """Between two looks at how much room the store has left."""
+FAILURE_SECONDS = 2.0
+"""Between two reads of the newest failures, if there are others than before."""
+NEWEST_FAILURES = 50
+"""Requests that are read to find those that failed last: a store lists them in the order they were added."""
+MAX_FAILURES = 5_000
+"""Failures of a job beyond which they are not read any more: a store may have to count up to the newest."""
 OnReport = Callable[[Report], None]
+
+
+class Detail(NamedTuple):
+    """What a display has room for."""
+
+    hosts: int = 5
+    failures: int = 0
+
+
+@runtime_checkable
+class DetailedView(Protocol):
+    """Optional for whoever is given reports: more hosts in them, and the newest failures."""
+
+    def __call__(self, report: Report) -> None: ...
+
+    def detail(self) -> Detail:
+        """Return what is wanted now."""
+        ...
+
+    def show_failures(self, failures: Sequence[Dead]) -> None:
+        """Take the requests that failed last, the newest first."""
+        ...
 
 
 class ReportDiff:
@@ -62,6 +91,25 @@ class ReportDiff:
                 self._on_event(events.SINK_CAUGHT_UP(target=sink.target, undelivered=sink.undelivered))
 
 
+class NewestFailures:
+    """Reads the newest failures for a view that wants some, now and then."""
+
+    def __init__(self, frontier: Frontier, view: DetailedView) -> None:
+        self._frontier = frontier
+        self._view = view
+        self._known = 0
+        self._read_at = float("-inf")
+
+    async def update(self, report: Report, wanted: int) -> None:
+        """Read them if there are others than before."""
+        dead, now = report.counts.dead, asyncio.get_running_loop().time()
+        if not wanted or dead == self._known or dead > MAX_FAILURES or now - self._read_at < FAILURE_SECONDS:
+            return
+        self._known, self._read_at = dead, now
+        found = await self._frontier.dead(limit=NEWEST_FAILURES, after=max(0, dead - NEWEST_FAILURES))
+        self._view.show_failures(sorted(found, key=lambda one: one.ended_at, reverse=True)[:wanted])
+
+
 class CapacityDiff:
     """Emits an event when a place that the job is stored on becomes nearly full; again only after there was room."""
 
@@ -93,11 +141,18 @@ async def reporting(
 
     pause = DISTANT_REPORT_SECONDS if isinstance(frontier, DistantSource) else REPORT_SECONDS
 
+    view = on_report if isinstance(on_report, DetailedView) else None
+    newest = NewestFailures(frontier, view) if view is not None else None
+
     async def poll() -> None:
         while True:
+            detail = view.detail() if view is not None else Detail()
             # If the store is in trouble, the workers will say so; a display is no reason to end a crawl.
             with contextlib.suppress(FrontierError):
-                pass_on(await frontier.report())
+                report = await frontier.report(detail.hosts)
+                pass_on(report)
+                if newest is not None:
+                    await newest.update(report, detail.failures)
             await asyncio.sleep(pause)
 
     async def poll_capacity() -> None:

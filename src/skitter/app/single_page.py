@@ -18,12 +18,13 @@ from skitter._version import __version__
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
 from skitter.app.fetchers import make_fetcher
-from skitter.app.frontiers import open_frontier
+from skitter.app.inline_worker import renewed
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import FetchError, JobError
 from skitter.extract.response import Response
+from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import Frontier, WorkSource
 from skitter.model.job import Job, JobSpec, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
@@ -35,7 +36,6 @@ from skitter.model.worker import WorkerCard
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.scrapy_settings import translated
-from skitter.worker.lease_renewal import RenewalThread
 from skitter.worker.loop import Worker
 
 POLL_SECONDS = 0.2
@@ -70,7 +70,13 @@ async def fetch_page(frontier: str, wanted: PageWanted, *, wait_seconds: float) 
     async with opened(frontier, wanted.job, create=True) as store:
         entry = await _added(store, await _begun(store, wanted), wanted)
         # Read again: one that was finished goes on now, and a worker looks at the state first.
-        return await _Fetch(frontier, store, await store.job(), entry, wait_seconds).run()
+        job = await store.job()
+        settings = job_settings(job, {"concurrency": 1, "shutdown_seconds": 5.0})
+        fetcher = make_fetcher(settings)
+        try:
+            return await PageFetch(frontier, store, job, entry, settings, fetcher).run(wait_seconds)
+        finally:
+            await fetcher.close()
 
 
 async def _begun(store: Frontier, wanted: PageWanted) -> Job:
@@ -109,9 +115,10 @@ async def _added(store: Frontier, job: Job, wanted: PageWanted) -> Entry:
 class _Catcher(Spider):
     """Keeps the page that it is given."""
 
-    def __init__(self, need: str) -> None:
+    def __init__(self, need: str, handle_statuses: Sequence[int]) -> None:
         super().__init__()
         self._need = need
+        self.handle_statuses = handle_statuses
         self.page: Page | None = None
 
     def parse(self, response: Response) -> None:
@@ -123,28 +130,40 @@ class _Catcher(Spider):
         """An errback: that the request has failed is told by its outcome."""
 
 
-class _Fetch:
+class PageFetch:
     """A worker that is granted one request, and what follows from it."""
 
-    def __init__(self, url: str, store: Frontier, job: Job, entry: Entry, wait_seconds: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        store: Frontier,
+        job: Job,
+        entry: Entry,
+        settings: Settings,
+        fetcher: Fetcher,
+        *,
+        handle_statuses: Sequence[int] = (),
+    ) -> None:
+        """``url``: of the store. ``handle_statuses``: those besides 2xx whose pages are wanted."""
         self._url = url
         self._wanted_url = decode(entry.payload).url
         self._store = store
         self._job = job
         self._entry = entry
-        self._wait_seconds = wait_seconds
-        self._catcher = _Catcher(entry.need)
+        self._settings = settings
+        self._fetcher = fetcher
+        self._catcher = _Catcher(entry.need, handle_statuses)
         self._source = _WatchedSource(store, entry.need)
 
-    async def run(self) -> Page | NotYet:
-        settings = job_settings(self._job, {"concurrency": 1, "shutdown_seconds": 5.0})
-        fetcher = make_fetcher(settings)
+    async def run(self, wait_seconds: float) -> Page | NotYet:
+        """The page, or NotYet if its host kept it waiting for so long. Raises FetchError if it cannot be had."""
+        settings = self._settings
         # Not the process alone: threads of one process may fetch at a time, and each is a worker.
         own_id = f"{worker_id()}:{self._entry.need}"
         worker = Worker(
             own_id,
             source=self._source,
-            fetcher=fetcher,
+            fetcher=self._fetcher,
             spider=self._catcher,
             job=self._job,
             settings=settings,
@@ -154,37 +173,38 @@ class _Fetch:
         await join(worker, self._source)
         running = asyncio.create_task(worker.run())
         try:
-            with RenewalThread(
-                worker,
-                lambda: open_frontier(self._url, self._job.spec.name, create=False, patient=True),
-                settings.limits.lease_seconds,
-            ):
-                late = await self._wait(running)
+            async with renewed(worker, self._url, self._job.spec.name, self._store, settings.limits.lease_seconds):
+                late = await self._wait(running, wait_seconds)
                 worker.stop()
                 await running
             await leave(worker, self._source)
         finally:
             running.cancel()
             await asyncio.wait([running])
-            await fetcher.close()
         return self._result(late)
 
-    async def _wait(self, running: asyncio.Task[State]) -> NotYet | None:
+    async def _wait(self, running: asyncio.Task[State], wait_seconds: float) -> NotYet | None:
         """Until the request has ended, or is not to be waited for any longer."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._wait_seconds
+        deadline = loop.time() + wait_seconds
         until_ended: list[asyncio.Future[Any]] = [running, self._source.ended]
         while not running.done() and self._source.last is None:
             done, _ = await asyncio.wait(until_ended, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
             if done or self._source.in_flight or loop.time() < deadline:
                 continue
-            trace = await self._store.trace(self._entry.id, self._entry.host_key)
-            if trace is not None and trace.state == "dead":
-                raise FetchError(trace.error_class, trace.error)
-            return NotYet(trace.ready_in_seconds if trace is not None else 0.0)
-        if running.done() and (state := (await self._store.state()).state) is State.STOPPED:
-            raise JobError(f"the job is {state}: {self._job.spec.name}", hint="skitter resume, or another job")
+            return NotYet(await self._ready_in_seconds())
+        if running.done() and self._source.last is None:
+            if (state := (await self._store.state()).state) is State.STOPPED:
+                raise JobError(f"the job is {state}: {self._job.spec.name}", hint="skitter resume, or another job")
+            await self._ready_in_seconds()
         return None
+
+    async def _ready_in_seconds(self) -> float:
+        """When the request may be fetched; FetchError if its host was given up, and the request with it."""
+        trace = await self._store.trace(self._entry.id, self._entry.host_key)
+        if trace is not None and trace.state == "dead":
+            raise FetchError(trace.error_class, trace.error)
+        return trace.ready_in_seconds if trace is not None else 0.0
 
     def _result(self, late: NotYet | None) -> Page | NotYet:
         if self._catcher.page is not None:

@@ -20,6 +20,8 @@ class Summary(msgspec.Struct, kw_only=True):
     pages: int
     unchanged: int = 0
     """Of these, pages that had not changed since they were parsed, in a job that recrawls."""
+    cached: int = 0
+    """Answers that came from the cache."""
     items: int
     redirected: int
     failed: int
@@ -65,6 +67,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         run=report.job.run,
         pages=counts.done,
         unchanged=tally.get("unchanged", 0),
+        cached=tally.get("cached", 0),
         items=report.items,
         rejected=report.rejected,
         dropped=report.dropped,

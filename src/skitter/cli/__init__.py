@@ -15,6 +15,13 @@ from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
 COMMANDS = {
+    "new": "make a project, or a spider in one",
+    "list": "which spiders there are here, and where each is",
+    "check": "whether spiders and settings load, and what they name exists",
+    "shell": "try selectors and requests on a page, at a prompt",
+    "fetch": "fetch one page as a crawl would, and print it",
+    "parse": "fetch one page, and print what a callback makes of it",
+    "settings": "every setting, its value and where it comes from",
     "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
     "submit": "begin a job, and leave the work to a fleet",
     "worker": "join a job of another crawl, or serve every job as one of a fleet",
@@ -37,13 +44,15 @@ COMMANDS = {
     "scheduler": "run the commands of schedules when they are due; any number, one leads",
     "serve": "serve a store to workers and commands elsewhere, over HTTP",
     "plan": "how many workers, shards and machines a crawl needs",
+    "completion": "a script with which your shell completes commands and options",
     "bench": "what a page costs on this machine, and what a frontier carries",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit code. ``argv`` is without the program's name."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    # Not list(argv): once its command has run, `list` is a module of this package.
+    arguments = sys.argv[1:] if argv is None else [*argv]
     code = 0
     try:
         code = _dispatch(arguments)
@@ -102,7 +111,7 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<9} {summary}" for name, summary in COMMANDS.items())
+    commands = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skitter COMMAND [options]\n\n"
         "A web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"

@@ -129,6 +129,15 @@ class SetAction(argparse.Action):
         namespace.overrides = [*namespace.overrides, override]
 
 
+class AddAction(SetAction):
+    """An option that adds one value to a setting with several; all that were given count as one Override."""
+
+    def __call__(self, _parser: Any, namespace: Any, values: Any, _option: str | None = None) -> None:
+        before = [each.value for each in namespace.overrides if each.origin == self.option_strings[0]]
+        added = Override(self.option_strings[0], self._setting, [*(before[-1] if before else []), values])
+        namespace.overrides = [*namespace.overrides, added]
+
+
 class _OutputAction(argparse.Action):
     """An option that appends ``(target, overwrite)`` for ``-o`` and ``-O``, in the order given."""
 
@@ -157,6 +166,11 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
     parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
 
 
+CACHE_OPTIONS = [
+    ("--cache", "cache_dir", "DIR", "for development: take pages from this folder, and keep there what is fetched"),
+    ("--cache-seconds", "cache_seconds", "SECONDS", "with --cache: so old a page may be, default: any age"),
+]
+"""Options for ``add_setting_options``."""
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),
@@ -229,6 +243,10 @@ def _with_token(url: str) -> str:
     from urllib.parse import quote
 
     return f"{scheme}://:{quote(token, safe='')}@{rest}"
+
+
+def add_spider_argument_option(parser: Parser) -> None:
+    parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
 
 
 def add_job_options(parser: Parser) -> None:

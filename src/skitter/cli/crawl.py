@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import (
+    CACHE_OPTIONS,
     LOG_OPTIONS,
+    AddAction,
     Parser,
     add_frontier_option,
     add_intake_options,
     add_output_options,
     add_setting_options,
+    add_spider_argument_option,
     add_verbosity_options,
     key_value,
 )
@@ -32,22 +36,33 @@ JOB_OPTIONS = [
     ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
 ]
 """Options for ``add_setting_options`` that belong to the job and to no node."""
+CRAWL_OPTIONS = [
+    ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
+    ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+    *JOB_OPTIONS,
+    ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
+    *CACHE_OPTIONS,
+    *LOG_OPTIONS,
+]
+"""All options of ``crawl`` that stand for one setting each."""
+LINK_OPTIONS = [
+    ("--include", "include", "REGEX", "follow only links whose URL has it; may be repeated: one of them"),
+    ("--exclude", "exclude", "REGEX", "follow no links whose URL has it; may be repeated: any of them"),
+]
 
 
 def configure(parser: Parser) -> None:
     add_definition_options(parser)
     add_output_options(parser, overwrite=True)
-    add_setting_options(
-        parser,
-        [
-            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
-            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
-            *JOB_OPTIONS,
-            ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
-            *LOG_OPTIONS,
-        ],
-    )
+    add_job_setting_options(parser, CRAWL_OPTIONS)
     add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+
+
+def add_job_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, str]]) -> None:
+    """Add options of settings, --include and --exclude, --set and --config."""
+    for option, setting, metavar, help_text in LINK_OPTIONS:
+        parser.add_argument(option, action=AddAction, setting=setting, metavar=metavar, help=help_text)
+    add_setting_options(parser, options)
 
 
 def add_definition_options(parser: Parser) -> None:
@@ -74,7 +89,7 @@ def add_definition_options(parser: Parser) -> None:
     parser.add_argument(
         "--run-key", default="", metavar="KEY", help="begin at most one run for this key; again, it resumes that run"
     )
-    parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
+    add_spider_argument_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -106,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
             event_log_lines(config.settings.logging, progress, **log_options) as log,
         ):
             config = msgspec.structs.replace(config, event_level=log.level, print_fd=progress.print_fd)
-            node = app.make_crawl_node(config, on_report=progress.report, on_event=log.event)
+            node = app.make_crawl_node(config, on_report=progress.view, on_event=log.event)
             summary, number = run_node(node, log.event)
     return print_summary(summary, number, job_ref, options, output)
 
@@ -126,7 +141,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         job=options.job,
         closes_intakes=options.no_intake,
     )
-    settings, warnings, sinks, worker_note = settings_layers.collect(
+    settings, warnings, sinks, worker_note, _ = settings_layers.collect(
         spider=(source.spider or "", dict(source.settings)),
         project=project,
         environment=os.environ,

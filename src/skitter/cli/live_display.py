@@ -16,12 +16,25 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from skitter.app.report_polling import Detail
 from skitter.cli.job_ref import live_workers
 from skitter.cli.printed_lines import PrintedLines
 from skitter.cli.progress import STDERR
-from skitter.cli.terminal_text import by_class, clean, clean_block, clock, count, duration, figure, rate, shorten, size
+from skitter.cli.terminal_text import (
+    by_class,
+    clean,
+    clean_block,
+    clock,
+    count,
+    duration,
+    figure,
+    first_line,
+    rate,
+    shorten,
+    size,
+)
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
-from skitter.model.job import HostSeen, Report, State
+from skitter.model.job import Dead, HostSeen, Report, State
 
 REDRAW_SECONDS = 0.25
 SIDE_BY_SIDE_COLUMNS = 130
@@ -30,6 +43,10 @@ LABEL, VALUE, GAP = 10, 8, 2
 """Columns of a cell: four of them fit a terminal of 80."""
 CELL = LABEL + VALUE + GAP
 LEFT_COLUMNS = 4 * CELL
+STATE, PAGES, BAR_COLUMNS = 13, 8, 40
+LARGE_LINES = 30
+"""The height from which there is room for more hosts, and for failures."""
+FEW_HOSTS, MANY_HOSTS, MANY_FAILURES = 5, 16, 10
 _STATE_STYLES = {
     State.RUNNING: "bold green",
     State.PAUSED: "bold yellow",
@@ -47,6 +64,7 @@ class LiveDisplay:
         self._now = now
         self._throughput = Throughput()
         self._report: Report | None = None
+        self._failures: Sequence[Dead] = ()
         self._drawn_at = float("-inf")
         # No thread of its own: it is drawn from the loop that also brings the reports.
         self._live = Live(self, console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
@@ -77,6 +95,21 @@ class LiveDisplay:
             with suppress(OSError):  # a terminal that was closed
                 self._live.refresh()
 
+    def __call__(self, report: Report) -> None:
+        self.report(report)
+
+    @property
+    def view(self) -> LiveDisplay:
+        return self
+
+    def detail(self) -> Detail:
+        """Return how many hosts and failures there is room for."""
+        return detail_for(self._console.height)
+
+    def show_failures(self, failures: Sequence[Dead]) -> None:
+        """Take the newest failures, for the next drawing."""
+        self._failures = failures
+
     def event(self, text: str) -> None:
         with suppress(OSError):
             self._console.print(Text(clean_block(text)))
@@ -88,19 +121,43 @@ class LiveDisplay:
         blocks = BLOCKS if (options.encoding or "").lower().startswith("utf") else ASCII_BLOCKS
         elapsed = time.time() - self._report.job.started_at
         # The last column and the last line stay free: some terminals scroll when they are filled.
-        lines = frame(self._report, self._throughput, elapsed, options.max_width - 1, console.height - 1, blocks)
+        lines = frame(
+            self._report,
+            self._throughput,
+            elapsed,
+            options.max_width - 1,
+            console.height - 1,
+            blocks,
+            self._failures,
+        )
         yield Text("\n").join(lines)
 
 
+def detail_for(height: int) -> Detail:
+    """Return what a terminal of so many lines shows: below it there is room for what scrolls by."""
+    return Detail(hosts=MANY_HOSTS, failures=MANY_FAILURES) if height >= LARGE_LINES else Detail(hosts=FEW_HOSTS)
+
+
 def frame(
-    report: Report, throughput: Throughput, elapsed_seconds: float, width: int, height: int, blocks: str = BLOCKS
+    report: Report,
+    throughput: Throughput,
+    elapsed_seconds: float,
+    width: int,
+    height: int,
+    blocks: str = BLOCKS,
+    failures: Sequence[Dead] = (),
 ) -> list[Text]:
     """Return the lines of the display, the most important first, cut to ``height``."""
     lines = [_headline(report, elapsed_seconds), _speed(throughput, width, blocks)]
+    lines += _progress(report, throughput.pages_per_second, width, blocks)
+    is_large = height + 1 >= LARGE_LINES
+    hosts = report.hosts[: MANY_HOSTS if is_large else FEW_HOSTS]
+    newest = failures[:MANY_FAILURES] if is_large else ()
     if width >= SIDE_BY_SIDE_COLUMNS:
-        lines += _beside(_figures(report, LEFT_COLUMNS), _hosts(report.hosts, width - LEFT_COLUMNS - 3))
+        left = [*_figures(report, LEFT_COLUMNS), *_failures(newest, LEFT_COLUMNS)]
+        lines += _beside(left, _hosts(hosts, width - LEFT_COLUMNS - 3))
     else:
-        lines += [*_figures(report, width), *_hosts(report.hosts, width)]
+        lines += [*_figures(report, width), *_hosts(hosts, width), *_failures(newest, width)]
     for line in lines:
         line.no_wrap, line.overflow = True, "crop"
         line.truncate(max(1, width))
@@ -124,6 +181,40 @@ def _headline(report: Report, elapsed_seconds: float) -> Text:
 def _speed(throughput: Throughput, width: int, blocks: str) -> Text:
     line = Text.assemble(_label("pages/s"), (rate(throughput.pages_per_second).rjust(VALUE), "bold"), "  ")
     return line.append(throughput.spark(width - len(line.plain), blocks), "cyan")
+
+
+def _progress(report: Report, pages_per_second: float, width: int, blocks: str) -> list[Text]:
+    """Return a line on what is done of ``max_pages``, or on what is known, and how long the rest may take."""
+    counts, limit = report.counts, report.job.spec.settings.get("max_pages")
+    rest = limit - counts.done if limit else counts.unfinished
+    if rest <= 0 or report.job.state is not State.RUNNING:
+        return []
+    left = f", about {clock(rest / pages_per_second)} left" if pages_per_second > 0 else ""
+    if not limit:
+        return [Text.assemble(_label("to do"), f"{figure(rest)} known pages{left}, and what they lead to")]
+    bar = max(0, min(BAR_COLUMNS, width - 60))
+    full = round(bar * counts.done / limit)
+    words = f"{counts.done / limit:>{VALUE}.0%} of {figure(limit)} pages{left}"
+    return [
+        Text.assemble(_label("progress"), words, "  ", (blocks[-1] * full, "cyan"), (blocks[0] * (bar - full), "dim"))
+    ]
+
+
+def _failures(failures: Sequence[Dead], width: int) -> list[Text]:
+    """Return a table of the requests that failed last."""
+    if not failures:
+        return []
+    lines = [Text(), Text("failed last", "dim")]
+    kind_width = max(len(one.error_class) for one in failures)
+    for one in failures:
+        reason = first_line(one.error)
+        room = max(12, width - kind_width - 2)
+        # The reason says less than the URL, and has what the URL leaves of a half.
+        url_width = max(room // 2, room - len(reason) - 2)
+        line = Text.assemble((clean(one.error_class).ljust(kind_width), "red"), "  ")
+        line.append(shorten(clean(one.url), url_width)).append(f"  {reason}", "dim")
+        lines.append(line)
+    return lines
 
 
 def _figures(report: Report, width: int) -> list[Text]:
@@ -162,20 +253,34 @@ def _hosts(hosts: Sequence[HostSeen], width: int) -> list[Text]:
     """Return a table of the slowest and most failing hosts."""
     if not hosts:
         return []
-    # Four figures, and the class of the last error.
-    name_width = max(12, min(width - 36 - 11, max(len(host.key) for host in hosts)))
+    # Four figures, and its state.
+    name_width = max(12, min(width - 36 - STATE, max(len(host.key) for host in hosts)))
     head = f"{'slow hosts':<{name_width}}{'latency':>9}{'in flight':>11}{'queued':>8}{'waits':>8}"
-    lines = [Text(head, "dim")]
+    has_room = width >= name_width + 36 + STATE + PAGES
+    lines = [Text((f"{head}{'pages':>{PAGES}}" if has_room else head) + "  state", "dim")]
     for host in hosts:
         waits = duration(host.due_seconds) if host.due_seconds >= 0.0005 else "-"
         line = Text(
             f"{shorten(clean(host.key), name_width):<{name_width}}{duration(host.latency_seconds):>9}"
             f"{figure(host.in_flight):>11}{figure(host.queued):>8}{waits:>8}"
         )
-        if host.error_class:
-            line.append(f"  {clean(host.error_class)}", "red")
-        lines.append(line)
+        if has_room:
+            line.append(f"{figure(host.pages):>{PAGES}}")
+        lines.append(line.append("  ").append(*_state(host)))
     return lines
+
+
+def _state(host: HostSeen) -> tuple[str, str]:
+    """Return what a host is at, and its style."""
+    if host.stopped_by:
+        return f"stopped ({host.stopped_by})", "yellow"
+    if host.error_class:
+        return clean(host.error_class) + (f", {host.strikes} in a row" if host.strikes > 1 else ""), "red"
+    if host.address_full:
+        return "address full", "yellow"
+    if host.in_flight:
+        return "fetching", "green"
+    return ("waits" if host.due_seconds >= 0.0005 else "ready", "dim") if host.queued else ("idle", "dim")
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text]) -> list[Text]:

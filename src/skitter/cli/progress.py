@@ -14,6 +14,7 @@ from skitter.cli.terminal_text import clean, clean_block, clock, number, rate, s
 from skitter.cli.throughput import Throughput
 
 if TYPE_CHECKING:
+    from skitter.app.report_polling import OnReport
     from skitter.model.job import Report
 
 STDERR = 2
@@ -35,6 +36,11 @@ class Progress(Protocol):
     def report(self, report: Report) -> None: ...
 
     def event(self, text: str) -> None: ...
+
+    @property
+    def view(self) -> OnReport:
+        """What a node gives its reports to: ``report``, or an object that also tells what it has room for."""
+        ...
 
 
 def choose_progress(*, quiet: bool, prints_items: bool) -> Progress:
@@ -67,6 +73,10 @@ class Silent:
 
     def event(self, text: str) -> None:
         pass
+
+    @property
+    def view(self) -> OnReport:
+        return self.report
 
 
 class TimedReports(Silent):

@@ -33,6 +33,15 @@ class Project(NamedTuple):
     """The file that has schedule tables, and the tables."""
 
 
+class Origin(NamedTuple):
+    """Where a value comes from."""
+
+    layer: str
+    """``project``, ``config``, ``spider``, ``environment`` or ``command line``."""
+    place: str
+    """The file, the spider, the variable or the option."""
+
+
 class Collected(NamedTuple):
     settings: Settings
     warnings: list[str]
@@ -40,6 +49,8 @@ class Collected(NamedTuple):
     """Targets that files name, and where: FEEDS of the settings module, else the tables of the project."""
     worker_note: str = ""
     """Why there are so many workers, if that was left to us (``workers=auto``)."""
+    origins: Mapping[str, Origin] = {}
+    """Where each setting comes from that is not the default."""
 
 
 def read_project(folder: Path) -> Project:
@@ -98,14 +109,21 @@ def collect(
         layer, feeds = translated(config, _run_module(config), warnings)
         layers.append(layer)
         sinks = (f"FEEDS of {config}", feeds) if feeds else sinks
-    layers += [spider, *_from_environment(environment), *_from_command_line(overrides)]
+    of_environment, of_command_line = _from_environment(environment), _from_command_line(overrides)
+    kinds = ["project", *["config"] * (len(layers) - 1), "spider"]
+    kinds += [*["environment"] * len(of_environment), *["command line"] * len(of_command_line)]
+    layers += [spider, *of_environment, *of_command_line]
+    # A later layer wins, as in ``Settings.from_layers``.
+    origins = {
+        name: Origin(kind, place) for kind, (place, values) in zip(kinds, layers, strict=True) for name in values
+    }
     layers, worker_note = _with_worker_count(layers, one_process)
     settings = Settings.from_layers(layers)
     if settings.run.proxy:
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    return Collected(settings, warnings, sinks, worker_note)
+    return Collected(settings, warnings, sinks, worker_note, origins)
 
 
 def collect_run(

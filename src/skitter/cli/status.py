@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, seconds
 
 if TYPE_CHECKING:
     from skitter.app.views.status import StatusView, WorkerView
@@ -16,12 +16,21 @@ if TYPE_CHECKING:
 
 PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
 QUEUES = 5
+WATCH_SECONDS = 2.0
 MAX_WORKERS = 20
 """The number of workers listed, silent ones first; -v lists all."""
 
 
 def configure(parser: Parser) -> None:
     add_job_options(parser)
+    parser.add_argument(
+        "--watch",
+        type=seconds,
+        nargs="?",
+        const=WATCH_SECONDS,
+        metavar="SECONDS",
+        help=f"again and again, every {WATCH_SECONDS:g} seconds or so often, until the job ends or Ctrl-C",
+    )
     add_verbosity_options(parser)
 
 
@@ -35,14 +44,23 @@ def run(options: argparse.Namespace) -> int:
     from skitter.model.job import State
 
     job_ref = locate(options)
+
+    def shown(status: StatusView) -> list[str]:
+        # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return as_text(status, time.time(), verbose=bool(options.verbose), width=width)
+
+    if options.watch is not None:
+        from skitter.cli.status_watch import watch
+
+        show_json = (lambda status: print_json(as_json(status))) if options.json else None
+        return watch(job_ref, options.watch, shown, show_json)
     report = ask(job_ref, lambda frontier: frontier.report(queues=QUEUES))
     status = status_view(report, job_ref.frontier)
     if options.json:
         print_json(as_json(status))
     else:
-        # A pipe gets everything; a terminal would break long lines, and a broken table cannot be read.
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(as_text(status, time.time(), verbose=bool(options.verbose), width=width)))
+        print("\n".join(shown(status)))
         is_new = is_starting(status.started_at, status.seen, time.time())
         if status.state is State.RUNNING and not status.workers and not is_new:
             note(f"to go on, run the same crawl again, or: {job_ref.command('worker')}")
@@ -86,9 +104,10 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if not status.exact:
         lines.append("counts    not from one instant: the job is too busy")
     lines += ["", *table(_places(status), right=[1]), ""]
+    cached = f", {count(tally['cached'], 'answer')} from a cache" if tally.get("cached") else ""
     lines.append(
         f"{count(status.items, 'item')}, {number(status.undelivered)} undelivered,"
-        f" {size(tally.get('bytes', 0))} fetched, {number(tally.get('duplicates', 0))} links already known"
+        f" {size(tally.get('bytes', 0))} fetched{cached}, {number(tally.get('duplicates', 0))} links already known"
     )
     for sink in status.sinks:
         owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""

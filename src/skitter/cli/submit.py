@@ -12,11 +12,10 @@ from skitter.cli.arguments import (
     Parser,
     SetAction,
     add_output_options,
-    add_setting_options,
     add_verbosity_options,
     priority,
 )
-from skitter.cli.crawl import JOB_OPTIONS, add_definition_options, make_config
+from skitter.cli.crawl import JOB_OPTIONS, add_definition_options, add_job_setting_options, make_config
 
 if TYPE_CHECKING:
     from skitter.app import CrawlConfig
@@ -33,7 +32,7 @@ def configure(parser: Parser) -> None:
         metavar="N",
         help="of the job: the highest gets workers first; low, normal, high, critical, or a whole number",
     )
-    add_setting_options(
+    add_job_setting_options(
         parser, [*JOB_OPTIONS, ("--deliver", "deliver_node", "NODE", "the node (--name) that writes files")]
     )
     add_verbosity_options(parser, quiet=True)

@@ -66,7 +66,9 @@ def as_text(summary: Summary) -> list[str]:
     pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
     lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
     unchanged = [f"{number(summary.unchanged)} unchanged"] if summary.unchanged else []
+    cached = [f"{number(summary.cached)} from the cache"] if summary.cached else []
     parts = [
+        *cached,
         *unchanged,
         count(summary.items, "item") + _kept(summary),
         f"{number(summary.failed)} failed",

@@ -175,6 +175,13 @@ def _outside_scope(values: dict[str, Any]) -> str:
     )
 
 
+def _link_pattern(values: dict[str, Any]) -> str:
+    patterns = " ".join(values["patterns"])
+    if values["rule"] == "include":
+        return f"links to it are not followed: --include is not found in it: {patterns}"
+    return f"links to it are not followed: --exclude is found in it: {patterns}"
+
+
 def _trap(values: dict[str, Any], where: str = "") -> str:
     from skitter.policy.traps import RULES as TRAPS
 
@@ -211,6 +218,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "fetched": _fetched,
     "history": _history,
     "outside_scope": _outside_scope,
+    "link_pattern": _link_pattern,
     "robots_rule": lambda values: f"excluded by {values['rule']}",
     "trap": _trap,
     "trap_if_deep": lambda values: _trap(values, ", if it was found far from a seed"),

@@ -9,6 +9,7 @@ import argparse
 import os
 
 from skitter.cli.arguments import (
+    CACHE_OPTIONS,
     LOG_OPTIONS,
     Parser,
     add_intake_options,
@@ -37,6 +38,7 @@ def configure(parser: Parser) -> None:
         [
             ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            *CACHE_OPTIONS,
             *LOG_OPTIONS,
         ],
     )
@@ -82,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         closes_unread=options.no_intake,
     )
     project = settings_layers.read_project(folder)
-    own, warnings, _, worker_note = settings_layers.collect_run(
+    own, warnings, _, worker_note, _ = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""
@@ -109,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
                 settings_overrides=msgspec.to_builtins(app.trusting_own_code(own).run),
                 stay=options.stay,
                 on_event=log.event,
-                on_report=progress.report,
+                on_report=progress.view,
                 verbosity=-1 if options.quiet else options.verbose,
                 event_level=log.level,
                 print_fd=progress.print_fd,

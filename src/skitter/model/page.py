@@ -23,6 +23,8 @@ class Page(msgspec.Struct, kw_only=True):
     """From start to last byte."""
     wire_bytes: int = 0
     """Of the body as it came over the network."""
+    cached: bool = False
+    """It comes from a cache: no network was touched."""
 
     def header(self, name: str) -> str | None:
         """The first value of a header, by its lower-case name."""

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from skitter.errors import UrlError
 from skitter.model.url import absolute, host_key
 from skitter.policy.traps import TrapRules
+from skitter.settings import Links
 
 _MAX_REMEMBERED = 10_000
+
+
+class LinkPatterns:
+    """Regular expressions of the settings ``include`` and ``exclude``."""
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        self._include = [re.compile(pattern) for pattern in include]
+        self._exclude = [re.compile(pattern) for pattern in exclude]
+
+    @classmethod
+    def of(cls, settings: Links) -> LinkPatterns | None:
+        """Return the expressions of a job, or None if it has none."""
+        return cls(settings.include, settings.exclude) if settings.include or settings.exclude else None
+
+    def rule_against(self, url: str) -> str | None:
+        """``include``: none of those is found in the URL; ``exclude``: one of those is; None: neither."""
+        if self._include and not any(pattern.search(url) for pattern in self._include):
+            return "include"
+        return "exclude" if self.excluding(url) is not None else None
+
+    def excluding(self, url: str) -> str | None:
+        """Return the first expression that excludes a URL."""
+        return next((pattern.pattern for pattern in self._exclude if pattern.search(url)), None)
 
 
 class Scope:
@@ -16,6 +41,7 @@ class Scope:
 
     With ``domains``: those and their subdomains, on any port unless the domain names one. With ``by_seeds``:
     the host keys that seeds have permitted so far (``permit``). With neither: everywhere. ``traps``: but not there.
+    ``patterns``: the user's own expressions.
     """
 
     def __init__(
@@ -25,6 +51,7 @@ class Scope:
         by_seeds: bool = False,
         max_depth: int | None = None,
         traps: TrapRules | None = None,
+        patterns: LinkPatterns | None = None,
     ) -> None:
         # One name instead of a list of them is an easy mistake with one possible meaning.
         self._domains = tuple(map(_as_authority, [domains] if isinstance(domains, str) else domains))
@@ -32,6 +59,7 @@ class Scope:
         self._permitted: set[str] = set()
         self._max_depth = max_depth
         self._traps = traps
+        self._patterns = patterns
         self._verdicts: dict[str, bool] = {}
 
     @property
@@ -43,12 +71,17 @@ class Scope:
         """Add host keys that seeds have permitted."""
         self._permitted.update(host_keys)
 
-    def rule_against(self, url: str, depth: int) -> str | None:
-        """``offsite``, ``depth``, or a rule of ``traps``; None: the link is to be followed."""
+    def rule_against(self, url: str, depth: int, *, is_sitemap: bool = False) -> str | None:
+        """``offsite``, ``depth``, ``include``, ``exclude``, or a rule of ``traps``; None: it is to be followed.
+
+        ``is_sitemap``: it only leads to pages, so ``patterns`` say nothing of it.
+        """
         if self._max_depth is not None and depth > self._max_depth:
             return "depth"
         if not self._is_permitted(host_key(url)):
             return "offsite"
+        if self._patterns is not None and not is_sitemap and (rule := self._patterns.rule_against(url)) is not None:
+            return rule
         return None if self._traps is None else self._traps.rule_against(url, depth)
 
     def _is_permitted(self, key: str) -> bool:

@@ -6,7 +6,6 @@ nothing: the files are only read. Every way in which it can go wrong is a Spider
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
 import importlib.util
@@ -123,41 +122,6 @@ def check_spider(spider: Spider, *, starts_empty: bool = False) -> None:
             f"a spider without a parse method: {kind.__name__}",
             hint="write def parse(self, response): …, or a start method whose requests have other callbacks",
         )
-
-
-def named_spiders(spider_paths: Iterable[str], folder: Path) -> dict[str, list[str]]:
-    """Every spider name in the project with its references (two with one name are a mistake, but not ours to hide).
-
-    A place is a file, or a folder whose files are read. A file that cannot be parsed names nothing.
-    """
-    found: dict[str, list[str]] = {}
-    for place in spider_paths:
-        path = folder / place
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            for class_name, name in _names_in(file):
-                found.setdefault(name, []).append(f"{file.relative_to(folder)}:{class_name}")
-    return found
-
-
-def _names_in(file: Path) -> list[tuple[str, str]]:
-    """``(class, name)`` for each class with a literal ``name = "..."``."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return []
-    return [
-        (node.name, statement.value.value)
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-        for statement in node.body
-        if isinstance(statement, (ast.Assign, ast.AnnAssign))
-        and any(
-            isinstance(target, ast.Name) and target.id == "name"
-            for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
-        )
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    ]
 
 
 def _module(path: Path, shown: str, folder: Path) -> ModuleType:

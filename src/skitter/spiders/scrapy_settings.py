@@ -90,6 +90,9 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
 """The one table: upper-case names of Scrapy and Crawlo, the setting each means, and how its value is read."""
 THROTTLE, THROTTLE_TARGET = "AUTOTHROTTLE_ENABLED", "AUTOTHROTTLE_TARGET_CONCURRENCY"
 FEEDS = "FEEDS"
+CACHE, CACHE_DIR, CACHE_AGE = "HTTPCACHE_ENABLED", "HTTPCACHE_DIR", "HTTPCACHE_EXPIRATION_SECS"
+DEFAULT_CACHE_DIR = ".skitter/cache"
+_OFF = (False, 0, "0", "False", "false")
 
 _PACE = "hosts that answer 429 or 503 are slowed down by themselves; delay_seconds and max_delay_seconds bound a delay"
 _OUTPUT = "an output is -o TARGET, a [[sink]] table or sinks of the spider"
@@ -136,12 +139,13 @@ def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> T
             warnings.append(f"{origin}: {name} has no effect: {COUNTERPARTS[name]}")
         elif name == FEEDS:
             sinks = feed_targets(origin, value, warnings)
-        elif name not in (THROTTLE, THROTTLE_TARGET):
+        elif name not in (THROTTLE, THROTTLE_TARGET, CACHE, CACHE_DIR, CACHE_AGE):
             ignored.append(name)
     if THROTTLE in values:
         known["target_concurrency"] = _throttled(origin, values)
     elif THROTTLE_TARGET in values:
         warnings.append(f"{origin}: {THROTTLE_TARGET} has no effect without {THROTTLE}; target_concurrency alone has")
+    known |= _cache(origin, values, warnings)
     if ignored:
         warnings.append(f"{origin}: ignored, skitter has nothing of the kind: {', '.join(sorted(ignored))}")
     return Translated((origin, known), _as_list(values["sinks"]) if "sinks" in values else sinks)
@@ -171,10 +175,23 @@ def _converted(origin: str, name: str, value: Any, convert: Callable[[Any], Any]
         raise SettingsError(f"bad value in {origin}: {name}={value!r}", hint=str(error)) from error
 
 
+def _cache(origin: str, values: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """Return the settings of Scrapy's cache of pages; an age of 0 is any age."""
+    known: dict[str, Any] = {}
+    if CACHE in values:
+        is_on = values[CACHE] not in _OFF
+        known["cache_dir"] = str(values.get(CACHE_DIR) or DEFAULT_CACHE_DIR) if is_on else ""
+    elif CACHE_DIR in values:
+        warnings.append(f"{origin}: {CACHE_DIR} has no effect without {CACHE}; cache_dir alone has")
+    if CACHE_AGE in values:
+        known["cache_seconds"] = _converted(origin, CACHE_AGE, values[CACHE_AGE], lambda age: float(age) or None)
+    return known
+
+
 def _throttled(origin: str, values: Mapping[str, Any]) -> float | None:
     """Return AutoThrottle's target concurrency, 1 by default; None if it is off."""
     enabled = values[THROTTLE]
-    if enabled in (False, 0, "0", "False", "false"):
+    if enabled in _OFF:
         return None
     target: float = _converted(origin, THROTTLE_TARGET, values.get(THROTTLE_TARGET, 1.0), float)
     return target

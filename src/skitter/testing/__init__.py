@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from skitter.testing.coordinator import CoordinatorPlace as CoordinatorPlace
     from skitter.testing.coordinator import LockContract as LockContract
     from skitter.testing.fetcher_contract import FetcherContract as FetcherContract
+    from skitter.testing.given_pages import response as response
     from skitter.testing.intake_contract import IntakeContract as IntakeContract
     from skitter.testing.intake_contract import IntakePlace as IntakePlace
     from skitter.testing.sink_contract import SinkContract as SinkContract
     from skitter.testing.sink_contract import SinkPlace as SinkPlace
+    from skitter.testing.spider_run import SpiderRun as SpiderRun
+    from skitter.testing.spider_run import record as record
+    from skitter.testing.spider_run import run as run
     from skitter.testing.web import SyntheticWeb as SyntheticWeb
     from skitter.testing.web import WebSpec as WebSpec
     from skitter.testing.web import expected as expected
@@ -35,10 +39,14 @@ _HOME = {
     "LockContract": "skitter.testing.coordinator",
     "SinkContract": "skitter.testing.sink_contract",
     "SinkPlace": "skitter.testing.sink_contract",
+    "SpiderRun": "skitter.testing.spider_run",
     "SyntheticWeb": "skitter.testing.web",
     "WebSpec": "skitter.testing.web",
     "expected": "skitter.testing.web",
     "page": "skitter.testing.web",
+    "record": "skitter.testing.spider_run",
+    "response": "skitter.testing.given_pages",
+    "run": "skitter.testing.spider_run",
     "served": "skitter.testing.web",
 }
 
@@ -54,10 +62,14 @@ __all__ = [
     "LockContract",
     "SinkContract",
     "SinkPlace",
+    "SpiderRun",
     "SyntheticWeb",
     "WebSpec",
     "expected",
     "page",
+    "record",
+    "response",
+    "run",
     "served",
 ]
 

@@ -32,7 +32,7 @@ from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.observe import events
 from skitter.policy.generations import generation_seconds
 from skitter.policy.polling import pause_seconds
-from skitter.policy.scope import Scope
+from skitter.policy.scope import LinkPatterns, Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
@@ -122,6 +122,7 @@ class Worker:
             by_seeds=by_seeds,
             max_depth=settings.limits.max_depth,
             traps=None if settings.traps.traps == "off" else TrapRules(settings.traps, time.gmtime().tm_year),
+            patterns=LinkPatterns.of(settings.links),
         )
         rules = LinkContext(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds

@@ -218,7 +218,9 @@ class Visitor:
         except FetchError as error:
             return await self._fail(lease, request, page, error.error_class, str(error))
         outcome = self._outcome(lease, page, Ending.REDIRECTED)
-        rule = None if request.seed else self._rules.scope.rule_against(following.url, request.depth)
+        is_sitemap = request.callback == SITEMAP_CALLBACK
+        scope = self._rules.scope
+        rule = None if request.seed else scope.rule_against(following.url, request.depth, is_sitemap=is_sitemap)
         if rule is not None:
             outcome.tally[f"outside:{rule}"] = 1
         else:
@@ -300,7 +302,10 @@ class Visitor:
     @staticmethod
     def _outcome(lease: Lease, page: Page | None, ending: Ending, *, error_class: str = "", error: str = "") -> Outcome:
         outcome = Outcome(lease=lease, ending=ending, error_class=error_class, error=error, tally={})
-        if page is not None:
+        if page is not None and page.cached:
+            outcome.status, outcome.touched = page.status, False
+            outcome.tally = {"cached": 1}
+        elif page is not None:
             outcome.status = page.status
             outcome.news = HostNews(answered=True, latency_seconds=page.seconds, address=page.address)
             outcome.tally = {"bytes": page.wire_bytes}

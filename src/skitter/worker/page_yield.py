@@ -221,7 +221,7 @@ class PageYield:
         if plain and (url in self._here or url in rules.known):
             self.tally["duplicates"] += 1
             return
-        if self._is_outside(url):
+        if self._is_outside(url, is_sitemap=request.callback == SITEMAP_CALLBACK):
             return
         found = RequestFields(
             url,
@@ -243,8 +243,10 @@ class PageYield:
         )
         self._add(found, plain=plain)
 
-    def _is_outside(self, url: str) -> bool:
-        rule = None if self._is_seeding else self._rules.scope.rule_against(url, self._depth)
+    def _is_outside(self, url: str, *, is_sitemap: bool = False) -> bool:
+        rule = None
+        if not self._is_seeding:
+            rule = self._rules.scope.rule_against(url, self._depth, is_sitemap=is_sitemap)
         if rule is None and self._directives is not None:
             # Not remembered: on another page the same link may be one to follow.
             rule = self._directives.against_link(url)

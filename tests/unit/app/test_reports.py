@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from skitter.app.report_polling import CapacityDiff, ReportDiff
-from skitter.model.job import Counts, Job, JobSpec, Report, SinkSeen, State
+from skitter.app import report_polling
+from skitter.app.report_polling import CapacityDiff, Detail, NewestFailures, ReportDiff, reporting
+from skitter.model.job import Counts, Dead, Job, JobSpec, Report, SinkSeen, State
 from skitter.model.store_capacity import ROOM_BYTES, StoreCapacity
 from skitter.observe.events import Event, Level
 
@@ -79,3 +82,65 @@ def test_a_large_disk_is_not_nearly_full_while_gigabytes_are_left() -> None:
     assert not room(ROOM_BYTES, disk, is_disk=True).is_nearly_full
     assert room(ROOM_BYTES - 1, disk, is_disk=True).is_nearly_full
     assert room(ROOM_BYTES, disk).is_nearly_full, "of the memory of a server the share counts"
+
+
+class Lister:
+    """A frontier whose requests fail one after the other; what has the lowest number was added first."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.asked: list[tuple[int, int]] = []
+        self.hosts: list[int] = []
+
+    async def report(self, hosts: int = 5) -> Report:
+        self.hosts.append(hosts)
+        return msgspec.structs.replace(report(), counts=Counts(dead=self.failed))
+
+    async def capacity(self) -> list[StoreCapacity]:
+        return []
+
+    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
+        self.asked.append((limit, after))
+        numbers = range(self.failed)[after : after + limit]
+        rest = {"error_class": "dns", "error": "", "status": 0, "attempts": 1, "losses": 0, "referrer": None}
+        return [Dead(id=n, url="", ended_at=float(-n if n % 2 else n), **rest) for n in numbers]
+
+
+class View:
+    def __init__(self) -> None:
+        self.shown: list[list[int]] = []
+        self.reports = asyncio.Event()
+
+    def __call__(self, _report: Report) -> None:
+        self.reports.set()
+
+    def detail(self) -> Detail:
+        return Detail(hosts=16, failures=3)
+
+    def show_failures(self, failures: Sequence[Dead]) -> None:
+        self.shown.append([one.id for one in failures])
+
+
+async def test_the_newest_failures_are_read_when_there_are_others_and_not_for_ever() -> None:
+    frontier, view = Lister(), View()
+    newest = NewestFailures(frontier, view)  # type: ignore[arg-type]
+    for failed in (0, 9, 9, 120, report_polling.MAX_FAILURES + 1):
+        frontier.failed = failed
+        newest._read_at = float("-inf")
+        await newest.update(await frontier.report(), 3)
+    assert frontier.asked == [(50, 0), (50, 70)]
+    assert view.shown == [[8, 6, 4], [118, 116, 114]]
+    newest._known = 0
+    await newest.update(await frontier.report(), 0)
+    assert len(frontier.asked) == 2, "nobody wants them"
+
+
+async def test_a_view_says_how_many_hosts_it_has_room_for() -> None:
+    frontier, view = Lister(), View()
+    async with reporting(frontier, view, lambda _: None):  # type: ignore[arg-type]
+        await view.reports.wait()
+    assert frontier.hosts == [16]
+    view.reports.clear()
+    async with reporting(frontier, view.__call__, lambda _: None):  # type: ignore[arg-type]
+        await view.reports.wait()
+    assert frontier.hosts[1] == 5

@@ -8,14 +8,16 @@ import json
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
-from skitter.cli.live_display import LiveDisplay, frame
+from skitter.app.report_polling import Detail
+from skitter.cli.live_display import LiveDisplay, detail_for, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
 from skitter.cli.run_messages import JsonProgress, RunOutput
 from skitter.cli.throughput import ASCII_BLOCKS, Throughput
-from skitter.model.job import Counts, SinkSeen, State
+from skitter.model.job import Counts, Dead, HostSeen, SinkSeen, State
 from skitter.settings import Logging
 
 
@@ -86,9 +88,51 @@ def test_eighty_columns_lose_no_figure(make_report) -> None:
 
 def test_wide_terminals_have_the_hosts_beside_the_figures(make_report) -> None:
     lines = [line.plain for line in frame(make_report(), paced(0, 50), 83, 199, 23)]
-    assert "done" in lines[2]
-    assert "slow hosts" in lines[2]
-    assert len(lines) == 8
+    assert "done" in lines[3]
+    assert "slow hosts" in lines[3]
+    assert len(lines) == 9
+
+
+def failure(number: int, error: str = "HTTP 404") -> Dead:
+    url = f"https://a.example/{number}\x1b[2J"
+    more = {"status": 404, "attempts": 1, "losses": 0, "referrer": None, "ended_at": float(number)}
+    return Dead(id=number, url=url, error_class="http_4xx", error=error, **more)
+
+
+def hosts(number: int) -> list[HostSeen]:
+    fields = {"queued": 3, "in_flight": 1, "due_seconds": 0.0, "blocked_seconds": 0.0, "latency_seconds": 0.1}
+    rest = {"strikes": 0, "error_class": "", "pages": 7}
+    return [HostSeen(key=f"https://{n}.example", **fields, **rest) for n in range(number)]
+
+
+@pytest.mark.parametrize("width", [79, 199])
+def test_a_large_terminal_shows_more_and_a_small_one_stays_compact(make_report, width) -> None:
+    report, failures = make_report(hosts=hosts(16)), [failure(n) for n in range(10)]
+
+    def shown(height: int) -> str:
+        lines = frame(report, paced(0, 50), 83, width, height, failures=failures)
+        assert len(lines) <= height
+        return "\n".join(line.plain for line in lines)
+
+    large, small = shown(49), shown(23)
+    assert (large.count(".example  ") - 1, small.count(".example  ") - 1) == (16, 5)
+    assert "fetching" in small
+    assert (large.count("http_4xx  https://a.example/"), small.count("http_4xx  https")) == (10, 0)
+    assert "\x1b" not in large
+    assert (detail_for(24), detail_for(50)) == (Detail(5, 0), Detail(16, 10))
+
+
+def test_progress_towards_the_limit_and_the_rest(make_report) -> None:
+    def line(limit: int | None, *pages: int, **changes: Any) -> str:
+        report = make_report(counts=Counts(done=500, queued=80, leased=20), **changes)
+        spec = msgspec.structs.replace(report.job.spec, settings={"max_pages": limit})
+        report = msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=spec))
+        return frame(report, paced(*pages), 83, 79, 23)[2].plain
+
+    assert line(2000, 0, 50).startswith("progress       25% of 2,000 pages, about 0:00:15 left  ")
+    assert "left" not in line(2000)
+    assert line(None, 0, 50) == "to do     100 known pages, about 0:00:01 left, and what they lead to"
+    assert line(None, 0, 50, state=State.FINISHED).startswith("done")
 
 
 def test_a_blocked_sink_is_seen_first(make_report) -> None:

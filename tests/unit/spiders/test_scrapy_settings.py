@@ -61,6 +61,11 @@ def test_a_log_file_is_ours(value: Any, file: str) -> None:
 @pytest.mark.parametrize(
     ("values", "known"),
     [
+        ({"HTTPCACHE_ENABLED": True}, {"cache_dir": ".skitter/cache"}),
+        ({"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "pages"}, {"cache_dir": "pages"}),
+        ({"HTTPCACHE_ENABLED": False, "HTTPCACHE_DIR": "pages"}, {"cache_dir": ""}),
+        ({"HTTPCACHE_EXPIRATION_SECS": 60}, {"cache_seconds": 60.0}),
+        ({"HTTPCACHE_EXPIRATION_SECS": 0}, {"cache_seconds": None}),
         ({"AUTOTHROTTLE_ENABLED": True}, {"target_concurrency": 1.0}),
         ({"AUTOTHROTTLE_ENABLED": False, "AUTOTHROTTLE_TARGET_CONCURRENCY": 2}, {"target_concurrency": None}),
         (

@@ -19,7 +19,7 @@ from skitter.model.request import Fingerprinter
 from skitter.model.url import absolute, host_key
 from skitter.policy.recrawl import DEFAULT_RATE, change_rate
 from skitter.policy.robots import Robots
-from skitter.policy.scope import Scope
+from skitter.policy.scope import LinkPatterns, Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.sitemaps import ROBOTS
@@ -164,6 +164,7 @@ def unseen_reasons(url: str, report: Report, robots: RobotsRecord | None) -> lis
         rule = Robots.parse(robots.text, settings.fetch.agent).deciding(url)
         if rule is not None and not rule.allow:
             reasons.append(_reason("robots_rule", rule=str(rule)))
+    reasons += _pattern_reasons(url, settings)
     reasons += _trap_reasons(url, settings)
     if reasons:
         return reasons
@@ -178,6 +179,16 @@ def unseen_reasons(url: str, report: Report, robots: RobotsRecord | None) -> lis
         seconds = job.ended_at - job.started_at
         reasons.append(_reason("job_ended", state=job.state, reason=job.reason, seconds=seconds))
     return reasons
+
+
+def _pattern_reasons(url: str, settings: Settings) -> list[Reason]:
+    """Whether links like it are left out by ``include`` or ``exclude``."""
+    patterns = LinkPatterns.of(settings.links)
+    rule = patterns and patterns.rule_against(url)
+    if patterns is None or rule is None:
+        return []
+    shown = list(settings.links.include) if rule == "include" else [patterns.excluding(url)]
+    return [_reason("link_pattern", rule=rule, patterns=shown)]
 
 
 def _trap_reasons(url: str, settings: Settings) -> list[Reason]:

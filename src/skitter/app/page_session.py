@@ -1,0 +1,153 @@
+"""Pages that a person asks for one by one (``skitter fetch``, ``parse``, ``shell``), fetched as a crawl would do it.
+
+A frontier in memory keeps the politeness of the session: robots.txt, delays and back-off. One fetcher has its guard,
+its proxy and its cookies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from skitter._version import __version__
+from skitter.app.crawl_source import seed_url
+from skitter.app.event_loop import new_loop
+from skitter.app.fetchers import make_fetcher
+from skitter.app.frontiers import open_frontier
+from skitter.app.proxy_check import check_proxy
+from skitter.app.single_page import NotYet, PageFetch
+from skitter.errors import FetchError
+from skitter.extract.response import Response
+from skitter.fetch.contract import Fetcher
+from skitter.frontier.contract import Frontier
+from skitter.model.job import JobSpec
+from skitter.model.page import Page
+from skitter.model.request import Fingerprinter, Request
+from skitter.settings import Settings
+
+T = TypeVar("T")
+MAX_WAIT_SECONDS = 60.0
+"""A host that is to be asked later than this is not waited for."""
+_LOOK_SECONDS = 1.0
+_STORE = "memory:"
+_JOB = "session"
+ERROR_STATUSES = tuple(range(400, 600))
+
+
+class PageSession:
+    """Fetches requests, whatever status they are answered with."""
+
+    def __init__(self, settings: Settings) -> None:
+        """A failure is told at once: nothing is tried again."""
+        once = msgspec.structs.replace(settings.retry, max_attempts=1)
+        run = msgspec.structs.replace(settings.run, concurrency=1, shutdown_seconds=1.0)
+        self._settings = msgspec.structs.replace(settings, retry=once, run=run)
+        self._store: Frontier | None = None
+        self._fetcher: Fetcher | None = None
+        self._count = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close connections; cookies and what is known of hosts are forgotten."""
+        await self._forget_hosts()
+        if self._fetcher is not None:
+            await self._fetcher.close()
+            self._fetcher = None
+
+    async def fetch(self, request: Request) -> Page:
+        """Return the page, after redirects. Raises FetchError if there is none: robots.txt forbids it, no answer, …"""
+        if self._fetcher is None:
+            await check_proxy(self._settings.run)
+            self._fetcher = make_fetcher(self._settings)
+        try:
+            return await self._fetch(request, self._fetcher)
+        except FetchError as error:
+            # A host that was given up gets a new chance.
+            await self._forget_hosts()
+            if error.error_class == "robots":
+                raise FetchError("robots", str(error), hint="--ignore-robots, if that is yours to decide") from error
+            raise
+
+    async def _fetch(self, request: Request, fetcher: Fetcher) -> Page:
+        if self._store is None:
+            self._store = open_frontier(_STORE, _JOB, create=True)
+            spec = JobSpec(name=_JOB, spider="", settings=self._settings.job_wide(), version=__version__)
+            await self._store.begin(spec)
+        store = self._store
+        self._count += 1
+        wanted = request.replace(
+            url=seed_url(request.url),
+            dont_filter=True,
+            need=f"page.{self._count}",
+            callback=None,
+            errback="failed",
+            # Typed by somebody: its host may be private, as that of a seed.
+            seed=True,
+        )
+        entry = Fingerprinter.of_job(await store.job()).entry(wanted, self._count)
+        await store.add([entry])
+        waited = 0.0
+        while True:
+            # Read again: one that was finished goes on now.
+            job = await store.job()
+            one = PageFetch(_STORE, store, job, entry, self._settings, fetcher, handle_statuses=ERROR_STATUSES)
+            page = await one.run(_LOOK_SECONDS)
+            if not isinstance(page, NotYet):
+                return page
+            waited += _LOOK_SECONDS
+            if page.seconds + waited > MAX_WAIT_SECONDS:
+                raise FetchError(
+                    "timeout",
+                    f"its host is not to be asked for another {page.seconds:.0f} s: {wanted.url}",
+                    hint="a delay of the settings, of robots.txt, or a Retry-After",
+                )
+
+    async def _forget_hosts(self) -> None:
+        if self._store is not None:
+            await self._store.close()
+            self._store = None
+
+
+class BlockingPageSession:
+    """A PageSession for a prompt, on a loop of its own: a notebook or IPython may run another."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._session = PageSession(settings)
+        self._loop = new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-pages", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wait_for(self._session.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def fetch(self, request: Request) -> Response:
+        """Return the page as a callback would be given it."""
+        return response_of(self._wait_for(self._session.fetch(request)), request)
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+
+def response_of(page: Page, request: Request) -> Response:
+    """Return the response to a request, or to the last hop of its redirects."""
+    return Response(page, request.replace(url=page.url))

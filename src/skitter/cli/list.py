@@ -1,0 +1,57 @@
+"""``skitter list``: the spiders of the project, by reading their files."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skitter.cli.arguments import Parser, add_verbosity_options
+from skitter.cli.exit_codes import FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from skitter.spiders.spider_files import SpiderListing
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files and folders; default: those of the project, or spiders"
+    )
+    add_verbosity_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from skitter.cli.output import note, print_json
+    from skitter.cli.terminal_text import clean, table
+
+    listing = listed(Path.cwd(), options.paths)
+    if options.json:
+        print_json(listing)
+        return FAILED if listing.broken else 0
+    if rows := [(clean(one.name) or "-", clean(one.reference), clean(one.about)) for one in listing.spiders]:
+        print("\n".join(table(rows)))
+    elif not listing.broken:
+        note("no spiders here; skitter new project NAME URL makes a project with one")
+    for broken in listing.broken:
+        note(f"warning: cannot be read: {clean(broken.file)}: {clean(broken.problem)}")
+    return FAILED if listing.broken else 0
+
+
+def listed(folder: Path, paths: Sequence[str]) -> SpiderListing:
+    """List the spiders of ``paths``, or of the project if there are none."""
+    from skitter.cli.settings_layers import read_project
+    from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
+    from skitter.spiders.spider_files import list_spiders
+
+    if not paths:
+        # Only a place that somebody has named must be there.
+        paths = [
+            place
+            for place in read_project(folder).spider_paths
+            if place not in DEFAULT_SPIDER_PATHS or (folder / place).exists()
+        ]
+    return list_spiders(paths, folder)

@@ -1,0 +1,62 @@
+"""``skitter settings``: every setting, its value and where that comes from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from skitter.cli.arguments import Parser, add_spider_argument_option, add_verbosity_options
+from skitter.cli.crawl import CRAWL_OPTIONS, add_job_setting_options
+
+if TYPE_CHECKING:
+    from skitter.cli.settings_layers import Collected
+
+DEFAULT = "default"
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "spider", nargs="?", metavar="SPIDER", help="whose settings count too; its file is run; default: none"
+    )
+    add_spider_argument_option(parser)
+    parser.add_argument("--changed", action="store_true", help="only those that are not the default")
+    add_job_setting_options(parser, CRAWL_OPTIONS)
+    add_verbosity_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.output import note, print_json, warn
+    from skitter.cli.page_source import page_source
+    from skitter.cli.terminal_text import clean, table
+    from skitter.settings import shown_value
+
+    source = page_source(options, options.spider)
+    for warning in source.warnings:
+        warn(warning)
+    rows = setting_rows(source.collected, changed=options.changed)
+    if options.json:
+        print_json(rows)
+        return 0
+    if rows:
+        print("\n".join(table((row["name"], clean(shown_value(row["value"])), clean(_origin(row))) for row in rows)))
+    elif options.changed:
+        note("every setting has its default")
+    return 0
+
+
+def _origin(row: dict[str, Any]) -> str:
+    place: str = row["place"]
+    return f"{row['layer']}: {place}" if row["layer"] in ("project", "config", "spider") else place
+
+
+def setting_rows(collected: Collected, *, changed: bool = False) -> list[dict[str, Any]]:
+    """Return ``name``, ``group``, ``value``, ``layer`` and ``place`` of each setting."""
+    import msgspec
+
+    rows = []
+    for group, values in msgspec.to_builtins(collected.settings).items():
+        for name, value in values.items():
+            layer, place = collected.origins.get(name, (DEFAULT, DEFAULT))
+            if layer != DEFAULT or not changed:
+                rows.append({"name": name, "group": group, "value": value, "layer": layer, "place": place})
+    return rows

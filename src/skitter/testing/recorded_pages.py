@@ -1,0 +1,168 @@
+"""Recorded pages: a folder with two files for each page, what was answered and the body, that people can read.
+
+``NAME.page.json`` has the request's method and URL, the status and the headers; the body beside it has the suffix of
+its kind, so that an editor or a browser opens it. There is one answer for each method, URL and body of a request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from skitter.errors import UsageError
+from skitter.extract.content_type import kind_of
+from skitter.extract.response import Response
+from skitter.fetch.contract import Fetcher, FetchRequest
+from skitter.model.page import Page
+from skitter.model.request import Request
+from skitter.model.secrets import shown_url
+from skitter.testing.given_pages import is_robots
+
+T = TypeVar("T")
+FORMAT: Final = 1
+DESCRIPTION: Final = ".page.json"
+_LEFT_OUT = ("set-cookie", "set-cookie2", "content-encoding", "content-length", "transfer-encoding")
+"""Headers that are secrets, or not true of the body any more, which is decoded."""
+_SUFFIXES = {"html": ".html", "xml": ".xml", "other": ".bin"}
+
+
+class RecordedPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """``NAME.page.json`` of a folder of recorded pages."""
+
+    format: int = msgspec.field(default=0)
+    """Of this file."""
+    method: str = "GET"
+    url: str
+    """Without a password."""
+    request_body: str = ""
+    """A digest of what the request sent; empty: nothing."""
+    status: int = 200
+    headers: list[tuple[str, str]] = []
+    body: str = ""
+    """The file beside this one; empty: there was no body."""
+
+
+class RecordingFetcher:
+    """A fetcher that has another one fetch, and writes its answers into a folder."""
+
+    def __init__(self, fetcher: Fetcher, folder: Path) -> None:
+        self._fetcher = fetcher
+        self._folder = folder
+        self.requests: list[FetchRequest] = []
+        self.missing: list[str] = []
+        """Nothing: what the network does not have is recorded as it is answered."""
+        self.error: Exception | None = None
+        """The folder cannot be written."""
+        _try(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
+
+    async def fetch(self, request: FetchRequest) -> Page:
+        if not is_robots(request):
+            self.requests.append(request)
+        page = await self._fetcher.fetch(request)
+        try:
+            _try(lambda: _write(self._folder, request, page), self._folder)
+        except UsageError as error:
+            self.error = error
+            raise
+        return page
+
+    async def close(self) -> None:
+        """Close the other fetcher."""
+        await self._fetcher.close()
+
+
+def recorded_answers(folder: Path) -> Callable[[FetchRequest], Response | None]:
+    """The answers of a folder that was recorded. UsageError: it is missing, or a file of it cannot be read."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"no recorded pages: {folder}", hint="record them once: skitter.testing.record, or pytest --skitter-record"
+        )
+    found = {}
+    for file in sorted(folder.glob(f"*{DESCRIPTION}")):
+        recorded = _read(file)
+        found[recorded.method, recorded.url, recorded.request_body] = (recorded, file.parent / recorded.body)
+
+    def answer(request: FetchRequest) -> Response | None:
+        if (known := found.get(_key(request))) is None:
+            return None
+        recorded, body = known
+        content = _try(body.read_bytes, body) if recorded.body else b""
+        page = Page(url=request.url, status=recorded.status, headers=recorded.headers, body=content)
+        return Response(page, Request(request.url))
+
+    return answer
+
+
+def _key(request: FetchRequest) -> tuple[str, str, str]:
+    return request.method, shown_url(request.url), _digest(request.body) if request.body else ""
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _read(file: Path) -> RecordedPage:
+    try:
+        recorded = msgspec.json.decode(_try(file.read_bytes, file), type=RecordedPage)
+    except msgspec.MsgspecError as error:
+        raise UsageError(
+            f"not a recorded page: {file}: {error}", hint="remove it, and record the page again"
+        ) from error
+    if recorded.format != FORMAT:
+        raise UsageError(
+            f"recorded in another format: {file}: {recorded.format}, and this is {FORMAT}",
+            hint="record the pages again",
+        )
+    if recorded.body and Path(recorded.body).name != recorded.body:
+        raise UsageError(
+            f"the body of a recorded page lies elsewhere: {file}: {recorded.body}", hint="it lies beside it"
+        )
+    return recorded
+
+
+def _write(folder: Path, request: FetchRequest, page: Page) -> None:
+    method, url, request_body = _key(request)
+    parts = urlsplit(url)
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.hostname}{parts.path}").strip("-.")[:80]
+    name = f"{slug}-{_digest(f'{method} {url} {request_body}'.encode())[:8]}"
+    headers = [(key, value) for key, value in page.headers if key not in _LEFT_OUT]
+    body = name + _suffix(page) if page.body else ""
+    if body:
+        _replace(folder / body, page.body)
+    recorded = RecordedPage(
+        format=FORMAT, method=method, url=url, request_body=request_body, status=page.status, headers=headers, body=body
+    )
+    # Last: a page whose description is there is there as a whole.
+    _replace(folder / f"{name}{DESCRIPTION}", msgspec.json.format(msgspec.json.encode(recorded), indent=2) + b"\n")
+
+
+def _suffix(page: Page) -> str:
+    content_type = page.header("content-type") or ""
+    if "json" in content_type:
+        return ".json"
+    if content_type.startswith("text/plain"):
+        return ".txt"
+    return _SUFFIXES[kind_of(content_type, page.body)]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Several tests may record the same page at a time."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def _try(call: Callable[[], T], path: Path) -> T:
+    try:
+        return call()
+    except OSError as error:
+        raise UsageError(
+            f"recorded pages: {path}: {error.strerror}", hint="it is a folder that you may write"
+        ) from error
