@@ -19,6 +19,7 @@ from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
+    CloseClaim,
     Command,
     Counts,
     Dead,
@@ -28,6 +29,7 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     SinkSeen,
+    StopReason,
     Trace,
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
@@ -91,12 +93,15 @@ class TransactionalFrontier:
     async def state(self) -> JobState:
         return await self._store.run(lambda tables: state_of(self._found(tables.load_job())), write=False)
 
-    async def command(self, command: Command) -> Job:
+    async def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> Job:
         def act(transaction: Transaction) -> Job:
-            transaction.job.command(command)
+            transaction.job.command(command, reason)
             return public_job(transaction.record)
 
         return await self._run(act)
+
+    async def claim_close(self, owner: str, *, done: bool = False) -> CloseClaim:
+        return await self._run(lambda transaction: transaction.job.claim_close(owner, done=done))
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:
         def change(tables: Tables) -> Job:

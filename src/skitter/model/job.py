@@ -10,6 +10,7 @@ import msgspec
 
 from skitter.errors import JobError, SettingsError, UsageError
 from skitter.model.bloom_stats import BloomStats
+from skitter.model.counters import decisions_of, stats_of
 from skitter.model.intake import IntakeSeen
 from skitter.model.worker import WorkerSeen
 from skitter.settings import Settings
@@ -42,6 +43,24 @@ class StopReason(enum.StrEnum):
 
     MAX_PAGES = "max_pages"
     COMMAND = "command"
+    CLOSE_AFTER_ITEMS = "close_after_items"
+    CLOSE_AFTER_ERRORS = "close_after_errors"
+    CLOSE_AFTER_SECONDS = "close_after_seconds"
+
+
+LIMITS = frozenset(StopReason) - {StopReason.COMMAND}
+"""Reasons that are settings of the job: nobody stopped it by hand."""
+
+
+class CloseClaim(enum.StrEnum):
+    """Whose ``on_close`` is, in the answer to ``claim_close``."""
+
+    MINE = "mine"
+    """The caller's, which is to call it."""
+    OTHERS = "others"
+    """Another one's, who was heard from lately."""
+    NONE = "none"
+    """Nobody's: it was called, the job is not finished, or has no such hook."""
 
 
 def seeding_problem(reason: str) -> str:
@@ -75,6 +94,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
     """Hash of the spider's file on that node; empty: there is no file."""
+    on_close: bool = False
+    """Whether its spider or its hooks have ``on_close``: then a run is over when that was called."""
     run_keys: list[str] = []
     """Of ``begin``: the key that at most one run is begun for, if any. As stored: the last keys, the newest first."""
 
@@ -296,6 +317,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def dropped(self) -> dict[str, int]:
         """Items that item functions have dropped, by reason."""
         return {name.partition(":")[2]: n for name, n in self.tally.items() if name.startswith("dropped:") and n}
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What the spider and its hooks have counted, by name."""
+        return stats_of(self.tally)
+
+    @property
+    def decisions(self) -> dict[str, int]:
+        """What hooks have decided, by ``DECISION:REASON``."""
+        return decisions_of(self.tally)
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,6 +92,8 @@ class ScriptsRecord(msgspec.Struct):
     intakes: Annotated[int, msgspec.Meta(ge=0)] = 0
     shortened: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reschedule_after: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    closing: tuple[str, float] = ("", 0.0)
+    closed: bool = False
 
 
 class _Outline(msgspec.Struct):
@@ -234,6 +236,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "recrawl": settings.recrawl.is_on,
             "recrawl_due": settings.recrawl.recrawl == "due",
             "stay": settings.recrawl.stay,
+            "on_close": spec.on_close,
         }
     )
 
