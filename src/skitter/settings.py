@@ -195,6 +195,14 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
 
 
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """What looks at requests, answers and events on their way (docs/how-to/hooks.md)."""
+
+    hooks: str = ""
+    """Classes of hooks, called in this order after the spider's own: `module:Class`, several in a list or with
+    commas."""
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
 
@@ -260,6 +268,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dedup: Dedup = msgspec.field(default_factory=Dedup)
     recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
+    hooks: Hooks = msgspec.field(default_factory=Hooks)
     fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -296,7 +305,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items", "fleet"):
+        for group in ("fetch", "politeness", "retry", "limits", "traps", "dedup", "recrawl", "items", "hooks", "fleet"):
             merged |= msgspec.to_builtins(getattr(self, group))
         return merged
 
@@ -352,6 +361,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "dedup": Dedup,
     "recrawl": Recrawl,
     "items": Items,
+    "hooks": Hooks,
     "fleet": Fleet,
     "run": Run,
     "logging": Logging,

@@ -26,7 +26,7 @@ from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
-from skitter.model.job import Job
+from skitter.model.job import Job, State
 from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
@@ -36,6 +36,7 @@ from skitter.spiders.base import Spider
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
+from skitter.worker.close_hook import close_each_run, close_job
 from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
 from skitter.worker.loop import Worker
 from skitter.worker.loop_status import LoopStatus
@@ -153,7 +154,13 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         orphaned.cancel()
         try:
             with renewal:
-                await worker.run()
+                # Beside the work of a worker that stays, and else after it.
+                closing = asyncio.create_task(close_each_run(worker, frontier)) if config.stay else None
+                if await worker.run() is State.FINISHED and not worker.superseded:
+                    await close_job(worker, frontier)
+                if closing is not None:
+                    closing.cancel()
+                    await asyncio.wait([closing])
         finally:
             pipe.say(committed=worker.committed)
             await fetcher.close()

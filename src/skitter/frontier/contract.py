@@ -268,7 +268,7 @@ class WorkerRecovery(Protocol):
         ...
 
     async def release_worker(self, worker: str) -> int:
-        """A worker was seen to die: its leases return at once, each with a loss. How many."""
+        """A worker was seen to die: its leases return at once, each with a loss. How many. Its ``claim_close`` ends."""
         ...
 
     async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:

@@ -210,6 +210,7 @@ def public_job(row: JobRow) -> Job:
         started_at=row.started_at,
         ended_at=row.ended_at,
         reason=row.reason,
+        closed=row.closed,
     )
 
 

@@ -171,7 +171,11 @@ class TransactionalFrontier:
         await self._run(lambda transaction: transaction.leases.release(leases, late=late, touched=touched), brief=True)
 
     async def release_worker(self, worker: str) -> int:
-        return await self._run(lambda transaction: transaction.leases.release_worker(worker))
+        def release(transaction: Transaction) -> int:
+            transaction.job.release_close(worker)
+            return transaction.leases.release_worker(worker)
+
+        return await self._run(release)
 
     async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
         return await self._run(lambda transaction: transaction.leases.relieve_worker(worker, page, pause_seconds))

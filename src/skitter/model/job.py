@@ -182,6 +182,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """When the run finished or stopped; 0 while it goes on."""
     reason: str = ""
     """Why it stopped (StopReason), or what kept the seeding from giving all seeds."""
+    closed: bool = False
+    """``on_close`` was called for the finished run."""
+
+    @property
+    def awaits_close(self) -> bool:
+        """Whether the run is finished and ``on_close``, which the job has, was not called to its end."""
+        return self.state is State.FINISHED and self.spec.on_close and not self.closed
 
     @property
     def seeding_problem(self) -> str:

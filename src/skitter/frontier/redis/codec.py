@@ -59,6 +59,7 @@ class JobRecord(msgspec.Struct):
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     changes: int = 0
     """Of a shard: how often a request has changed its state."""
+    closed: bool = False
 
 
 class ExactRecord(msgspec.Struct):
@@ -195,6 +196,7 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
         dead=job.dead,
         excluded=job.excluded,
         position=job.position,
+        closed=job.closed,
         sampled_at=(job.samples[0], job.samples[2]),
         sampled_done=(job.samples[1], job.samples[3]),
     )

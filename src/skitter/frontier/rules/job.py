@@ -146,6 +146,11 @@ class JobRules:
         record.close_owner, record.close_owned_until = owner, self._now + SINK_OWNER_SECONDS
         return CloseClaim.MINE
 
+    def release_close(self, owner: str) -> None:
+        """The owner was seen to die: another one may call ``on_close`` at once."""
+        if self._record.close_owner == owner:
+            self._record.close_owner, self._record.close_owned_until = "", 0.0
+
     def end_seeding(self, problem: str) -> None:
         """The spider's ``start()`` is over; ``problem``: why it did not come to its end."""
         self._record.seeding = False

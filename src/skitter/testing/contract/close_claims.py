@@ -53,6 +53,18 @@ class CloseClaims:
         assert await first.frontier.claim_close("one", done=True) is CloseClaim.OTHERS, "it is another one's now"
         assert await second.frontier.claim_close("two", done=True) is CloseClaim.NONE
 
+    async def test_the_claim_of_a_worker_that_was_seen_to_die_ends_at_once(self, store: ContractStore) -> None:
+        client = store.client()
+        await _seeded(client)
+        assert await client.frontier.claim_close("one") is CloseClaim.MINE
+        await client.lose("two")
+        assert await client.frontier.claim_close("two") is CloseClaim.OTHERS
+        assert (await client.frontier.job()).awaits_close
+        await client.lose("one")
+        assert await client.frontier.claim_close("two") is CloseClaim.MINE
+        await client.frontier.claim_close("two", done=True)
+        assert not (await client.frontier.job()).awaits_close
+
     async def test_what_was_called_is_not_called_again(self, store: ContractStore) -> None:
         client = store.client()
         await _seeded(client)
