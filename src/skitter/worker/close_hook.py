@@ -36,7 +36,7 @@ async def close_job(worker: Worker, store: WorkerStore) -> None:
 
 async def close_each_run(worker: Worker, store: WorkerStore) -> None:
     """For a worker that stays: call ``on_close`` each time that the job is finished, until cancelled."""
-    is_closed = not worker.hooks.on_close
+    is_closed = False
     while worker.hooks.on_close:
         if worker.state is not State.FINISHED:
             is_closed = False
