@@ -6,6 +6,7 @@ A hook that raises, takes too long or returns what it may not becomes a ``HookFa
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -219,20 +220,22 @@ class HeadersHook:
     def __init__(self, hooks: WorkerHooks, request: Request) -> None:
         self._hooks = hooks
         self._request = request
+        # A fetcher calls from wherever it reads; what the hook counts belongs to this page.
+        self._context = contextvars.copy_context()
         self._asked = False
-        self.decision: Decision | None = None
+        self._decision: Decision | None = None
 
     def __call__(self, page: Page) -> bool:
         """Whether the body is to be read."""
         self._asked = True
-        self.decision = self._hooks.ask_headers(Response(page, self._request))
-        return self.decision is None
+        self._decision = self._context.run(self._hooks.ask_headers, Response(page, self._request))
+        return self._decision is None
 
     def decide(self, page: Page) -> Decision | None:
         """What was decided; a fetcher that knows no such hook has read the body for nothing."""
         if not self._asked:
             self(msgspec.structs.replace(page, body=b""))
-        return self.decision
+        return self._decision
 
 
 def _page(result: Response | Answer, request: Request) -> Page:
