@@ -103,14 +103,14 @@ FEEDS = "FEEDS"
 
 _PACE = "hosts that answer 429 or 503 are slowed down by themselves; delay_seconds and max_delay_seconds bound a delay"
 _OUTPUT = "an output is -o TARGET, a [[sink]] table or sinks of the spider"
-_HOOKS = "hooks = ['module:Class'] names classes that see requests, answers and events: docs/how-to/hooks.md"
+_HOOKS = "hooks = ['module:Class'] names classes that see requests, answers and events"
 _ITEM_FUNCTIONS = "what changes or drops items is an item function"
 _LOG = "log_format is text or json, log_file a file"
 COUNTERPARTS: dict[str, str] = {
     "AUTOTHROTTLE_DEBUG": "skitter why URL tells what its host waits for",
     "AUTOTHROTTLE_START_DELAY": _PACE,
-    "CLOSESPIDER_PAGECOUNT_NO_ITEM": "a hook counts pages and items: docs/how-to/hooks.md",
-    "CLOSESPIDER_TIMEOUT_NO_ITEM": "a hook counts pages and items: docs/how-to/hooks.md",
+    "CLOSESPIDER_PAGECOUNT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
+    "CLOSESPIDER_TIMEOUT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
     "DEFAULT_REQUEST_HEADERS": "headers of each Request; user_agent for all of them",
     "FEED_FORMAT": _OUTPUT,
     "FEED_URI": _OUTPUT,
