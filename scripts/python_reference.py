@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 import typing
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ import skitter.schedules
 import skitter.testing
 from skitter import errors, settings
 from skitter.dedup import SeenSet
+from skitter.spiders.hooks import Hooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "python.md"
@@ -64,6 +66,11 @@ SETTINGS_HEAD = """
 SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Spiders", "The class that people write.", ("Spider",)),
     (
+        "Hooks",
+        "What spiders and classes of the setting `hooks` may do on the way. See the [how-to](../how-to/hooks.md).",
+        ("Hooks", "Retry", "Drop", "Answer", "Ban", "Stats", "JobInfo", "CloseSummary"),
+    ),
+    (
         "Requests and responses",
         "What a callback yields, and what it is given.",
         (
@@ -75,7 +82,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.model.request:Links",
             "skitter.extract.response_headers:Headers",
             "skitter.extract.robots_directives:Directives",
-            "skitter.worker.page_visit:Failure",
+            "Failure",
         ),
     ),
     (
@@ -210,6 +217,8 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
     parts.append(f"`from {home} import {shown}`\n\n{text}\n")
     if issubclass(value, SeenSet) and value is not SeenSet:
         parts.append("\nIt has everything of `SeenSet`, and:\n")
+    if issubclass(value, Hooks) and value is not Hooks:
+        parts.append("\nIt has everything of `Hooks`, and:\n")
     if _is_protocol(value) and (shared := [base.__name__ for base in value.__bases__ if base is not typing.Protocol]):
         names = " and ".join([", ".join(f"`{name}`" for name in shared[:-1]), f"`{shared[-1]}`"][len(shared) == 1 :])
         parts.append(f"\nIt has everything of {names}, and:\n")
@@ -245,9 +254,10 @@ def _attributes(value: type) -> str:
         for name, annotation, default, text in fields(base):
             rows.append((name, annotation, default, text))
         for name, member in vars(base).items():
-            if isinstance(member, property) and not name.startswith("_") and member.fget is not None:
-                annotation = str(member.fget.__annotations__.get("return", ""))
-                rows.append((name, annotation, "", _flat(inspect.getdoc(member))))
+            getter = member.func if isinstance(member, cached_property) else getattr(member, "fget", None)
+            if isinstance(member, (property, cached_property)) and not name.startswith("_") and getter is not None:
+                annotation = str(getter.__annotations__.get("return", ""))
+                rows.append((name, annotation, "", _flat(inspect.getdoc(getter))))
     if not rows:
         return ""
     has_defaults = any(default for _, _, default, _ in rows)
@@ -290,6 +300,8 @@ def _methods(value: type) -> str:
     for base in (value,) if _is_protocol(value) or _is_suite(value) else reversed(value.__mro__):
         if base.__module__.startswith("skitter"):
             found |= {name: member for name, member in vars(base).items() if _is_method(name, member)}
+    if issubclass(value, Hooks) and value is not Hooks:
+        found = {name: member for name, member in found.items() if name not in vars(Hooks)}
     if issubclass(value, SeenSet) and value is not SeenSet:
         found = {name: member for name, member in found.items() if name not in vars(SeenSet)}
     parts = []

@@ -24,31 +24,58 @@ if TYPE_CHECKING:
     from skitter.model.request import Priority as Priority
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
+    from skitter.spiders.failure import Failure as Failure
+    from skitter.spiders.hooks import Answer as Answer
+    from skitter.spiders.hooks import Ban as Ban
+    from skitter.spiders.hooks import CloseSummary as CloseSummary
+    from skitter.spiders.hooks import Drop as Drop
+    from skitter.spiders.hooks import Hooks as Hooks
+    from skitter.spiders.hooks import JobInfo as JobInfo
+    from skitter.spiders.hooks import Retry as Retry
+    from skitter.spiders.stats import Stats as Stats
 
 __all__ = [
+    "Answer",
     "AsyncClient",
+    "Ban",
     "Client",
+    "CloseSummary",
+    "Drop",
     "DropItem",
+    "Failure",
+    "Hooks",
+    "JobInfo",
     "Priority",
     "RejectItem",
     "Request",
     "Response",
+    "Retry",
     "SkitterError",
     "Spider",
+    "Stats",
     "connect",
     "crawl",
 ]
 
 _HOME = {
+    "Answer": "skitter.spiders.hooks",
     "AsyncClient": "skitter.app.client",
+    "Ban": "skitter.spiders.hooks",
     "Client": "skitter.app.blocking_client",
+    "CloseSummary": "skitter.spiders.hooks",
+    "Drop": "skitter.spiders.hooks",
     "DropItem": "skitter.errors",
+    "Failure": "skitter.spiders.failure",
+    "Hooks": "skitter.spiders.hooks",
+    "JobInfo": "skitter.spiders.hooks",
     "Priority": "skitter.model.request",
     "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",
+    "Retry": "skitter.spiders.hooks",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
+    "Stats": "skitter.spiders.stats",
     "connect": "skitter.app.blocking_client",
     "crawl": "skitter.app.script",
 }

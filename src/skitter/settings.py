@@ -116,6 +116,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_pages: Count | None = None
     """Pages (requests that end done) of the whole job."""
+    close_after_items: Count | None = None
+    """The job is stopped when its pages have yielded so many items; those in flight may add some."""
+    close_after_errors: Count | None = None
+    """The job is stopped when so many requests are dead, without those that hooks have dropped."""
+    close_after_seconds: Positive | None = None
+    """The job is stopped so long after the first of the nodes that are at work has begun."""
     max_pages_per_host: Count | None = None
     """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
     max_in_flight: Count | None = None
@@ -212,6 +218,14 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
 
 
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """What looks at requests, answers and events on their way (docs/how-to/hooks.md)."""
+
+    hooks: str = ""
+    """Classes of hooks, called in this order after the spider's own: `module:Class`, several in a list or with
+    commas."""
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
 
@@ -247,6 +261,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """With `--every-job`: so long a job is served while others of its priority wait for a worker."""
     max_worker_bytes: Count | None = 4_294_967_296
     """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
+    memory_warning_bytes: Count | None = None
+    """A warning is logged when a worker process takes so much memory (Linux)."""
+    memory_limit_bytes: Count | None = None
+    """A worker process that takes so much finishes what is in flight, and another one is started in its place (Linux).
+    `max_worker_bytes` is the hard limit beyond it."""
+    stats_seconds: Positive | None = None
+    """How often pages and items per minute, and what spiders and hooks have counted, are logged (`job.stats`)."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
 
@@ -283,6 +304,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dedup: Dedup = msgspec.field(default_factory=Dedup)
     recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
+    hooks: Hooks = msgspec.field(default_factory=Hooks)
     fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -318,7 +340,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        for group in ("fetch", "politeness", "retry", "limits", "links", "traps", "dedup", "recrawl", "items", "fleet"):
+        groups = "fetch politeness retry limits links traps dedup recrawl items hooks fleet"
+        for group in groups.split():
             merged |= msgspec.to_builtins(getattr(self, group))
         # As a store gives it back, so that stored and new settings can be compared.
         return {name: list(value) if isinstance(value, tuple) else value for name, value in merged.items()}
@@ -341,9 +364,10 @@ CHANGEABLE = (
     *("delay_seconds", "per_host", "per_ip", "target_concurrency", "max_delay_seconds", "burst_pages", "burst_seconds"),
     *("host_backoff_seconds", "robots_seconds"),
     *("max_pages", "max_pages_per_host", "max_in_flight", "max_outbox_items", "job_priority"),
+    *("close_after_items", "close_after_errors", "close_after_seconds"),
 )
-"""Settings that a running job may be given anew: those that the frontier alone applies, in each of its transactions.
-Workers and nodes read the others once, when they start."""
+"""Settings that a running job may be given anew: those that the frontier alone applies, in each of its transactions,
+and those that nodes compare with each report. Workers and nodes read the others once, when they start."""
 
 
 def _reason_to_keep(name: str) -> str:
@@ -376,6 +400,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "dedup": Dedup,
     "recrawl": Recrawl,
     "items": Items,
+    "hooks": Hooks,
     "fleet": Fleet,
     "run": Run,
     "logging": Logging,

@@ -8,7 +8,10 @@ import skitter
 
 
 def test_public_names() -> None:
-    names = "AsyncClient Client DropItem Priority RejectItem Request Response SkitterError Spider connect crawl"
+    names = (
+        "Answer AsyncClient Ban Client CloseSummary Drop DropItem Failure Hooks JobInfo Priority RejectItem Request"
+        " Response Retry SkitterError Spider Stats connect crawl"
+    )
     assert skitter.__all__ == names.split()
 
 

@@ -113,7 +113,9 @@ class _CrawlRun:
                     self._on_event(events.JOB_NO_OUTPUT())
                 async with (
                     dead_worker_recovery(frontier, self._on_event),
-                    reporting(frontier, self._on_report, self._on_event) as pass_on,
+                    reporting(
+                        *(frontier, self._on_report, self._on_event), stats_seconds=config.settings.run.stats_seconds
+                    ) as pass_on,
                     # Before the workers: a job without seeds would be finished at once.
                     intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
                 ):

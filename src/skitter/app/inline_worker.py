@@ -17,8 +17,10 @@ from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
 from skitter.frontier.contract import Frontier
+from skitter.model.job import State
 from skitter.spiders.base import Spider
 from skitter.stop_request import StopRequest
+from skitter.worker.close_hook import close_job
 from skitter.worker.lease_renewal import RenewalThread, renew_while_running
 from skitter.worker.loop import Worker
 
@@ -56,7 +58,7 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     made = spider or make_spider(job, config.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
-    running = asyncio.create_task(worker.run())
+    running = asyncio.create_task(_run(worker, frontier))
     stop.set_handlers(worker.stop, running.cancel)
     try:
         async with renewed(worker, config.frontier, job.spec.name, frontier, settings.limits.lease_seconds):
@@ -73,6 +75,11 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
         await fetcher.close()
         if archive is not None:
             archive.close()
+
+
+async def _run(worker: Worker, frontier: Frontier) -> None:
+    if await worker.run() is State.FINISHED and not worker.superseded:
+        await close_job(worker, frontier)
 
 
 @contextlib.asynccontextmanager

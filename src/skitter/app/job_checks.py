@@ -48,8 +48,9 @@ async def is_begun(frontier: Frontier, spec: JobSpec) -> bool:
 
 
 async def is_over(frontier: Frontier) -> bool:
-    """Whether the job is finished and every target has all of it."""
-    finished = (await frontier.state()).state is State.FINISHED
+    """Whether the job is finished, every target has all of it, and ``on_close`` was called."""
+    job = await frontier.job()
+    finished = job.state is State.FINISHED and not job.awaits_close
     return finished and not any(sink.is_incomplete for sink in await frontier.sinks())
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from skitter.app.close_limits import CloseLimits, PeriodicStats
 from skitter.errors import FrontierError
 from skitter.frontier.contract import DistantSource, Frontier
 from skitter.model.job import Dead, JobSpec, Report, State
@@ -130,13 +131,22 @@ class CapacityDiff:
 
 @contextlib.asynccontextmanager
 async def reporting(
-    frontier: Frontier, on_report: OnReport, on_event: Callable[[events.Event], None]
+    frontier: Frontier,
+    on_report: OnReport,
+    on_event: Callable[[events.Event], None],
+    *,
+    stats_seconds: float | None = None,
 ) -> AsyncIterator[Callable[[Report], None]]:
-    """While the body works, reports are polled and passed on; the body gets a function for the last one."""
+    """While the body works, reports are polled and passed on; the body gets a function for the last one.
+
+    ``stats_seconds``: how often the speed of the job is told; None: never.
+    """
     diff, capacity = ReportDiff(on_event), CapacityDiff(on_event)
+    limits, stats = CloseLimits(frontier, on_event), PeriodicStats(stats_seconds, on_event)
 
     def pass_on(report: Report) -> None:
         diff.update(report)
+        stats.update(report)
         on_report(report)
 
     pause = DISTANT_REPORT_SECONDS if isinstance(frontier, DistantSource) else REPORT_SECONDS
@@ -153,6 +163,7 @@ async def reporting(
                 pass_on(report)
                 if newest is not None:
                     await newest.update(report, detail.failures)
+                await limits.check(report)
             await asyncio.sleep(pause)
 
     async def poll_capacity() -> None:

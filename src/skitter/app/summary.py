@@ -46,6 +46,10 @@ class Summary(msgspec.Struct, kw_only=True):
     """Items that could not be stored or written; they are in the rejects files."""
     dropped: dict[str, int]
     """Items that item functions have dropped, by reason."""
+    stats: dict[str, int] = {}
+    """What the spider and its hooks have counted, by name."""
+    decisions: dict[str, int] = {}
+    """What hooks have decided, by ``DECISION:REASON``."""
     errors: dict[str, int]
     reason: str
     begun: str
@@ -71,6 +75,8 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         items=report.items,
         rejected=report.rejected,
         dropped=report.dropped,
+        stats=report.stats,
+        decisions=report.decisions,
         redirected=counts.redirected,
         failed=counts.dead,
         excluded=counts.excluded,

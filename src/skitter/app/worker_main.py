@@ -23,10 +23,11 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
 from skitter.app.worker_config import WorkerConfig, job_settings
 from skitter.cluster.process_identity import card_of, worker_id
-from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
+from skitter.errors import ContradictionError, FrontierError, JobError, SettingsError, SkitterError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
-from skitter.model.job import Job
+from skitter.model.job import Job, State
+from skitter.node.memory_watch import MemoryWatch
 from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
@@ -36,6 +37,7 @@ from skitter.spiders.base import Spider
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
+from skitter.worker.close_hook import close_each_run, close_job
 from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
 from skitter.worker.loop import Worker
 from skitter.worker.loop_status import LoopStatus
@@ -142,7 +144,8 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)
-        heartbeat = _Heartbeat(worker, pipe, settings.run.shutdown_seconds)
+        memory = _memory_watch(worker, settings.run)
+        heartbeat = _Heartbeat(worker, pipe, settings.run.shutdown_seconds, memory)
         renewal = RenewalThread(
             worker,
             lambda: open_frontier(config.frontier, config.job, create=False, patient=True),
@@ -153,14 +156,26 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         orphaned.cancel()
         try:
             with renewal:
-                await worker.run()
+                # Beside the work of a worker that stays, and else after it.
+                closing = asyncio.create_task(close_each_run(worker, frontier)) if config.stay else None
+                if await worker.run() is State.FINISHED and not worker.superseded:
+                    await close_job(worker, frontier)
+                if closing is not None:
+                    closing.cancel()
+                    await asyncio.wait([closing])
         finally:
             pipe.say(committed=worker.committed)
             await fetcher.close()
             if archive is not None:
                 archive.close()
         await leave(worker, frontier)
-        return worker.superseded and config.stay
+        if memory.reached_bytes and not worker.committed:
+            # The next one would come no further.
+            raise SettingsError(
+                f"a worker needs more memory than its limit before its first page: {memory.reached_bytes} bytes",
+                hint=f"memory_limit_bytes is {settings.run.memory_limit_bytes}",
+            )
+        return (worker.superseded and config.stay) or memory.reached_bytes > 0
     finally:
         orphaned.cancel()
         await frontier.close()
@@ -174,12 +189,32 @@ async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[An
     work.cancel()
 
 
+def _memory_watch(worker: Worker, run: Run) -> MemoryWatch:
+    """Its functions are called in the renewal thread."""
+    loop = asyncio.get_running_loop()
+
+    def tell(size: int, consequence: str) -> None:
+        events.emit(events.WORKER_MEMORY(worker=worker.id, resident_bytes=size, consequence=consequence))
+
+    def stop(size: int) -> None:
+        tell(size, "it finishes what is in flight, and another one takes its place")
+        loop.call_soon_threadsafe(worker.stop)
+
+    return MemoryWatch(
+        warning_bytes=run.memory_warning_bytes,
+        limit_bytes=run.memory_limit_bytes,
+        on_warning=lambda size: tell(size, "a warning, by memory_warning_bytes"),
+        on_limit=stop,
+    )
+
+
 class _Heartbeat:
     """Tells the supervisor, from the renewal thread, that the process is alive, and ends it without a supervisor."""
 
-    def __init__(self, worker: Worker, pipe: SupervisorPipe, shutdown_seconds: float) -> None:
+    def __init__(self, worker: Worker, pipe: SupervisorPipe, shutdown_seconds: float, memory: MemoryWatch) -> None:
         self._worker = worker
         self._pipe = pipe
+        self._memory = memory
         self._grace_seconds = shutdown_seconds + _ORPHAN_SECONDS
         self._loop = asyncio.get_running_loop()
         self._orphaned_since: float | None = None
@@ -190,6 +225,7 @@ class _Heartbeat:
         if self._worker.committed != self._committed:
             self._committed = self._worker.committed
             self._pipe.say(committed=self._committed)
+        self._memory.look()
         if self._pipe.is_broken:
             self._end()
 

@@ -98,7 +98,7 @@ def make_worker_node(
             )
             async with (
                 dead_worker_recovery(store, on_event),
-                reporting(store, on_report, on_event) as pass_on,
+                reporting(store, on_report, on_event, stats_seconds=settings.run.stats_seconds) as pass_on,
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
             ):

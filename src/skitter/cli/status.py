@@ -119,6 +119,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if status.dropped:
         dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(status.dropped))
         lines.append("items dropped: " + ", ".join(dropped))
+    lines += _hooks(status)
     for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
         if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
             lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
@@ -128,6 +129,19 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     if not {host.key for host in status.crowded} <= {host.key for host in status.hosts}:
         lines += _hosts("long queues", status.crowded, width)
     return lines if width is None else [line[:width] for line in lines]
+
+
+def _hooks(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import by_class, clean, number
+
+    lines = [
+        words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(counted))
+        for words, counted in (("hooks: ", status.decisions), ("counters: ", status.stats))
+        if counted
+    ]
+    if status.awaits_close:
+        lines.append("on_close was not called yet: the same crawl command calls it, and so does skitter worker")
+    return lines
 
 
 def _changed_settings(status: StatusView) -> list[str]:

@@ -85,6 +85,9 @@ def as_text(summary: Summary) -> list[str]:
         lines.append(f"  {count(summary.rejected, 'item')} rejected: the rejects file has the reasons")
     if dropped := by_class(summary.dropped):
         lines.append("  dropped: " + ", ".join(f"{name} {number(n)}" for name, n in dropped))
+    for words, counted in (("hooks", summary.decisions), ("counters", summary.stats)):
+        if counted:
+            lines.append(f"  {words}: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(counted)))
     if summary.undelivered:
         lines.append(f"  {count(summary.undelivered, 'item')} not written yet")
     return lines
@@ -134,6 +137,8 @@ def _continuation(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> st
         if again[1] != "crawl":
             return "skitter crawl as it was started, with a larger --max-pages"
         return _repeated([*_without_limit(again), "--max-pages", str(2 * summary.pages)])
+    if stopped and summary.reason in ("close_after_items", "close_after_errors") and again[1] == "crawl":
+        return _repeated([*again, "--set", f"{summary.reason}=none"])
     if stopped and again[1] != "crawl":
         return job_ref.command("resume")  # a worker would find the job stopped, and leave
     return _repeated(again)

@@ -39,6 +39,9 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """By the monotonic clock: a request that is not at the socket by then is not sent. None: no hurry."""
     on_send: Callable[[], None] | None = None
     """Called when it is about to be sent: after the handshake, if a connection has to be opened for it."""
+    on_headers: Callable[[Page], bool] | None = None
+    """Called with status and headers of the answer, before its body is read; False: the body is not read, and the page
+    comes without it. What it raises is its own. A fetcher may leave this out: then the body is read for nothing."""
     truncate_bytes: int | None = None
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
 

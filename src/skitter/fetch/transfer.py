@@ -64,6 +64,7 @@ class Transfer:
         "_settings",
         "_started",
         "_steps",
+        "_unwanted",
         "_waits",
         "aside",
         "curl",
@@ -147,6 +148,7 @@ class Transfer:
         self._steps = NOT_CONNECTED
         self._problem: tuple[str, str] | None = None
         self._plain = True
+        self._unwanted = False
         self._body.begin(self._settings.max_body_bytes)
         self.started_at = time.time()
         try:
@@ -166,6 +168,7 @@ class Transfer:
                 or request.timeout_seconds is not None
                 or request.connect_timeout_seconds is not None
                 or request.truncate_bytes is not None
+                or request.on_headers is not None
             ):
                 self._plain = False
                 self._prepare_special(request)
@@ -202,6 +205,8 @@ class Transfer:
             setopt(pycurl.TIMEOUT_MS, _milliseconds(request.timeout_seconds))
         if request.connect_timeout_seconds is not None:
             setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_seconds))
+        if request.on_headers is not None:
+            setopt(pycurl.HEADERFUNCTION, self._note_line)
         if request.truncate_bytes is not None:
             setopt(pycurl.MAXFILESIZE_LARGE, 0)
             self._body.begin(request.truncate_bytes, cut=True)
@@ -222,7 +227,7 @@ class Transfer:
 
     def finish(self, code: int, message: str) -> Page:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
-        if code and self._body.flaw != "cut":
+        if code and self._body.flaw != "cut" and not self._unwanted:
             if self._late:
                 raise LateError(f"not at the socket in time: {self._request.url}")
             raise self._error(code, message)
@@ -329,6 +334,21 @@ class Transfer:
     def slow_message(self) -> str:
         """Return the message for a body below the minimum rate."""
         return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
+
+    def _note_line(self, line: bytes) -> int | None:
+        """HEADERFUNCTION of a request with ``on_headers``; -1 ends the transfer."""
+        self._lines.append(line)
+        if self._unwanted or line not in (b"\r\n", b"\n") or (lines := final_block(self._lines)) is None:
+            return None
+        # libcurl cannot be asked here, and checks the status line. Trailers are no headers.
+        status = lines[0].split(None, 2)[1]
+        if lines[-1] is not line or not status.isdigit():
+            return None
+        assert self._request.on_headers is not None
+        headers, _, _ = self._header_lines.read(lines[1:-1])
+        page = Page(url=self._request.url, status=int(status), headers=headers, body=b"", started_at=self.started_at)
+        self._unwanted = not self._request.on_headers(page)
+        return -1 if self._unwanted else None
 
     def _open_socket(self, _purpose: int, address: pycurl.CurlSockAddr) -> socket.socket | int:
         if not self._may_open(*address.addr[:2]) or not self._in_time():

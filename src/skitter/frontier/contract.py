@@ -69,6 +69,11 @@ Rules that all backends share:
   next calls of ``lease`` see to it, ``BATCH`` hosts each); a longer delay counts from the next grant on. A resumed run
   keeps what ``change_settings`` has changed, unless the specification of the ``begin`` has another value than that of
   the one before; a new run begins with its own.
+- A run whose specification has ``on_close`` is over when that was called: ``claim_close`` gives the call of it to one
+  owner at a time, as a sink has one. Until then ``begin`` resumes the finished run, as it does for a target that lacks
+  items. A finished job that has new work is claimed again at its next end.
+- A count of ``Outcome.tally`` is added with its outcome, once, and not if that is refused. Names of spiders and hooks
+  (``model.counters``) beyond ``MAX_COUNTERS`` are counted under one.
 - An intake is open from ``open_intake`` until ``close_intake``, whoever dies meanwhile: a reader that is gone does not
   close it. Several processes may read one intake. A new run begins without intakes.
 
@@ -88,6 +93,7 @@ from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
+    CloseClaim,
     Command,
     Counts,
     Dead,
@@ -97,6 +103,7 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     SinkSeen,
+    StopReason,
     Trace,
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
@@ -261,7 +268,7 @@ class WorkerRecovery(Protocol):
         ...
 
     async def release_worker(self, worker: str) -> int:
-        """A worker was seen to die: its leases return at once, each with a loss. How many."""
+        """A worker was seen to die: its leases return at once, each with a loss. How many. Its ``claim_close`` ends."""
         ...
 
     async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
@@ -328,6 +335,13 @@ class Intakes(Protocol):
 class WorkerStore(WorkSource, Outbox, JobReader, Protocol):
     """What the process of a worker has open: work, the job's record, and the outbox to enlist its archive in."""
 
+    async def claim_close(self, owner: str, *, done: bool = False) -> CloseClaim:
+        """Become, or stay, the one that calls ``on_close`` of the finished run; for ``SINK_OWNER_SECONDS``.
+
+        ``done``: the owner has called it, and nobody is to call it again.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -365,8 +379,8 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, Protocol):
         """The workers that were heard from, by id. Cheap enough to be polled."""
         ...
 
-    async def command(self, command: Command) -> Job:
-        """Pause, resume or stop; the job as it is after. Telling it twice changes nothing."""
+    async def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> Job:
+        """Pause, resume or stop; the job as it is after. Telling it twice changes nothing. ``reason``: of a stop."""
         ...
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:

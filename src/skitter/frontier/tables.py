@@ -168,6 +168,11 @@ class JobRow(msgspec.Struct):
     """Moving average of how long pages are held, taken while workers are short; 0: it is not known."""
     shortened: ShortenedDelay | None = None
     """There while a host may be due by a delay that was shortened since: each that is written is looked at."""
+    close_owner: str = ""
+    """Who calls ``on_close`` of the finished run."""
+    close_owned_until: float = 0.0
+    closed: bool = False
+    """``on_close`` was called."""
     reschedule_after: float | None = None
     """Of hosts that wait, those that are due later than this are still to be looked at for that. None: none are."""
 
@@ -205,6 +210,7 @@ def public_job(row: JobRow) -> Job:
         started_at=row.started_at,
         ended_at=row.ended_at,
         reason=row.reason,
+        closed=row.closed,
     )
 
 

@@ -19,6 +19,7 @@ from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
+    CloseClaim,
     Command,
     Counts,
     Dead,
@@ -28,6 +29,7 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     SinkSeen,
+    StopReason,
     Trace,
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
@@ -91,12 +93,15 @@ class TransactionalFrontier:
     async def state(self) -> JobState:
         return await self._store.run(lambda tables: state_of(self._found(tables.load_job())), write=False)
 
-    async def command(self, command: Command) -> Job:
+    async def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> Job:
         def act(transaction: Transaction) -> Job:
-            transaction.job.command(command)
+            transaction.job.command(command, reason)
             return public_job(transaction.record)
 
         return await self._run(act)
+
+    async def claim_close(self, owner: str, *, done: bool = False) -> CloseClaim:
+        return await self._run(lambda transaction: transaction.job.claim_close(owner, done=done))
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:
         def change(tables: Tables) -> Job:
@@ -166,7 +171,11 @@ class TransactionalFrontier:
         await self._run(lambda transaction: transaction.leases.release(leases, late=late, touched=touched), brief=True)
 
     async def release_worker(self, worker: str) -> int:
-        return await self._run(lambda transaction: transaction.leases.release_worker(worker))
+        def release(transaction: Transaction) -> int:
+            transaction.job.release_close(worker)
+            return transaction.leases.release_worker(worker)
+
+        return await self._run(release)
 
     async def relieve_worker(self, worker: str, page: Lease, pause_seconds: float) -> int:
         return await self._run(lambda transaction: transaction.leases.relieve_worker(worker, page, pause_seconds))

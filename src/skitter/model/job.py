@@ -10,6 +10,7 @@ import msgspec
 
 from skitter.errors import JobError, SettingsError, UsageError
 from skitter.model.bloom_stats import BloomStats
+from skitter.model.counters import decisions_of, stats_of
 from skitter.model.intake import IntakeSeen
 from skitter.model.worker import WorkerSeen
 from skitter.settings import Settings
@@ -42,6 +43,24 @@ class StopReason(enum.StrEnum):
 
     MAX_PAGES = "max_pages"
     COMMAND = "command"
+    CLOSE_AFTER_ITEMS = "close_after_items"
+    CLOSE_AFTER_ERRORS = "close_after_errors"
+    CLOSE_AFTER_SECONDS = "close_after_seconds"
+
+
+LIMITS = frozenset(StopReason) - {StopReason.COMMAND}
+"""Reasons that are settings of the job: nobody stopped it by hand."""
+
+
+class CloseClaim(enum.StrEnum):
+    """Whose ``on_close`` is, in the answer to ``claim_close``."""
+
+    MINE = "mine"
+    """The caller's, which is to call it."""
+    OTHERS = "others"
+    """Another one's, who was heard from lately."""
+    NONE = "none"
+    """Nobody's: it was called, the job is not finished, or has no such hook."""
 
 
 def seeding_problem(reason: str) -> str:
@@ -75,6 +94,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the skitter that began or last resumed the run; empty: unknown."""
     code: str = ""
     """Hash of the spider's file on that node; empty: there is no file."""
+    on_close: bool = False
+    """Whether its spider or its hooks have ``on_close``: then a run is over when that was called."""
     run_keys: list[str] = []
     """Of ``begin``: the key that at most one run is begun for, if any. As stored: the last keys, the newest first."""
 
@@ -161,6 +182,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """When the run finished or stopped; 0 while it goes on."""
     reason: str = ""
     """Why it stopped (StopReason), or what kept the seeding from giving all seeds."""
+    closed: bool = False
+    """``on_close`` was called for the finished run."""
+
+    @property
+    def awaits_close(self) -> bool:
+        """Whether the run is finished and ``on_close``, which the job has, was not called to its end."""
+        return self.state is State.FINISHED and self.spec.on_close and not self.closed
 
     @property
     def seeding_problem(self) -> str:
@@ -296,6 +324,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def dropped(self) -> dict[str, int]:
         """Items that item functions have dropped, by reason."""
         return {name.partition(":")[2]: n for name, n in self.tally.items() if name.startswith("dropped:") and n}
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What the spider and its hooks have counted, by name."""
+        return stats_of(self.tally)
+
+    @property
+    def decisions(self) -> dict[str, int]:
+        """What hooks have decided, by ``DECISION:REASON``."""
+        return decisions_of(self.tally)
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

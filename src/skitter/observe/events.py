@@ -228,6 +228,27 @@ JOB_PROGRESS = _kind(
     bytes="fetched",
     blocked_by="sinks that stop the leasing",
 )
+JOB_STATS = _kind(
+    "job.stats",
+    Level.INFO,
+    "{pages_per_minute} pages/min, {items_per_minute} items/min; {pages} pages, {items} items, {failed} failed",
+    "How fast the job is, every `stats_seconds`.",
+    pages="done",
+    items="of all pages",
+    failed="dead",
+    pages_per_minute="since the last of these events",
+    items_per_minute="likewise",
+    stats="what the spider and its hooks have counted, by name",
+)
+JOB_LIMIT = _kind(
+    "job.limit",
+    Level.NOTICE,
+    "the job is stopped by {limit}: {reached} of {allowed}",
+    "A setting that closes the job after so many items, errors or seconds has done so.",
+    limit="the setting",
+    reached="how many there are",
+    allowed="its value",
+)
 JOB_SUMMARY = _kind(
     "job.summary",
     Level.NOTICE,
@@ -285,6 +306,15 @@ WORKER_HELD = _kind(
     worker="the id of the held one",
     seconds="for how long",
     leases="how many are returned; the page stays with it",
+)
+WORKER_MEMORY = _kind(
+    "worker.memory",
+    Level.WARNING,
+    "worker {worker} has {resident_bytes} bytes of memory: {consequence}",
+    "A worker process has reached `memory_warning_bytes` or `memory_limit_bytes`.",
+    worker="its id",
+    resident_bytes="what it takes",
+    consequence="what is done about it",
 )
 WORKER_GONE = _kind(
     "worker.gone",
@@ -367,6 +397,14 @@ CALLBACK_FAILED = _kind(
     url="of the page; `start()`: of the spider's start",
     failure="the kind: class and line",
     traceback="from where the spider's own code begins",
+)
+CLOSE_FAILED = _kind(
+    "hook.close_failed",
+    Level.ERROR,
+    "on_close failed, and is not called again: {traceback}",
+    "The run is finished, and a hook that is called at its end raised or took too long.",
+    worker="the worker that called it",
+    traceback="of the hook",
 )
 CALLBACKS_FAILED_AGAIN = _kind(
     "callback.failed_again",

@@ -17,7 +17,7 @@ UNREACHABLE_ERROR_CLASSES = frozenset({"dns", "connect", "tls"})
 """Error classes that mean that the host, and not the page, is at fault."""
 DEAD_CLASSES = (
     *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large"),
-    *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "lost", "internal"),
+    *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "hook", "dropped", "lost", "internal"),
 )
 """Every class that a dead request may have, as the reference lists them."""
 

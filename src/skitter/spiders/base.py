@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.model.request import Request
+from skitter.spiders.hooks import Hooks
 from skitter.spiders.sitemaps import followed
 
 if TYPE_CHECKING:
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
     from skitter.extract.response import Response
 
 
-class Spider:
+class Spider(Hooks):
     """The base of all spiders: give it a ``name`` and ``start_urls``, and write ``parse``.
+
+    It may have hooks (``on_request`` and others, see Hooks), and counts in ``self.stats``.
 
     Callbacks may be plain generators, async generators, coroutines or functions that return a list.
     They yield items (dicts, dataclasses, msgspec structs, attrs or pydantic models) and Requests.

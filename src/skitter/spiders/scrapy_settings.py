@@ -40,6 +40,10 @@ def _zero_is_none(value: Any) -> Any:
     return None if int(value) == 0 else value
 
 
+def _megabytes(value: Any) -> Any:
+    return None if int(value) == 0 else int(value) * 1024 * 1024
+
+
 def _zero_is_boundless(value: Any) -> Any:
     return 1 << 62 if int(value) == 0 else value
 
@@ -67,7 +71,10 @@ def _log_file(value: Any) -> Any:
 
 FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "AUTOTHROTTLE_MAX_DELAY": ("max_delay_seconds", _same),
+    "CLOSESPIDER_ERRORCOUNT": ("close_after_errors", _zero_is_none),
+    "CLOSESPIDER_ITEMCOUNT": ("close_after_items", _zero_is_none),
     "CLOSESPIDER_PAGECOUNT": ("max_pages", _zero_is_none),
+    "CLOSESPIDER_TIMEOUT": ("close_after_seconds", _zero_is_none),
     "CONCURRENCY": ("concurrency", _same),
     "CONCURRENT_REQUESTS": ("concurrency", _same),
     "CONCURRENT_REQUESTS_PER_DOMAIN": ("per_host", _same),
@@ -80,7 +87,10 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "ITEM_PIPELINES": ("item_functions", _pipelines),
     "LOG_FILE": ("log_file", _log_file),
     "LOG_LEVEL": ("log_level", _log_level),
+    "LOGSTATS_INTERVAL": ("stats_seconds", _zero_is_none),
     "MAX_RETRY_TIMES": ("max_attempts", _plus_one),
+    "MEMUSAGE_LIMIT_MB": ("memory_limit_bytes", _megabytes),
+    "MEMUSAGE_WARNING_MB": ("memory_warning_bytes", _megabytes),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
     "RETRY_TIMES": ("max_attempts", _plus_one),
     "ROBOTSTXT_OBEY": ("obey_robots", _same),
@@ -96,18 +106,21 @@ _OFF = (False, 0, "0", "False", "false")
 
 _PACE = "hosts that answer 429 or 503 are slowed down by themselves; delay_seconds and max_delay_seconds bound a delay"
 _OUTPUT = "an output is -o TARGET, a [[sink]] table or sinks of the spider"
+_HOOKS = "hooks = ['module:Class'] names classes that see requests, answers and events"
 _ITEM_FUNCTIONS = "what changes or drops items is an item function"
 _LOG = "log_format is text or json, log_file a file"
 COUNTERPARTS: dict[str, str] = {
     "AUTOTHROTTLE_DEBUG": "skitter why URL tells what its host waits for",
     "AUTOTHROTTLE_START_DELAY": _PACE,
-    "CLOSESPIDER_ITEMCOUNT": "max_pages bounds a crawl",
-    "CLOSESPIDER_TIMEOUT": "timeout SECONDS skitter crawl … ends a crawl that can be resumed",
+    "CLOSESPIDER_PAGECOUNT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
+    "CLOSESPIDER_TIMEOUT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
     "DEFAULT_REQUEST_HEADERS": "headers of each Request; user_agent for all of them",
     "FEED_FORMAT": _OUTPUT,
     "FEED_URI": _OUTPUT,
     "HTTPPROXY_ENABLED": "proxy is one for all fetches of a node",
     "JOBDIR": "every crawl can be resumed, and keeps its state in --frontier",
+    "DOWNLOADER_MIDDLEWARES": _HOOKS,
+    "EXTENSIONS": _HOOKS,
     "LOG_DATEFORMAT": _LOG,
     "LOG_ENABLED": "-q says nothing but errors",
     "LOG_FORMAT": _LOG,

@@ -62,8 +62,8 @@ class GivenPages:
         """A mistake of the test: an answer that is none, or a function that raised."""
 
     async def fetch(self, request: FetchRequest) -> Page:
-        if request.on_start is not None:
-            request.on_start()
+        if request.on_send is not None:
+            request.on_send()
         try:
             return self._page(request)
         except FetchError:

@@ -13,6 +13,7 @@ from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import Committed, Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
+from skitter.spiders.stats import Stats
 from skitter.worker.call_state import CallState
 from skitter.worker.callback_failure_log import CallbackFailures
 from skitter.worker.commit_events import tell_commit
@@ -60,6 +61,8 @@ class CommitQueue:
         self.callback_failures = CallbackFailures(worker_id)
         self.page_averages = PageAverages()
         self._callback_stats = callback_stats or CallbackStats()
+        self.stats = Stats()
+        """Where hooks count what belongs to no page."""
         self._store: str | None = None
         self._generation_seconds = generation_seconds
         self._generation = 0
@@ -125,6 +128,8 @@ class CommitQueue:
         if counted := self._callback_stats.take_tally():
             # Once a commit and not once a page: the store adds up what it is sent name by name.
             outcomes[0].tally = outcomes[0].tally | counted
+        if outside := self.stats.take_outside():
+            outcomes[0].tally = _sum(outcomes[0].tally, outside)
         answer = await self._commit(outcomes, want)
         accepted_outcomes = []
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
@@ -165,6 +170,10 @@ class CommitQueue:
                 await self._source.release(leases, late=late, touched=touched)
                 any_released = True
         return any_released
+
+
+def _sum(tally: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    return tally | {name: tally.get(name, 0) + amount for name, amount in more.items()}
 
 
 def name_of(lease: Lease) -> str:

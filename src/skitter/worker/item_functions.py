@@ -25,6 +25,8 @@ class _Step(NamedTuple):
     takes_response: bool
     pipeline: Any = None
     """Whose method it is, where it came as a class."""
+    is_hook: bool = False
+    """A hook ``on_item``, which may return None for an item that stays as it is."""
 
 
 class ItemFunctions:
@@ -43,7 +45,7 @@ class ItemFunctions:
 
         ``response`` is the page that yielded the item; None: it has none.
         """
-        for name, function, takes_response, _ in self._steps:
+        for name, function, takes_response, _, hook in self._steps:
             result = function(item, response) if takes_response else function(item)
             if isinstance(result, Awaitable):
                 limit = asyncio.timeout(self._seconds)
@@ -53,7 +55,10 @@ class ItemFunctions:
                 except TimeoutError as error:
                     if not limit.expired():
                         raise
-                    raise TimeoutError(f"the item function {name} took more than {self._seconds:g} s") from error
+                    kind = "hook" if hook else "item function"
+                    raise TimeoutError(f"the {kind} {name} took more than {self._seconds:g} s") from error
+            if result is None and hook:
+                continue
             if not is_item(result):
                 what = "nothing" if result is None else type(result).__name__
                 raise TypeError(
@@ -97,14 +102,20 @@ def _unusable(kind: type[Any], what: str, error: Exception) -> SpiderError:
 
 
 def item_functions_of(
-    spider: Spider, settings: str, seconds: float, trusted: Sequence[str] | None = None
+    spider: Spider,
+    settings: str,
+    seconds: float,
+    trusted: Sequence[str] | None = None,
+    hooks: Iterable[tuple[str, Callable[..., Any]]] = (),
 ) -> ItemFunctions:
-    """The spider's own, then those of the setting ``item_functions``. SpiderError for what cannot be called.
+    """The spider's own, those of the setting ``item_functions``, and hooks. SpiderError for what cannot be called.
 
-    ``trusted``: the setting came from the store (``model.import_ref.resolve``).
+    ``hooks``: names and functions of hooks ``on_item``. ``trusted``: the setting came from the store
+    (``model.import_ref.resolve``).
     """
     found = [_step(spider, each) for each in _listed(spider.item_functions)]
     found += [_step(spider, name.strip(), trusted) for name in settings.split(",") if name.strip()]
+    found += [_Step(name, function, takes_response=False, is_hook=True) for name, function in hooks]
     return ItemFunctions(found, spider, seconds)
 
 

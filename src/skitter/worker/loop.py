@@ -37,16 +37,20 @@ from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
 from skitter.spiders.base import Spider
+from skitter.spiders.hooks import JobInfo
 from skitter.spiders.sitemaps import is_robots
+from skitter.spiders.stats import Stats
 from skitter.worker.batching import Batching
 from skitter.worker.callbacks import Callbacks, LeaseLostError
 from skitter.worker.commit_queue import CommitQueue, Ended, name_of
 from skitter.worker.distinct_urls import DistinctUrls
+from skitter.worker.event_hooks import events_seen
 from skitter.worker.host_pace import HostPace
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.long_poll import LongPoll
 from skitter.worker.loop_status import LoopStatus
+from skitter.worker.page_hooks import hooks_of
 from skitter.worker.page_visit import Visitor
 from skitter.worker.page_yield import LinkContext
 from skitter.worker.revisit import RevisitRules
@@ -126,8 +130,11 @@ class Worker:
         )
         rules = LinkContext(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds
+        self._stats = Stats()
+        self._commit_queue.stats = self._stats
+        self.hooks = hooks_of(spider, settings.hooks.hooks, callback_seconds, settings.run.trusted, self._stats)
         self._item_functions = item_functions_of(
-            spider, settings.items.item_functions, callback_seconds, settings.run.trusted
+            *(spider, settings.items.item_functions, callback_seconds, settings.run.trusted), hooks=self.hooks.on_item
         )
         callbacks = Callbacks(
             callback_seconds=callback_seconds,
@@ -135,6 +142,15 @@ class Worker:
             secrets=secrets.of_arguments(job.spec.arguments),
             item_functions=self._item_functions,
             stats=self._callback_stats,
+        )
+        self.hooks.use_callbacks(callbacks)
+        self._job_info = JobInfo(
+            name=job.spec.name,
+            run=job.run,
+            spider=job.spec.spider,
+            arguments=job.spec.arguments,
+            settings=job.spec.settings,
+            worker=worker_id,
         )
         self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
         self._loop_status = loop_status or LoopStatus()
@@ -148,6 +164,8 @@ class Worker:
             loop_status=self._loop_status,
             revisits=RevisitRules(settings, job.spec) if settings.recrawl.is_on else None,
             distinct_urls=self.distinct_urls,
+            hooks=self.hooks if self.hooks.has_page_hooks else None,
+            robots_rule=self._robots_gate.rule_against,
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -168,6 +186,16 @@ class Worker:
     def committed(self) -> int:
         """Outcomes that were accepted."""
         return self._commit_queue.committed
+
+    @property
+    def state(self) -> State:
+        """The job's last known state."""
+        return self._state
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -253,11 +281,13 @@ class Worker:
         ticking = asyncio.create_task(self._loop_status.tick())
         self._item_functions.open()
         try:
-            while not self._is_over():
-                await self._turn()
-                await self._rest()
-            await self._finish()
-            self._commit_queue.callback_failures.tell_repeated()
+            async with events_seen(self.hooks):
+                await self.hooks.start(self._job_info)
+                while not self._is_over():
+                    await self._turn()
+                    await self._rest()
+                await self._finish()
+                self._commit_queue.callback_failures.tell_repeated()
             return self._state
         except BaseException:
             await self._cancel_tasks()
@@ -412,8 +442,13 @@ class Worker:
         """One lease from start to outcome; None: it came too late to be started."""
         if start_by is not None and time.monotonic() > start_by:
             return None
+        counts = self._stats.begin_page()
         try:
-            return await self._worked(lease, start_by)
+            ended = await self._worked(lease, start_by)
+            if counts:
+                # With the last part of a page, whatever was counted before: so a page counts once.
+                ended[0].tally = ended[0].tally | counts
+            return ended
         except LateError:
             # A loop that is busy, or a process that stood still, may reach the socket long after it wanted to.
             return None

@@ -6,12 +6,13 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from skitter.agent import product_token
-from skitter.errors import FetchError
+from skitter.errors import FetchError, LateError, RequestError, UrlError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
@@ -20,40 +21,33 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.model.url import Joins
+from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
+from skitter.spiders.failure import Failure
 from skitter.spiders.function_spider import FunctionSpider
+from skitter.spiders.hooks import Drop, Retry
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
+from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
 from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.trap_detector import TrapDetector
-
-
-class Failure:
-    """What an errback is given: ``request`` failed for good.
-
-    ``error_class`` is its class (docs/reference/errors.md), ``message`` says more, and ``response`` is what the server
-    answered; None: it did not.
-    """
-
-    def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:
-        self.request = request
-        self.error_class = error_class
-        self.message = message
-        self.response = response
 
 
 def _concealed(error: str, request: Request, page: Page | None) -> str:
     """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
     known = secrets.of_request(request.url, request.headers, request.cookies)
     return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
+
+
+MAX_PREPARED = 1000
+"""Requests that were late and are remembered as hooks left them."""
 
 
 class Visitor:
@@ -70,7 +64,14 @@ class Visitor:
         loop_status: LoopStatus | None = None,
         revisits: RevisitRules | None = None,
         distinct_urls: DistinctUrls | None = None,
+        hooks: WorkerHooks | None = None,
+        robots_rule: Callable[[Lease, str], object] = lambda _lease, _url: None,
     ) -> None:
+        """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host."""
+        self._hooks = hooks
+        self._robots_rule = robots_rule
+        self._prepared: dict[int, Request] = {}
+        """Requests that hooks have seen and that came too late to be sent, by id."""
         self._distinct_urls = distinct_urls or DistinctUrls()
         self._archive = archive
         self._revisits = revisits
@@ -89,14 +90,45 @@ class Visitor:
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
         )
 
-    async def visit(
+    def visit(
         self,
         lease: Lease,
         request: Request,
         start_by: float | None = None,
         on_send: Callable[[], None] | None = None,
-    ) -> tuple[Outcome, list[str]]:
+    ) -> Coroutine[Any, Any, tuple[Outcome, list[str]]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
+        visited = self._visit if self._hooks is None else self._visit_with_hooks
+        return visited(lease, request, start_by, on_send)
+
+    async def _visit_with_hooks(
+        self, lease: Lease, request: Request, start_by: float | None, on_send: Callable[[], None] | None
+    ) -> tuple[Outcome, list[str]]:
+        hooks = self._hooks
+        assert hooks is not None
+        asked: Any = self._prepared.pop(lease.id, None) or request
+        if hooks.on_request and asked is request:
+            asked = await self._loop_status.noted(self._asked(lease, request), lease)
+        if not isinstance(asked, Request):
+            ended: tuple[Outcome, list[str]] = asked
+            return ended
+        headers_hook = HeadersHook(hooks, asked) if hooks.on_headers else None
+        try:
+            return await self._visit(lease, asked, start_by, on_send, headers_hook)
+        except LateError:
+            if len(self._prepared) < MAX_PREPARED:
+                # A hook that takes longer than the start window must not make its request late every time.
+                self._prepared[lease.id] = asked
+            raise
+
+    async def _visit(
+        self,
+        lease: Lease,
+        request: Request,
+        start_by: float | None,
+        on_send: Callable[[], None] | None,
+        headers_hook: HeadersHook | None = None,
+    ) -> tuple[Outcome, list[str]]:
         if "proxy" in request.meta:
             # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
             error = "the request asks for a proxy of its own, and is not sent without it"
@@ -115,26 +147,38 @@ class Visitor:
                     trusted=lease.trusted,
                     start_by=start_by,
                     on_send=on_send,
+                    on_headers=headers_hook,
                     truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
                 )
             )
         except FetchError as error:
             work = self._unanswered(lease, request, error)
         else:
-            work = self._answered(lease, request, page, revisit)
+            decision = headers_hook.decide(page) if headers_hook is not None else None
+            if decision is None:
+                work = self._answered(lease, request, page, revisit)
+            else:
+                work = self._decided(lease, request, page, decision)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         return await self._loop_status.noted(work, lease)
 
     async def _answered(
         self, lease: Lease, request: Request, page: Page, revisit: Revisit | None
     ) -> tuple[Outcome, list[str]]:
+        response: Response | None = None
+        if self._hooks is not None and self._hooks.on_response:
+            response = Response(page, request, self._joins, self._product)
+            seen = await self._hooks.ask_response(request, response)
+            if not isinstance(seen, Response):
+                return await self._decided(lease, request, page, seen)
+            response, page = seen, seen.page
         if revisit is not None and revisit.is_unchanged(page):
             unchanged = self._outcome(lease, page, Ending.UNCHANGED)
             unchanged.tally["unchanged"] = 1
             unchanged.page = revisit.record(page, unchanged)
             self._distinct_urls.add(request.url)
             return unchanged, []
-        outcome, urls = await self._judged(lease, request, page)
+        outcome, urls = await self._judged(lease, request, page, response)
         if revisit is not None:
             outcome.page = revisit.record(page, outcome)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
@@ -150,10 +194,12 @@ class Visitor:
         directives = DirectivePolicy(response, self._rules.scope, self._settings.politeness)
         return directives.against_items not in ("noindex", "tdm")
 
-    async def _judged(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+    async def _judged(
+        self, lease: Lease, request: Request, page: Page, response: Response | None
+    ) -> tuple[Outcome, list[str]]:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
-            return await self._done(lease, request, page)
+            return await self._done(lease, request, page, response)
         if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
@@ -179,8 +225,12 @@ class Visitor:
 
     # ---- how a fetch can end
 
-    async def _done(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
-        response = Response(page, request, self._joins, self._product)
+    async def _done(
+        self, lease: Lease, request: Request, page: Page, response: Response | None = None
+    ) -> tuple[Outcome, list[str]]:
+        """``response``: the page, where a hook has seen it."""
+        if response is None:
+            response = Response(page, request, self._joins, self._product)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
@@ -193,6 +243,8 @@ class Visitor:
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
             problem = _concealed(problem, request, page)
+            if (decided := await self._asked_of_error(lease, request, page, error_class, problem)) is not None:
+                return decided
             outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
             return outcome, []
         if directives is not None and (original := directives.original) is not None:
@@ -232,10 +284,11 @@ class Visitor:
         status = page.status
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
-        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
-        if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
+        if (decided := await self._asked_of_error(lease, request, page, error_class, message)) is not None:
+            return decided
+        if (blocked := _block(lease, page)) is not None:
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
-            outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+            outcome.news = blocked
             return outcome, []
         if status in retry.RETRY_STATUSES and not self._is_last(lease):
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
@@ -247,6 +300,8 @@ class Visitor:
         kind, message = error.error_class, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
+        if (decided := await self._asked_of_error(lease, request, None, kind, message)) is not None:
+            return decided
         if kind in retry.BACKOFF_ERROR_CLASSES:
             # The page is not to blame: its host waits, and no attempt is spent.
             news = HostNews(blocked=True)
@@ -287,6 +342,90 @@ class Visitor:
             return outcome, []
         return self._harvested(outcome, page_yield)
 
+    # ---- what hooks decide
+
+    async def _asked(self, lease: Lease, request: Request) -> Request | tuple[Outcome, list[str]]:
+        """The request to send, or how it ended without being sent."""
+        assert self._hooks is not None
+        decision = await self._hooks.ask_request(request)
+        if decision is request:
+            return request
+        if isinstance(decision, Page):
+            outcome, urls = await self._answered(lease, request, decision, None)
+        elif isinstance(decision, Request):
+            try:
+                changed = self._changed(lease, request, decision)
+            except (FetchError, RequestError, UrlError) as error:
+                changed = await self._fail(
+                    lease, request, None, "hook", f"on_request gave what cannot be sent: {error}"
+                )
+            if isinstance(changed, Request):
+                return changed
+            outcome, urls = changed
+        else:
+            outcome, urls = await self._decided(lease, request, None, decision)
+        # Nobody was asked, and nothing is known of the host.
+        outcome.touched, outcome.news = False, None
+        return outcome, urls
+
+    def _changed(self, lease: Lease, request: Request, changed: Request) -> Request | tuple[Outcome, list[str]]:
+        """What is sent in the place of a request, if it is for the same host; any other is queued as a new one."""
+        rules = self._rules
+        changed = changed.replace(
+            url=absolute(changed.url, request.url),
+            callback=None if changed.callback is None else rules.name_of(changed, "callback"),
+            errback=None if changed.errback is None else rules.name_of(changed, "errback"),
+        )
+        if host_key(changed.url) != host_key(request.url):
+            # Another host has a delay, a robots.txt and an address of its own: as with a redirect.
+            hop = changed.replace(url=request.url)
+            most = self._settings.fetch.max_redirects
+            following, filtered = continuation(hop, 307, changed.url, most, rules.fingerprinter.identity)
+            outcome = self._outcome(lease, None, Ending.REDIRECTED)
+            outcome.links = [rules.fingerprinter.entry(following, lease.id, filtered=filtered)]
+            assert self._hooks is not None
+            self._hooks.stats.count_decision("replace", "another host")
+            return outcome, []
+        if changed.url != request.url and (rule := self._robots_rule(lease, changed.url)) is not None:
+            return self._outcome(lease, None, Ending.EXCLUDED, error_class="robots", error=str(rule)), []
+        return changed
+
+    async def _asked_of_error(
+        self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
+    ) -> tuple[Outcome, list[str]] | None:
+        """How a failed attempt ends by a hook's decision; None: as it would without hooks."""
+        if self._hooks is None or not self._hooks.on_error:
+            return None
+        failure = Failure(request, error_class, message, Response(page, request) if page is not None else None)
+        of_callback = error_class in ("callback", "sitemap")
+        decision = await self._hooks.ask_error(failure, may_answer=not of_callback)
+        if isinstance(decision, Page):
+            return await self._done(lease, request, decision)
+        if decision is None or (isinstance(decision, Retry) and not of_callback and self._is_last(lease)):
+            return None
+        return await self._decided(lease, request, page, decision, error_class)
+
+    async def _decided(
+        self, lease: Lease, request: Request, page: Page | None, decision: Decision, error_class: str = "hook"
+    ) -> tuple[Outcome, list[str]]:
+        """How a page ends that a hook has decided on. ``error_class``: of the failure that the hook was told."""
+        urls: list[str] = []
+        if isinstance(decision, Drop):
+            outcome = self._outcome(lease, page, Ending.DEAD, error_class="dropped", error=decision.reason)
+        elif isinstance(decision, HookFailure):
+            outcome, urls = await self._fail(lease, request, page, "hook", decision.text)
+        elif self._is_last(lease):
+            outcome, urls = await self._fail(lease, request, page, error_class, f"{decision.reason}, at every attempt")
+        else:
+            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=decision.reason)
+            outcome.retry_seconds = self._backoff(lease) if decision.delay is None else decision.delay
+        if page is None:
+            outcome.news = _failure_news(error_class)
+        elif (blocked := _block(lease, page)) is not None:
+            # Whatever a hook wants of the page, its host has asked for a pause.
+            outcome.news = blocked
+        return outcome, urls
+
     # ---- small change
 
     def _obeys(self, request: Request) -> bool:
@@ -316,6 +455,20 @@ class Visitor:
         outcome.links, outcome.items = page_yield.links, page_yield.items
         outcome.tally |= page_yield.tally
         return outcome, page_yield.urls
+
+
+def _block(lease: Lease, page: Page) -> HostNews | None:
+    """The pause that an answer asks for; None: it does not."""
+    pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
+    if page.status in retry.BLOCK_STATUSES or (page.status in retry.RETRY_STATUSES and pause is not None):
+        return HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+    return None
+
+
+def _failure_news(error_class: str) -> HostNews | None:
+    if error_class in retry.BACKOFF_ERROR_CLASSES:
+        return HostNews(blocked=True)
+    return HostNews(unreachable=True) if error_class in retry.UNREACHABLE_ERROR_CLASSES else None
 
 
 def _sitemap_bytes() -> int:

@@ -113,6 +113,12 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, int]
     """Dead requests by class, of those classes that have any."""
     tally: dict[str, int]
+    stats: dict[str, int]
+    """What the spider and its hooks have counted, by name."""
+    decisions: dict[str, int]
+    """What hooks have decided, by ``DECISION:REASON``."""
+    awaits_close: bool
+    """The run is finished, and its hook ``on_close`` was not called to its end."""
     intakes: list[IntakeSeen]
     """The sources that requests come from; the job does not finish while one is open."""
     sinks: list[SinkSeen]
@@ -197,6 +203,9 @@ def status_view(report: Report, frontier: str) -> StatusView:
         ended_at=job.ended_at,
         errors={name: n for name, n in report.errors.items() if n},
         tally=report.tally,
+        stats=report.stats,
+        decisions=report.decisions,
+        awaits_close=job.awaits_close,
         intakes=report.intakes,
         sinks=report.sinks,
         hosts=report.hosts,

@@ -23,7 +23,7 @@ from skitter.contrib.celery.crawl_slice import SliceRun
 from skitter.contrib.celery.slice_length import slice_seconds as length_of
 from skitter.delivery.job_sinks import CLIENT
 from skitter.errors import BackendError, JobError, RequestError, UsageError
-from skitter.model.job import Report, State, StopReason
+from skitter.model.job import LIMITS, Report, State
 from skitter.model.request import EXPECTED, Request
 from skitter.observe import events
 from skitter.settings import Run
@@ -255,7 +255,7 @@ def _finished(self: SkitterTask, job: JobRef, *, poll_seconds: float = POLL_SECO
     """Succeed when a job is finished and its outputs are complete: what follows in a chain begins then.
 
     Between two looks there is only a message with a countdown, and no worker waits. A job that a command has stopped
-    is a JobError; one that has reached ``max_pages`` is finished.
+    is a JobError; one that has reached a limit is finished.
     """
     name = job_of(job)
     while True:
@@ -264,7 +264,7 @@ def _finished(self: SkitterTask, job: JobRef, *, poll_seconds: float = POLL_SECO
         except BackendError as error:
             self.retry_later(error)
         state = report.job.state
-        if state is State.STOPPED and report.job.reason != StopReason.MAX_PAGES:
+        if state is State.STOPPED and report.job.reason not in LIMITS:
             raise JobError(f"the job was stopped: {name}", hint="crawl goes on with it")
         if state in (State.FINISHED, State.STOPPED) and not _undelivered(report):
             return summary(report)

@@ -78,7 +78,7 @@ ROLES = {
         ("lease", "renew", "commit", "release", "tell", "robots", "known_pages", "count_distinct"), Role.WORKER
     ),
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),
-    **dict.fromkeys(("open_sink", "items", "items_done", "close_sink"), Role.WORKER),
+    **dict.fromkeys(("open_sink", "items", "items_done", "close_sink", "claim_close"), Role.WORKER),
     **dict.fromkeys(("open_intake", "tell_intake", "leave_intake", "close_intake"), Role.OPERATOR),
     **dict.fromkeys(("begin", "add", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR),
 }

@@ -59,6 +59,7 @@ class JobRecord(msgspec.Struct):
     samples: tuple[float, int, float, int] = (0.0, 0, 0.0, 0)
     changes: int = 0
     """Of a shard: how often a request has changed its state."""
+    closed: bool = False
 
 
 class ExactRecord(msgspec.Struct):
@@ -92,6 +93,8 @@ class ScriptsRecord(msgspec.Struct):
     intakes: Annotated[int, msgspec.Meta(ge=0)] = 0
     shortened: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reschedule_after: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    closing: tuple[str, float] = ("", 0.0)
+    closed: bool = False
 
 
 class _Outline(msgspec.Struct):
@@ -193,6 +196,7 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
         dead=job.dead,
         excluded=job.excluded,
         position=job.position,
+        closed=job.closed,
         sampled_at=(job.samples[0], job.samples[2]),
         sampled_done=(job.samples[1], job.samples[3]),
     )
@@ -234,6 +238,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "recrawl": settings.recrawl.is_on,
             "recrawl_due": settings.recrawl.recrawl == "due",
             "stay": settings.recrawl.stay,
+            "on_close": spec.on_close,
         }
     )
 

@@ -25,6 +25,7 @@ from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
+    CloseClaim,
     Command,
     Counts,
     Dead,
@@ -35,6 +36,7 @@ from skitter.model.job import (
     SinkProgress,
     SinkSeen,
     State,
+    StopReason,
     Trace,
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
@@ -136,9 +138,13 @@ class RedisFrontier:
         record = await self.record()
         return JobState(state=State(record.state), run=record.run, reason=record.reason)
 
-    async def command(self, command: Command) -> Job:
-        record, spec = await self._run("command", command)
+    async def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> Job:
+        record, spec = await self._run("command", command, reason)
         return public_job(codec.job_row(record, codec.read_spec(spec)))
+
+    async def claim_close(self, owner: str, *, done: bool = False) -> CloseClaim:
+        word: bytes = await self._run("claim_close", owner, SINK_OWNER_SECONDS, *flags([done]))
+        return CloseClaim(word.decode())
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:
         return await self.change_settings_of_shards(values, 1)

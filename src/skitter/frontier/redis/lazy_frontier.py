@@ -121,6 +121,7 @@ class LazyFrontier:
     job = _of_opened(Frontier.job)
     state = _of_opened(Frontier.state)
     command = _of_opened(Frontier.command)
+    claim_close = _of_opened(Frontier.claim_close)
     change_settings = _of_opened(Frontier.change_settings)
     add = _of_opened(Frontier.add)
     lease = _of_opened(Frontier.lease)

@@ -17,7 +17,7 @@ from skitter.dedup.lua_files import lua
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
-from skitter.model import host
+from skitter.model import counters, host
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
@@ -92,6 +92,8 @@ def constants() -> dict[str, int | float | str]:
         "CHANGE_BYTES": hyperloglog.CHANGE_BYTES,
         "REGISTERS": hyperloglog.REGISTERS,
         "FORMAT": codec.FORMAT,
+        "MAX_COUNTERS": counters.MAX_COUNTERS,
+        "OTHER": counters.OTHER,
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": codec.MAX_PRIORITY,

@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Sequence
 
 from skitter.errors import JobError
-from skitter.frontier.contract import RATE_SAMPLE_SECONDS
+from skitter.frontier.contract import RATE_SAMPLE_SECONDS, SINK_OWNER_SECONDS
 from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.dedup_settings import check_dedup, refuse_other_dedup
 from skitter.frontier.tables import JobRow, ShortenedDelay, SinkRow, Tables
-from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
+from skitter.model.counters import counted_name
+from skitter.model.job import Begun, CloseClaim, Command, JobSpec, SinkProgress, State, StopReason
 from skitter.policy import lost_leases, politeness
 from skitter.settings import Limits
 
@@ -37,9 +38,11 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
         return Begun.NEW
     is_begun = record.spec.is_begun(spec)
     spec = spec.after(record.spec)
-    # Finished in the store is not finished for the user while a target lacks items.
-    over = record.state is State.FINISHED and all(
-        sink.progress.closed and sink.progress.position >= record.position for sink in tables.sinks()
+    # Finished in the store is not finished for the user while a target lacks items, or on_close was not called.
+    over = (
+        record.state is State.FINISHED
+        and not _awaits_close(record)
+        and all(sink.progress.closed and sink.progress.position >= record.position for sink in tables.sinks())
     )
     if (fresh or over) and not is_begun:
         tables.forget_run()
@@ -63,6 +66,10 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     return Begun.RESUMED
 
 
+def _awaits_close(record: JobRow) -> bool:
+    return record.state is State.FINISHED and record.spec.on_close and not record.closed
+
+
 def use_spec(record: JobRow, spec: JobSpec, now: float) -> None:
     """The job goes on with other settings, which hold from the next transaction on."""
     shortened = politeness.shortened_delay(settings_of(record.spec).politeness, settings_of(spec).politeness)
@@ -84,7 +91,7 @@ class JobRules:
         self._max_pages = limits.max_pages
         self._max_in_flight = limits.max_in_flight
 
-    def command(self, command: Command) -> None:
+    def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> None:
         """Pause, resume or stop. Telling it twice changes nothing."""
         record = self._record
         if command is Command.PAUSE and record.state is State.RUNNING:
@@ -92,7 +99,7 @@ class JobRules:
         elif command is Command.RESUME and record.state in (State.PAUSED, State.STOPPED, State.DRAINING):
             record.state, record.ended_at, record.reason = State.RUNNING, 0.0, ""
         elif command is Command.STOP and record.state in (State.RUNNING, State.PAUSED):
-            record.state, record.reason = State.DRAINING, "command"
+            record.state, record.reason = State.DRAINING, reason.value
         self.settle()
 
     def settle(self) -> None:
@@ -124,6 +131,25 @@ class JobRules:
         if self._record.state is State.FINISHED:
             self._record.state = State.RUNNING
             self._record.ended_at = 0.0
+            self._record.close_owner, self._record.close_owned_until, self._record.closed = "", 0.0, False
+
+    def claim_close(self, owner: str, *, done: bool) -> CloseClaim:
+        """Give the call of ``on_close`` to one owner at a time; with ``done`` it is over."""
+        record = self._record
+        if not _awaits_close(record):
+            return CloseClaim.NONE
+        if record.close_owner not in ("", owner) and record.close_owned_until > self._now:
+            return CloseClaim.OTHERS
+        if done:
+            record.close_owner, record.close_owned_until, record.closed = "", 0.0, True
+            return CloseClaim.NONE
+        record.close_owner, record.close_owned_until = owner, self._now + SINK_OWNER_SECONDS
+        return CloseClaim.MINE
+
+    def release_close(self, owner: str) -> None:
+        """The owner was seen to die: another one may call ``on_close`` at once."""
+        if self._record.close_owner == owner:
+            self._record.close_owner, self._record.close_owned_until = "", 0.0
 
     def end_seeding(self, problem: str) -> None:
         """The spider's ``start()`` is over; ``problem``: why it did not come to its end."""
@@ -146,4 +172,6 @@ class JobRules:
 
     def count(self, name: str, amount: int) -> None:
         """Add to one of the counters of accepted commits."""
-        self._record.tally[name] = self._record.tally.get(name, 0) + amount
+        tally = self._record.tally
+        name = counted_name(name, tally)
+        tally[name] = tally.get(name, 0) + amount

@@ -22,9 +22,9 @@ from __future__ import annotations
 import pytest
 
 _MODULES = (
-    "backoff bursts changed_settings client dedup delivered fencing gate given_up_hosts host_budgets intakes"
-    " job_states lost_leases needs order outbox per_ip politeness recrawl reports resent_calls retries seeding sharing"
-    " store workers"
+    "backoff bursts changed_settings client close_claims counters dedup delivered fencing gate given_up_hosts"
+    " host_budgets intakes job_states lost_leases needs order outbox per_ip politeness recrawl reports"
+    " resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -33,6 +33,8 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     backoff,
     bursts,
     changed_settings,
+    close_claims,
+    counters,
     dedup,
     delivered,
     fencing,
@@ -102,6 +104,8 @@ class FrontierContract(
     job_states.MaxPages,
     changed_settings.ChangedSettings,
     changed_settings.RememberedChanges,
+    close_claims.CloseClaims,
+    counters.Counters,
     outbox.Outbox,
     intakes.Intakes,
     intakes.IntakeReaders,

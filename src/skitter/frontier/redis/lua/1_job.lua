@@ -161,6 +161,7 @@ local function new_job(old, secret, bucket_mean, settings)
     crowded = {}, samples = {0, 0, 0, 0},
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
     -- shortened {at, epoch, until}, reschedule_after: after a delay was shortened (JobRow in frontier/tables.py).
+    -- closing {owner, until}: who calls on_close of the finished run; closed: it was called.
     -- And needy: how many queued requests have a need, unless none has; intakes: how many are open, if there ever was one.
     -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
     seen = exact.new(bucket_mean), delivered = old and old.delivered,
@@ -237,7 +238,13 @@ local function bump(name, amount)
 end
 
 local function save_tallies()
-  for name, amount in pairs(tallies) do call('HINCRBY', RUN .. 'tally', name, amount) end
+  local key = RUN .. 'tally'
+  for name, amount in pairs(tallies) do
+    -- Names of spiders and hooks are bounded (model/counters.py); all others are known.
+    local prefix = string.match(name, '^stat:') or string.match(name, '^hook:')
+    if prefix and call('HEXISTS', key, name) == 0 and call('HLEN', key) >= MAX_COUNTERS then name = prefix .. OTHER end
+    call('HINCRBY', key, name, amount)
+  end
   tallies = {}
 end
 
@@ -248,7 +255,7 @@ local function sample_rate()
 end
 
 local function reopen()
-  if J.state == 'finished' then J.state, J.ended_at = 'running', 0 end
+  if J.state == 'finished' then J.state, J.ended_at, J.closing, J.closed = 'running', 0, nil, nil end
 end
 
 local function seeding_over(problem)

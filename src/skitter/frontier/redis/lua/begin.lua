@@ -22,7 +22,7 @@ local function started(old)
 end
 
 local function is_over()
-  if J.state ~= 'finished' then return false end
+  if J.state ~= 'finished' or (S.on_close and not J.closed) then return false end
   if J.shards then return all_delivered(items) end
   for _, sink in pairs(load_sinks()) do
     if not sink[CLOSED] or sink[POSITION] < J.position then return false end

@@ -2,7 +2,7 @@
 --
 --   job (read, written), spec (read), RUN:holds (counted)
 --
--- ARGV: time, command. Answers the job and its spec.
+-- ARGV: time, command, why it stops. Answers the job and its spec.
 
 if not load_job() then return false end
 local command, state = ARGV[2], J.state
@@ -11,7 +11,7 @@ if command == 'pause' and state == 'running' then
 elseif command == 'resume' and (state == 'paused' or state == 'stopped' or state == 'draining') then
   J.state, J.ended_at, J.reason = 'running', 0, ''
 elseif command == 'stop' and (state == 'running' or state == 'paused') then
-  J.state, J.reason = 'draining', 'command'
+  J.state, J.reason = 'draining', ARGV[3]
 end
 if J.shards and J.state ~= state then changed() end
 close()

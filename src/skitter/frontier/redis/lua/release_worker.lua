@@ -1,4 +1,4 @@
--- release_worker: a worker was seen to die; its leases return at once, each with a loss.
+-- release_worker: a worker was seen to die; its leases return at once, each with a loss, and its claim of on_close ends.
 --
 --   job, hosts, workers, cards, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:answers, RUN:requests and its indexes
 --   (written)
@@ -10,5 +10,6 @@ local keys = call('SMEMBERS', RUN .. 'held:' .. ARGV[2])
 local lost = lose(keys, load_holds(keys))
 call('ZREM', RUN .. 'deadlines', ARGV[2])
 forget_worker(ARGV[2])
+if J.closing and J.closing[1] == ARGV[2] then J.closing = nil end
 close()
 return lost

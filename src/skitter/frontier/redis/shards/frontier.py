@@ -24,6 +24,7 @@ from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
     Begun,
+    CloseClaim,
     Command,
     Counts,
     Dead,
@@ -33,6 +34,7 @@ from skitter.model.job import (
     Report,
     SinkProgress,
     SinkSeen,
+    StopReason,
     Trace,
 )
 from skitter.model.lease import ONCE, Call, Grant, Lease
@@ -76,11 +78,14 @@ class ShardedFrontier:
     async def state(self) -> JobState:
         return await self._shard_set.lead.state()
 
-    async def command(self, command: Command) -> Job:
-        await self._shard_set.lead.command(command)
+    async def command(self, command: Command, reason: StopReason = StopReason.COMMAND) -> Job:
+        await self._shard_set.lead.command(command, reason)
         await self._shard_set.refresh_all()
         await self._shard_set.settle(self._shard_set.shards)
         return await self.job()
+
+    async def claim_close(self, owner: str, *, done: bool = False) -> CloseClaim:
+        return await self._shard_set.lead.claim_close(owner, done=done)
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:
         # Whoever finds a shard that has not heard of it, because this client died or the shard was away, tells it.
