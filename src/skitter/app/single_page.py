@@ -18,7 +18,7 @@ from skitter._version import __version__
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
 from skitter.app.fetchers import make_fetcher
-from skitter.app.frontiers import open_frontier
+from skitter.app.inline_worker import renewed
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave
 from skitter.cluster.process_identity import card_of, worker_id
@@ -35,8 +35,8 @@ from skitter.model.worker import WorkerCard
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.scrapy_settings import translated
-from skitter.worker.lease_renewal import RenewalThread
 from skitter.worker.loop import Worker
+from skitter.worker.page_visit import Failure
 
 POLL_SECONDS = 0.2
 _MAX_ATTEMPTS = 20
@@ -70,7 +70,7 @@ async def fetch_page(frontier: str, wanted: PageWanted, *, wait_seconds: float) 
     async with opened(frontier, wanted.job, create=True) as store:
         entry = await _added(store, await _begun(store, wanted), wanted)
         # Read again: one that was finished goes on now, and a worker looks at the state first.
-        return await _Fetch(frontier, store, await store.job(), entry, wait_seconds).run()
+        return await PageFetch(frontier, store, await store.job(), entry, wait_seconds).run()
 
 
 async def _begun(store: Frontier, wanted: PageWanted) -> Job:
@@ -112,18 +112,21 @@ class _Catcher(Spider):
     def __init__(self, need: str) -> None:
         super().__init__()
         self._need = need
-        self.page: Page | None = None
+        self.response: Response | None = None
+        self.refused: Response | None = None
 
     def parse(self, response: Response) -> None:
         # Whoever adds a URL without a need to this job has no use for its page.
         if response.request.need == self._need:
-            self.page = response.page
+            self.response = response
 
-    def failed(self, failure: Any) -> None:
-        """An errback: that the request has failed is told by its outcome."""
+    def failed(self, failure: Failure) -> None:
+        """An errback. That the request has failed is told by its outcome."""
+        if failure.request.need == self._need:
+            self.refused = failure.response
 
 
-class _Fetch:
+class PageFetch:
     """A worker that is granted one request, and what follows from it."""
 
     def __init__(self, url: str, store: Frontier, job: Job, entry: Entry, wait_seconds: float) -> None:
@@ -135,6 +138,11 @@ class _Fetch:
         self._wait_seconds = wait_seconds
         self._catcher = _Catcher(entry.need)
         self._source = _WatchedSource(store, entry.need)
+
+    @property
+    def response(self) -> Response | None:
+        """What was answered last, whatever its status, after ``run``; also if that has raised FetchError."""
+        return self._catcher.response or self._catcher.refused
 
     async def run(self) -> Page | NotYet:
         settings = job_settings(self._job, {"concurrency": 1, "shutdown_seconds": 5.0})
@@ -154,11 +162,7 @@ class _Fetch:
         await join(worker, self._source)
         running = asyncio.create_task(worker.run())
         try:
-            with RenewalThread(
-                worker,
-                lambda: open_frontier(self._url, self._job.spec.name, create=False, patient=True),
-                settings.limits.lease_seconds,
-            ):
+            async with renewed(worker, self._url, self._job.spec.name, self._store, settings.limits.lease_seconds):
                 late = await self._wait(running)
                 worker.stop()
                 await running
@@ -187,8 +191,8 @@ class _Fetch:
         return None
 
     def _result(self, late: NotYet | None) -> Page | NotYet:
-        if self._catcher.page is not None:
-            return self._catcher.page
+        if self._catcher.response is not None:
+            return self._catcher.response.page
         if (last := self._source.last) is not None:
             kind = last.error_class or last.ending.value
             raise FetchError(kind, f"{last.error or kind}: {self._wanted_url}")
