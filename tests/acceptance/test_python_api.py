@@ -95,7 +95,11 @@ class Told:
 
 
 def crawl_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "skitter-crawl"]
+    """Those that go on; one that has told its end may take a moment to go."""
+    found = [thread for thread in threading.enumerate() if thread.name == "skitter-crawl"]
+    for thread in found:
+        thread.join(timeout=5)
+    return [thread for thread in found if thread.is_alive()]
 
 
 async def leased(name: str) -> int:
@@ -157,6 +161,22 @@ def test_a_loop_that_is_left_goes_on_with_the_item_that_it_had_in_its_hands(
     assert len(list(stream())) == PAGES, "a new run"
 
 
+@pytest.mark.parametrize("shards", ["", "?shards=3"])
+def test_a_stream_on_redis_goes_on_in_the_middle_of_a_batch(base: str, services: Any, shards: str) -> None:
+    options: dict[str, Any] = {
+        "arguments": {"base": base},
+        "settings": ALLOWED,
+        "job": f"stream-{Path.cwd().name}",
+        "frontier": services.need("redis")["url"] + shards,
+    }
+    urls = []
+    for _ in range(2):
+        with skitter.stream(in_notebook("redis"), **options) as items:
+            urls += [next(items)["url"] for _ in range(5)]
+    urls += [item["url"] for item in skitter.stream(in_notebook("redis"), **options)]
+    assert len(urls) == len(set(urls)) == PAGES
+
+
 def test_a_stream_that_is_collected_stops_its_crawl(base: str) -> None:
     items = skitter.stream(in_notebook("ring"), arguments={"base": base}, settings=ALLOWED)
     next(items)
@@ -184,6 +204,21 @@ async def _counts(name: str) -> Any:
         return await frontier.counts()
     finally:
         await frontier.close()
+
+
+def test_a_crawl_that_goes_on_with_the_job_of_a_stream_loses_none_of_its_items(base: str) -> None:
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED}
+    spider = in_notebook("both")
+    for item in skitter.stream(spider, **options):
+        first = item
+        break
+    with Told() as told:
+        summary = skitter.crawl(spider, output="both.jsonl", **options)
+        told.wait_for("sink.for_program")
+    assert (summary.state, summary.items, summary.undelivered > 0) == ("finished", PAGES, True)
+    rest = list(skitter.stream(spider, **options))
+    assert (len(rest), rest[0]) == (PAGES, first), "what was found and not given out, and no new run"
+    assert skitter.crawl(spider, fresh=True, **options).begun == "rerun"
 
 
 def test_what_a_program_prints_is_not_what_its_spider_prints(base: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -361,7 +396,14 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize(("end", "code"), [("raise", 1), ("interrupt", -signal.SIGINT), ("kill", -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("raise", 1),
+        pytest.param("interrupt", -signal.SIGINT, marks=pytest.mark.soak),
+        ("kill", -signal.SIGKILL),
+    ],
+)
 def test_a_script_that_ends_in_the_middle_goes_on_where_it_was(base: str, end: str, code: int) -> None:
     Path("pages.py").write_text(textwrap.dedent(SCRIPT))
 

@@ -127,6 +127,7 @@ class _CrawlRun:
                 self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
                 self._tell_dedup(begun)
                 await delivery.open()
+                await self._tell_waiting_items(frontier)
                 if not targets and not joins:
                     # A crawl that joins leaves the outputs to those that are at work.
                     self._on_event(events.JOB_NO_OUTPUT())
@@ -148,6 +149,12 @@ class _CrawlRun:
             return []
         rejects = RejectsFile(f".skitter/{self._config.spec.name}{SUFFIX}")
         return [StreamRunner(frontier, worker_id(), self._buffer, rejects)]
+
+    async def _tell_waiting_items(self, frontier: Frontier) -> None:
+        """Whoever goes on with the job of a stream in another way should know that it still has a taker."""
+        for sink in await frontier.sinks() if self._buffer is None else ():
+            if sink.target == CLIENT and not sink.owner:
+                self._on_event(events.SINK_FOR_PROGRAM(items=sink.undelivered))
 
     async def _summary_of_ended_run(self, frontier: Frontier) -> Summary:
         report = await frontier.report()

@@ -91,6 +91,8 @@ class StreamRunner:
             return 0
         lacking = self._repeats.without(items, self._progress.position)
         self._repeats.wrote(lacking)
+        # Less than it was told, where a store has forgotten its newest words (``RecentItems``).
+        self._progress = SinkProgress(items[0].position - 1)
         await self._reject([item for item in lacking if item.kind is ItemKind.REJECT])
         records = [(item.position, decode_item(item.record)) for item in lacking if item.kind is ItemKind.RECORD]
         self._buffer.put(records, items[0].position - 1, items[-1].position)
@@ -125,7 +127,6 @@ class StreamRunner:
 
     async def _keep(self) -> None:
         """Tell the frontier what is confirmed, or at least that the program is there."""
-        # Smaller, where a store has forgotten its newest words (``RecentItems``).
         if (confirmed := self._buffer.confirmed) != self._progress.position:
             await self._record(confirmed)
         elif time.monotonic() - self._kept_at > KEEP_SECONDS:
