@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from skitter.app.blocking_client import Client as Client
     from skitter.app.blocking_client import connect as connect
     from skitter.app.client import AsyncClient as AsyncClient
+    from skitter.app.get_page import aget as aget
+    from skitter.app.get_page import get as get
+    from skitter.app.item_stream import ItemStream as ItemStream
+    from skitter.app.item_stream import stream as stream
+    from skitter.app.script import acrawl as acrawl
     from skitter.app.script import crawl as crawl
     from skitter.errors import DropItem as DropItem
     from skitter.errors import RejectItem as RejectItem
@@ -44,6 +49,7 @@ __all__ = [
     "DropItem",
     "Failure",
     "Hooks",
+    "ItemStream",
     "JobInfo",
     "Priority",
     "RejectItem",
@@ -53,8 +59,12 @@ __all__ = [
     "SkitterError",
     "Spider",
     "Stats",
+    "acrawl",
+    "aget",
     "connect",
     "crawl",
+    "get",
+    "stream",
 ]
 
 _HOME = {
@@ -68,6 +78,7 @@ _HOME = {
     "Failure": "skitter.spiders.failure",
     "Hooks": "skitter.spiders.hooks",
     "JobInfo": "skitter.spiders.hooks",
+    "ItemStream": "skitter.app.item_stream",
     "Priority": "skitter.model.request",
     "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
@@ -76,8 +87,12 @@ _HOME = {
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "Stats": "skitter.spiders.stats",
+    "acrawl": "skitter.app.script",
+    "aget": "skitter.app.get_page",
     "connect": "skitter.app.blocking_client",
     "crawl": "skitter.app.script",
+    "get": "skitter.app.get_page",
+    "stream": "skitter.app.item_stream",
 }
 
 

@@ -8,11 +8,12 @@ import skitter
 
 
 def test_public_names() -> None:
-    names = (
-        "Answer AsyncClient Ban Client CloseSummary Drop DropItem Failure Hooks JobInfo Priority RejectItem Request"
-        " Response Retry SkitterError Spider Stats connect crawl"
+    classes = (
+        "Answer AsyncClient Ban Client CloseSummary Drop DropItem Failure Hooks ItemStream JobInfo Priority RejectItem"
+        " Request Response Retry SkitterError Spider Stats"
     )
-    assert skitter.__all__ == names.split()
+    functions = "acrawl aget connect crawl get stream"
+    assert skitter.__all__ == [*classes.split(), *functions.split()]
 
 
 @pytest.mark.parametrize("name", skitter.__all__)
