@@ -62,7 +62,7 @@ SETTINGS_HEAD = """
 
 # Beside the public names, what they hand out; a name without a module is one of skitter's.
 SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Spiders", "The class that people write.", ("Spider",)),
+    ("Spiders", "The class that people write, and what its `rules` are.", ("Spider", "Rule")),
     (
         "Requests and responses",
         "What a callback yields, and what it is given.",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skitter.model.request import Priority as Priority
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
+    from skitter.spiders.rules import Rule as Rule
 
 __all__ = [
     "AsyncClient",
@@ -33,6 +34,7 @@ __all__ = [
     "RejectItem",
     "Request",
     "Response",
+    "Rule",
     "SkitterError",
     "Spider",
     "connect",
@@ -47,6 +49,7 @@ _HOME = {
     "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",
+    "Rule": "skitter.spiders.rules",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "connect": "skitter.app.blocking_client",

@@ -8,7 +8,7 @@ import skitter
 
 
 def test_public_names() -> None:
-    names = "AsyncClient Client DropItem Priority RejectItem Request Response SkitterError Spider connect crawl"
+    names = "AsyncClient Client DropItem Priority RejectItem Request Response Rule SkitterError Spider connect crawl"
     assert skitter.__all__ == names.split()
 
 

@@ -32,6 +32,7 @@ NEVER_A_STRANGERS = {
     "skitter.model.request:_NEED": AUTHOR,
     "skitter.cli.what_to_crawl": OPERATOR,
     "skitter.extract.css_selectors": AUTHOR,
+    "skitter.extract.link_filter": AUTHOR,
     "skitter.extract.selector:_matches": AUTHOR,
     "skitter.frontier.redis.scripts": OURSELVES,
     "skitter.model.secrets:_ADDRESS_BEGIN": OPERATOR,

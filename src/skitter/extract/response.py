@@ -20,6 +20,7 @@ from skitter.errors import ParseError, UrlError, UsageError
 from skitter.extract import links, robots_directives, xpath
 from skitter.extract.content_type import kind_of
 from skitter.extract.encoding import decode, find_encoding, unmarked
+from skitter.extract.link_filter import Patterns, Texts, is_xpath, link_filter, regions
 from skitter.extract.links import Hrefs
 from skitter.extract.pathological_markup import SAFE_BYTES, cut_pathological
 from skitter.extract.response_headers import Headers
@@ -223,14 +224,31 @@ class Response:
             self._left_out = Counter()
         self._left_out[rule] += 1
 
-    def links(self) -> Links:
+    def links(
+        self,
+        allow: Patterns = (),
+        *,
+        deny: Patterns = (),
+        restrict: Texts = (),
+        domains: Texts = (),
+        extensions: Texts = (),
+        unique: bool = True,
+    ) -> Links:
         """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
 
-        A callback may yield them as they are: they are followed.
+        A callback may yield them as they are: they are followed. ``allow`` and ``deny`` are regular expressions to
+        search for in the URL, ``restrict`` is a CSS selector or an XPath of the regions to look in, ``domains``
+        include their subdomains, ``extensions`` are those of paths (``""``: none). Each may be one or several.
         """
-        if self._links is None:
-            self._links = self._find_links() if self.kind != "other" else []
-        return Links(self._links)
+        if restrict or not unique:
+            found = self._find_links_in(restrict, unique)
+        else:
+            if self._links is None:
+                self._links = self._find_links() if self.kind != "other" else []
+            found = self._links
+        if allow or deny or domains or extensions:
+            return Links(filter(link_filter(allow, deny, domains, extensions), found))
+        return Links(found)
 
     def nofollow_links(self) -> Links:
         """Of ``links()``, those that the page has only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
@@ -317,6 +335,22 @@ class Response:
     def _find_links(self) -> list[str]:
         hrefs = self._read_hrefs().links
         return list(dict.fromkeys(self._joined().all(hrefs)))
+
+    def _find_links_in(self, restrict: Texts, unique: bool) -> list[str]:
+        if self.kind == "other":
+            return []
+        hrefs: list[str] = []
+        for selector in regions(restrict):
+            if is_xpath(selector):
+                hrefs += links.hrefs_in_lxml(self.xpath(selector))
+            else:
+                hrefs += links.hrefs_in(self.css(selector))
+        if not restrict:
+            hrefs = links.hrefs_below(self._tree())
+        if unique:
+            hrefs = list(dict.fromkeys(hrefs))
+        found = self._joined().all([links.in_encoding(href, self.encoding) for href in hrefs])
+        return list(dict.fromkeys(found)) if unique else found
 
     def _find_nofollow(self) -> list[str]:
         hrefs = self._read_hrefs().links

@@ -40,6 +40,11 @@ class Selector:
         self._node = node
         self._value = value
 
+    @property
+    def node(self) -> LexborNode | None:
+        """The element of selectolax's tree; None for a text or an attribute. It is not safe to change."""
+        return self._node
+
     def css(self, query: str) -> SelectorList:
         """All that a CSS selector matches in this element, itself included."""
         return select(self._node, query, marked=True) if self._node is not None else SelectorList()
