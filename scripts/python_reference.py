@@ -72,6 +72,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "Response",
             "skitter.extract.selector:Selector",
             "skitter.extract.selector:SelectorList",
+            "skitter.extract.forms:Form",
             "skitter.model.request:Links",
             "skitter.extract.response_headers:Headers",
             "skitter.extract.robots_directives:Directives",

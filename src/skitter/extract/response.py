@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import can_ada
 import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
-from skitter.errors import ParseError, UrlError, UsageError
+from skitter.errors import FormError, ParseError, UrlError, UsageError
 from skitter.extract import links, robots_directives, xpath
 from skitter.extract.content_type import kind_of
 from skitter.extract.encoding import decode, find_encoding, unmarked
@@ -30,6 +30,9 @@ from skitter.model.page import Page
 from skitter.model.request import Links, Request
 from skitter.model.secrets import shown_url
 from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
+
+if TYPE_CHECKING:
+    from skitter.extract.forms import Form
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
@@ -296,6 +299,30 @@ class Response:
             if url is not None:
                 requests.append(Request(url, callback, **fields))
         return requests
+
+    def form(
+        self,
+        css: str | None = None,
+        *,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002  the attribute that it looks for
+        index: int | None = None,
+    ) -> Form:
+        """A form of the page: the first that matches all of these, or the ``index``-th; without any, the page's first.
+
+        ``css`` selects the form or something in it. A FormError, which names the forms there are, if none does.
+        """
+        # Few spiders send forms, and a worker starts without what reads them.
+        from skitter.extract import form_controls, forms
+
+        if self.kind == "other":
+            raise FormError(
+                f"no form on what is no page: {self!r}", hint=f"its kind is {self.headers.get('content-type')}"
+            )
+        root = self._tree()
+        elements = form_controls.read_forms(root)
+        element = forms.pick_form(elements, root, css=css, name=name, form_id=id, index=index)
+        return forms.Form(element, root, page_url=self.page.url, base=self._base(), encoding=self.encoding)
 
     def _tree(self) -> LexborNode:
         if self._root is None:
