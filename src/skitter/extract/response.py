@@ -159,7 +159,7 @@ class Response:
         """The Python codec of the body's text."""
         if self._encoding is None:
             content_type = self.page.header("content-type") or ""
-            self._encoding = find_encoding(self.page.body, content_type, markup=self.kind != "other")
+            self._encoding = find_encoding(self.page.body, content_type, self.kind)
         return self._encoding
 
     @property
