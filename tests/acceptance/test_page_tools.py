@@ -1,4 +1,4 @@
-"""Links, rules, forms and feeds, by the spiders of the how-to pages and of the examples, run as they stand there."""
+"""Rules, feeds and JSON, by the spiders of the how-to pages, run as they stand there."""
 
 from __future__ import annotations
 
@@ -55,3 +55,18 @@ class Shop(Spider):
     assert "yield object()  # this line" in failed["error"]
     skitter.write("wrong.py", (skitter.folder / "shop.py").read_text().replace('"/a", callback', '"(a", callback'))
     assert "not a regular expression: '(a'" in skitter.run("crawl", "wrong.py", code=2).stderr
+
+
+def test_a_feed_and_an_api_are_read_by_their_selectors(skitter: Any, site: Any) -> None:
+    feed = """<?xml version="1.0" encoding="iso-8859-2"?><rss xmlns:dc="http://purl.org/dc/elements/1.1/"><channel>
+    <item><title>Żółw</title><link>{0}/api/1</link><dc:creator>A</dc:creator></item>
+    <item><title>Two</title><link>{0}/api/2</link><dc:creator>B</dc:creator></item></channel></rss>"""
+    site.page("/feed.xml", feed.format(site.base).encode("iso-8859-2"), content_type="application/rss+xml")
+    for number in (1, 2):
+        prices = f'{{"offers": [{{"price": {number}}}, {{"price": null}}]}}'
+        site.page(f"/api/{number}", prices, content_type="application/json")
+    skitter.run("crawl", sample(skitter, "select.md", site), "-O", "out.jsonl")
+    assert sorted(skitter.lines("out.jsonl"), key=lambda item: item["prices"]) == [
+        {"title": "Żółw", "by": "A", "prices": [1]},
+        {"title": "Two", "by": "B", "prices": [2]},
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import can_ada
@@ -90,7 +90,7 @@ class Response:
         self._nofollow: list[str] | None = None
         self._directives: Directives | None = None
         self._product = product
-        self._parsel: Any = None
+        self._parsel: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Response {self.page.status} {self.url}>"
@@ -194,18 +194,42 @@ class Response:
         return self._directives
 
     def css(self, query: str) -> SelectorList:
-        """All that a CSS selector matches on the page; ``::text`` and ``::attr(name)`` are supported."""
-        if self.kind == "other":
+        """All that a CSS selector matches on the page; ``::text``, ``::attr(name)`` and ``:contains("text")`` too.
+
+        XML is read as XML, and names count without their namespaces, if the extra ``xpath`` is installed; by the rules
+        of HTML if not.
+        """
+        if (kind := self.kind) == "other":
             return SelectorList()
+        if kind == "xml":
+            from skitter.extract.xml_selector import select_xml, without_namespaces
+
+            if (page := self._by_parsel("css", without_namespaces)) is not None:
+                return select_xml(page, query)
         return select(self._tree(), query, marked=False)
 
-    def xpath(self, query: str, **variables: Any) -> Any:
-        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``."""
-        if self.kind == "other":
-            return xpath.nothing()
-        if self._parsel is None:
-            self._parsel = xpath.of_page(self._safe_text(), xml=self.kind == "xml")
-        return xpath.evaluate(self._parsel, query, variables)
+    def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
+        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``.
+
+        XML is read as XML: ``namespaces`` has the prefixes of the expression, and ``remove_namespaces`` takes them off.
+        """
+        return xpath.nothing() if self.kind == "other" else xpath.evaluate(self.selector, query, namespaces, variables)
+
+    @property
+    def selector(self) -> Any:
+        """The page as parsel's Selector, for what only that can do. Needs the extra ``xpath``."""
+        return self._by_parsel("xpath", lambda text: xpath.of_page(text, xml=self.kind == "xml"))
+
+    def remove_namespaces(self) -> None:
+        """Make ``xpath`` find elements and attributes of XML by their names alone."""
+        self.selector.remove_namespaces()
+
+    def jmespath(self, query: str) -> Any:
+        """All that a JMESPath expression matches in JSON, as parsel's SelectorList; a ValueError where it is none.
+
+        Needs the extra ``xpath``.
+        """
+        return xpath.json_query(self.text, query)
 
     @property
     def flaws(self) -> Counter[str]:
@@ -337,6 +361,14 @@ class Response:
             self._root = root
         return self._root
 
+    def _by_parsel(self, use: str, read: Callable[[str], Any]) -> Any:
+        """The page in a tree of parsel's, read once for each use."""
+        if self._parsel is None:
+            self._parsel = {}
+        if use not in self._parsel:
+            self._parsel[use] = read(self._safe_text())
+        return self._parsel[use]
+
     def _in_head(self) -> list[LexborNode]:
         """The title and what may be directives. One search for both: most of its cost is to begin it."""
         if self._head is None:
@@ -371,7 +403,7 @@ class Response:
             if is_xpath(selector):
                 hrefs += links.hrefs_in_lxml(self.xpath(selector))
             else:
-                hrefs += links.hrefs_in(self.css(selector))
+                hrefs += links.hrefs_in(select(self._tree(), selector, marked=False))
         if not restrict:
             hrefs = links.hrefs_below(self._tree())
         if unique:
