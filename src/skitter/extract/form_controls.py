@@ -132,6 +132,9 @@ class _Places:
             return place._replace(form=parent.mem_id)
         if tag == "select":
             return place._replace(select=parent.mem_id)
+        if tag == "option":
+            # One inside another, which only foreign markup can have, is part of its text.
+            return place._replace(select=0)
         if tag == "datalist":
             return place._replace(is_in_datalist=True)
         if tag == "table":

@@ -332,3 +332,9 @@ def test_each_ancestor_of_controls_is_visited_once(monkeypatch: pytest.MonkeyPat
     nested = "<div><fieldset disabled><legend></legend>" * 100 + "<input name=a>" * 500 + "</fieldset></div>" * 100
     assert respond(f"<form>{nested}<select name=b>{'<option>x' * 500}</select>").form().fields == [("b", "x")]
     assert visits < 2_000
+
+
+def test_an_option_inside_another_is_text_of_it(respond: Respond) -> None:
+    # Each inside the one before: as options of their own they would be read once for each around them.
+    form = respond("<form><svg><select name=a multiple>" + "<option selected>x" * 50).form()
+    assert form.fields == [("a", "x" * 50)]
