@@ -64,7 +64,7 @@ SETTINGS_HEAD = """
 
 # Beside the public names, what they hand out; a name without a module is one of skitter's.
 SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Spiders", "The class that people write.", ("Spider",)),
+    ("Spiders", "The class that people write, and what its `rules` are.", ("Spider", "Rule")),
     (
         "Hooks",
         "What spiders and classes of the setting `hooks` may do on the way. See the [how-to](../how-to/hooks.md).",
@@ -79,6 +79,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "Response",
             "skitter.extract.selector:Selector",
             "skitter.extract.selector:SelectorList",
+            "skitter.extract.forms:Form",
             "skitter.model.request:Links",
             "skitter.extract.response_headers:Headers",
             "skitter.extract.robots_directives:Directives",

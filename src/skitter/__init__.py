@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skitter.spiders.hooks import Hooks as Hooks
     from skitter.spiders.hooks import JobInfo as JobInfo
     from skitter.spiders.hooks import Retry as Retry
+    from skitter.spiders.rules import Rule as Rule
     from skitter.spiders.stats import Stats as Stats
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Request",
     "Response",
     "Retry",
+    "Rule",
     "SkitterError",
     "Spider",
     "Stats",
@@ -84,6 +86,7 @@ _HOME = {
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",
     "Retry": "skitter.spiders.hooks",
+    "Rule": "skitter.spiders.rules",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "Stats": "skitter.spiders.stats",

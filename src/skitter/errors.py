@@ -32,6 +32,7 @@ SkitterError                 what happened; ``hint`` says what to do
  ├── ScrapeError             a page that a single task cannot have; the message begins with the class of the error
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
+ ├── FormError               a form that is not on the page, or that cannot be sent as it was asked to
  ├── ParseError              a page that would take more memory than its worker may have
  ├── ExtraMissingError       an optional package is not installed; the hint is the install line
  ├── ItemError               an item that cannot be encoded
@@ -196,6 +197,10 @@ class ScrapeError(SkitterError):
 
 
 class LateError(SkitterError):
+    pass
+
+
+class FormError(SkitterError):
     pass
 
 

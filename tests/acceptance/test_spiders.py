@@ -875,8 +875,11 @@ def test_leftovers_of_scrapy_are_named(skitter, shop) -> None:
     body = "start_urls = ['http://x/']\ndef parse(self, response): pass\n"
     spider(skitter, body + "rules = [1]\n")
     done = skitter.run("crawl", "shop.py", code=2)
-    assert "error: rules of Scrapy's spiders does not work here: Shop" in done.stderr
-    assert "hint: write parse, and yield response.follow_all" in done.stderr
+    assert "error: rules are of the class skitter.Rule, not int: Shop" in done.stderr
+    assert "hint: Rule(LinkExtractor(" in done.stderr
+    spider(skitter, body + "def parse_start_url(self, response): pass\n")
+    done = skitter.run("crawl", "shop.py", code=2)
+    assert "error: parse_start_url of Scrapy's spiders does not work here: Shop" in done.stderr
     spider(skitter, f"start_urls = ['{shop.base}']\ndef parse(self, response): pass\ndef closed(self, reason): pass\n")
     assert "warning: Shop.closed has no effect: nothing calls it" in skitter.run("crawl", "shop.py").stderr
 

@@ -10,7 +10,7 @@ import skitter
 def test_public_names() -> None:
     classes = (
         "Answer AsyncClient Ban Client CloseSummary Drop DropItem Failure Hooks ItemStream JobInfo Priority RejectItem"
-        " Request Response Retry SkitterError Spider Stats"
+        " Request Response Retry Rule SkitterError Spider Stats"
     )
     functions = "acrawl aget connect crawl get stream"
     assert skitter.__all__ == [*classes.split(), *functions.split()]

@@ -10,6 +10,7 @@ import pytest
 import python_reference
 import skitter
 import skitter.testing
+from skitter.extract.forms import Form
 from skitter.extract.selector import Selector, SelectorList
 from skitter.worker.page_visit import Failure
 
@@ -35,7 +36,7 @@ def test_a_public_name_without_an_entry_is_an_error(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "value",
-    [skitter.Spider, skitter.Request, skitter.Response, Selector, SelectorList, Failure],
+    [skitter.Spider, skitter.Request, skitter.Response, Form, Selector, SelectorList, Failure],
     ids=lambda c: c.__name__,
 )
 def test_what_spiders_use_is_described_to_the_last_member(value: type) -> None:

@@ -54,7 +54,7 @@ _LABELS = {
     "utf-16-le": "csunicode iso10646ucs2 ucs2 unicode unicodefeff utf16 utf16le",
 }
 _CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels.split()}
-_PUNCTUATION = re.compile(r"[^a-z0-9]")
+_PUNCTUATION = re.compile(r"[_:.+-]")
 
 CODECS = tuple(_LABELS)
 """Every codec that a page may be read with."""
@@ -63,4 +63,24 @@ CODECS = tuple(_LABELS)
 def codec_of(label: str) -> str | None:
     """Return the Python codec of a label, or None."""
     # What follows a colon is the year of a standard: iso_8859-1:1987.
-    return _CODECS.get(_PUNCTUATION.sub("", label.lower().partition(":")[0]))
+    return _CODECS.get(_PUNCTUATION.sub("", label.strip("\t\n\f\r ").lower().partition(":")[0]))
+
+
+_NAMES = {
+    "cp866": "IBM866",
+    "cp932": "Shift_JIS",
+    "cp949": "EUC-KR",
+    "big5hkscs": "Big5",
+    "gb18030": "gb18030",
+    "mac_roman": "macintosh",
+    "mac_cyrillic": "x-mac-cyrillic",
+}
+
+
+def name_of(codec: str) -> str:
+    """Return the name of a codec in the standard, which forms may send."""
+    if codec.startswith(("cp125", "cp874")):
+        return codec.replace("cp", "windows-")
+    return _NAMES.get(codec) or codec.upper().replace("ISO8859_", "ISO-8859-").replace("ISO2022", "ISO-2022").replace(
+        "_", "-"
+    )

@@ -1,9 +1,9 @@
 """Translation of CSS selectors from parsel's dialect to the engine's.
 
 The engine (lexbor) knows selectors for elements. ``::text`` and ``::attr(name)`` are taken off here
-and done by ``extract.selector``. Two more things are made to behave as in parsel, where people
-learnt them: below an element, ``div a`` looks for both inside that element, while the engine would
-also accept a ``div`` around it; and ``:scope`` is the element itself.
+and done by ``extract.selector``, and so is ``:contains("text")``. Two more things are made to behave
+as in parsel, where people learnt them: below an element, ``div a`` looks for both inside that element,
+while the engine would also accept a ``div`` around it; and ``:scope`` is the element itself.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from skitter.errors import SkitterError
 SCOPE_MARK = "data-skitter-scope"
 """The attribute that marks an element while a query with ``Step.marked`` runs below it."""
 
+CONTAINS_MARK = "data-skitter-contains-"
+"""The attribute, with a number after it, that marks elements with the text of ``Step.contains`` while a query runs."""
+
 _WITHIN = f":is([{SCOPE_MARK}],[{SCOPE_MARK}] *)"
 _PSEUDO = re.compile(
     r"""::(?:(?P<text>text)|attr\(\s*(?:"(?P<quoted>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[^\s"'(),]+))\s*\))$""",
@@ -26,6 +29,8 @@ _PSEUDO = re.compile(
 )
 # What a scan must not look into: escapes, strings and comments.
 _OPAQUE = re.compile(r"""\\.|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|/\*.*?\*/""", re.DOTALL)
+_CONTAINS = re.compile(r":contains\(", re.IGNORECASE)
+_CONTAINED = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'(),]+))\s*\)""", re.DOTALL)
 _SCOPE = re.compile(r":scope(?![\w-])", re.IGNORECASE)
 _COMBINATORS = " \t\n\r\f>+~"
 _COMBINATOR = re.compile(r"[\s>+~]")
@@ -47,22 +52,44 @@ class Step(NamedTuple):
     """``element``, ``text`` or the attribute's name after a ``@``."""
     several: bool
     """A list of selectors: the engine reports an element once for each that it matches."""
+    contains: tuple[str, ...]
+    """Texts of ``:contains()``; elements with the first must carry CONTAINS_MARK with a 0 meanwhile, and so on."""
 
 
 @lru_cache(maxsize=1024)
 def compiled(selector: str) -> tuple[Step, ...]:
     """Return the steps of a selector; raise SelectorError for obvious mistakes; the engine refuses others."""
-    parts = [(query, take) for part in _split(selector) for query, take in _part(part, selector)]
+    marked, contains = _without_contains(selector) if ":contains(" in selector.lower() else (selector, ())
+    parts = [(query, take) for part in _split(marked) for query, take in _part(part, selector)]
     # Neighbours that take the same make one query, so that their results come in the order of the page.
-    return tuple(_step([query for query, _ in group], take) for take, group in groupby(parts, key=itemgetter(1)))
+    return tuple(
+        _step([query for query, _ in group], take, contains) for take, group in groupby(parts, key=itemgetter(1))
+    )
 
 
-def _step(queries: list[str], take: str) -> Step:
+def _without_contains(selector: str) -> tuple[str, tuple[str, ...]]:
+    """Return the selector with marks in the place of ``:contains()``, which the engine does not have, and its texts."""
+    pieces: list[str] = []
+    texts: list[str] = []
+    position = 0
+    plain = _OPAQUE.sub(lambda match: "." * len(match[0]), selector)
+    for match in _CONTAINS.finditer(plain):
+        argument = _CONTAINED.match(selector, match.end())
+        text = re.sub(r"\\(.)", r"\1", next(filter(None, argument.groups()), "")) if argument else ""
+        if argument is None or not text:
+            raise SelectorError(f"a selector cannot be understood: {selector}", hint='as in p:contains("some text")')
+        pieces += selector[position : match.start()], f"[{CONTAINS_MARK}{len(texts)}]"
+        texts.append(text)
+        position = argument.end()
+    return "".join([*pieces, selector[position:]]), tuple(texts)
+
+
+def _step(queries: list[str], take: str, contains: tuple[str, ...]) -> Step:
     pairs = [_scoped(query) for query in queries]
     marked = None
     if any(below is not None for _, below in pairs):
         marked = ",".join(below or query for query, below in pairs)
-    return Step(",".join(query for query, _ in pairs), marked, take, len(pairs) > 1)
+    return Step(",".join(query for query, _ in pairs), marked, take, len(pairs) > 1, contains)
 
 
 def _part(part: str, selector: str) -> list[tuple[str, str]]:

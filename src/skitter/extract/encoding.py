@@ -1,7 +1,7 @@
 """Detection of a body's encoding, and decoding of its text.
 
-The order is the browsers': byte-order mark, Content-Type, the page's own declaration, and only
-then a guess (``extract.charset_guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
+The order is the browsers': byte-order mark, Content-Type, the page's own declaration (``extract.meta_prescan``), and
+only then a guess (``extract.charset_guess``). A wrong label never raises: what cannot be read becomes U+FFFD.
 The names of encodings are in ``extract.charset_labels``; whether a body is a page at all is for
 ``extract.response`` to say.
 """
@@ -13,9 +13,8 @@ from functools import lru_cache
 
 from skitter.extract.charset_guess import guess
 from skitter.extract.charset_labels import codec_of
+from skitter.extract.meta_prescan import PRESCAN_BYTES, late_declaration, prescan, xml_declaration
 
-PRESCAN_BYTES = 1024
-"""Bytes of a page that are searched for its own declaration, as in browsers."""
 MAX_CONTENT_TYPE_CHARS = 1024
 """What follows in the header is not read: real ones have a tenth, and servers may send 100 KB."""
 
@@ -23,16 +22,11 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "
 # Strangers wrote what these are matched with: no repeat may be tried again with less (``*+``), and no search may look
 # at the same text from two places. tests/unit/test_linear_expressions.py attacks all expressions of the package.
 _CHARSET = re.compile(r"""charset\s*+=\s*+["']?+\s*+([^\s"';,]++)""", re.IGNORECASE)
-_META = re.compile(rb"<meta\s([^>]*+)", re.IGNORECASE)
-# Covers <meta charset=x> and <meta http-equiv=... content="...; charset=x">.
-_CHARSET_IN_META = re.compile(rb"""charset\s*+=\s*+["']?+\s*+([a-z0-9_:.-]++)""", re.IGNORECASE)
-_XML = re.compile(rb"""\s*+<\?xml\s[^>]*?encoding\s*+=\s*+["']\s*+([a-z0-9_:.-]++)""", re.IGNORECASE)
-_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
-def find_encoding(body: bytes, content_type: str = "", *, markup: bool = True) -> str:
-    """Return the Python codec of a body; ``markup``: the body may declare it itself."""
-    return _mark(body)[0] or _labelled(body, content_type) or (_declared(body) if markup else None) or guess(body)
+def find_encoding(body: bytes, content_type: str = "", kind: str = "html") -> str:
+    """Return the Python codec of a body; ``kind`` (``html``, ``xml`` or ``other``): how it may declare it itself."""
+    return _mark(body)[0] or _labelled(body, content_type) or _declared(body, kind) or guess(body)
 
 
 def decode(body: bytes, codec: str) -> str:
@@ -69,14 +63,7 @@ def _codec_in(content_type: str) -> str | None:
     return codec_of(match[1]) if match else None
 
 
-def _declared(body: bytes) -> str | None:
-    head = body[:PRESCAN_BYTES]
-    match = _XML.match(head)
-    if match is None:
-        if b"<!--" in head:
-            head = _COMMENT.sub(b"", head)
-        metas = map(_CHARSET_IN_META.search, _META.findall(head))
-        match = next(filter(None, metas), None)
-    codec = codec_of(match[1].decode("ascii")) if match else None
-    # The declaration was read byte by byte, so it cannot be in UTF-16, whatever it says.
-    return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
+def _declared(body: bytes, kind: str) -> str | None:
+    if kind == "html":
+        return prescan(body) or late_declaration(body)
+    return xml_declaration(body) if kind == "xml" else None

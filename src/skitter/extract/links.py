@@ -6,12 +6,14 @@ Joining them and judging the result is for ``model.url``; scope and dedup come a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from selectolax.lexbor import LexborNode
 
 from skitter.errors import UrlError, UsageError
+from skitter.extract.link_filter import outermost, outermost_of_lxml
 from skitter.extract.selector import Selector, find
 from skitter.model.url import absolute
 
@@ -52,6 +54,35 @@ def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
         elif tag == "base" and base is None:
             base = node.attributes.get("href")
     return Hrefs(links if codec == "utf-8" else _all_in_encoding(links, codec), base)
+
+
+def hrefs_below(node: LexborNode) -> list[str]:
+    """Return the hrefs of all links at and below an element, without fragments, in order."""
+    attributes = [each.attributes for each in find(node, "[href]") if each.tag in _LINKS]
+    return [href.partition("#")[0] for each in attributes if (href := each.get("href")) is not None]
+
+
+def hrefs_in(found: Iterable[Selector]) -> list[str]:
+    """Return the hrefs of all links in elements that a selector has found, and the values of its ``::attr(href)``."""
+    chosen = list(found)
+    values = [selector.get().partition("#")[0] for selector in chosen if selector.node is None]
+    nodes = outermost(selector.node for selector in chosen if selector.node is not None)
+    return values + [href for node in nodes for href in hrefs_below(node)]
+
+
+def hrefs_in_lxml(found: Iterable[Any]) -> list[str]:
+    """Return what ``hrefs_in`` does of parsel's selectors."""
+    roots = [selector.root for selector in found]
+    values = [str(root).partition("#")[0] for root in roots if not hasattr(root, "iter")]
+    below = (
+        each for root in outermost_of_lxml(root for root in roots if hasattr(root, "iter")) for each in root.iter()
+    )
+    return values + [
+        str(element.get("href")).partition("#")[0]
+        for element in below
+        # The tag of a comment is a function.
+        if isinstance(element.tag, str) and element.tag.rpartition("}")[2] in _LINKS and element.get("href") is not None
+    ]
 
 
 def _is_nofollow(rel: str | None) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import can_ada
 import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
-from skitter.errors import ParseError, UrlError, UsageError
+from skitter.errors import FormError, ParseError, UrlError, UsageError
 from skitter.extract import links, robots_directives, xpath
 from skitter.extract.content_type import kind_of
 from skitter.extract.encoding import decode, find_encoding, unmarked
+from skitter.extract.link_filter import Patterns, Texts, is_xpath, link_filter, regions
 from skitter.extract.links import Hrefs
 from skitter.extract.pathological_markup import SAFE_BYTES, cut_pathological
 from skitter.extract.response_headers import Headers
@@ -29,6 +30,9 @@ from skitter.model.page import Page
 from skitter.model.request import Links, Request
 from skitter.model.secrets import shown_url
 from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
+
+if TYPE_CHECKING:
+    from skitter.extract.forms import Form
 
 # The copies that mutation events make (<selectedcontent>) are not in the page's source, and cost 4 % of a parse.
 _OPTIONS = int(LexborDocumentOptions.WO_EVENTS)
@@ -86,7 +90,7 @@ class Response:
         self._nofollow: list[str] | None = None
         self._directives: Directives | None = None
         self._product = product
-        self._parsel: Any = None
+        self._parsel: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Response {self.page.status} {self.url}>"
@@ -155,7 +159,7 @@ class Response:
         """The Python codec of the body's text."""
         if self._encoding is None:
             content_type = self.page.header("content-type") or ""
-            self._encoding = find_encoding(self.page.body, content_type, markup=self.kind != "other")
+            self._encoding = find_encoding(self.page.body, content_type, self.kind)
         return self._encoding
 
     @property
@@ -190,18 +194,42 @@ class Response:
         return self._directives
 
     def css(self, query: str) -> SelectorList:
-        """All that a CSS selector matches on the page; ``::text`` and ``::attr(name)`` are supported."""
-        if self.kind == "other":
+        """All that a CSS selector matches on the page; ``::text``, ``::attr(name)`` and ``:contains("text")`` too.
+
+        XML is read as XML, and names count without their namespaces, if the extra ``xpath`` is installed; by the rules
+        of HTML if not.
+        """
+        if (kind := self.kind) == "other":
             return SelectorList()
+        if kind == "xml":
+            from skitter.extract.xml_selector import select_xml, without_namespaces
+
+            if (page := self._by_parsel("css", without_namespaces)) is not None:
+                return select_xml(page, query)
         return select(self._tree(), query, marked=False)
 
-    def xpath(self, query: str, **variables: Any) -> Any:
-        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``."""
-        if self.kind == "other":
-            return xpath.nothing()
-        if self._parsel is None:
-            self._parsel = xpath.of_page(self._safe_text(), xml=self.kind == "xml")
-        return xpath.evaluate(self._parsel, query, variables)
+    def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
+        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``.
+
+        XML is read as XML: ``namespaces`` has the prefixes of the expression, and ``remove_namespaces`` takes them off.
+        """
+        return xpath.nothing() if self.kind == "other" else xpath.evaluate(self.selector, query, namespaces, variables)
+
+    @property
+    def selector(self) -> Any:
+        """The page as parsel's Selector, for what only that can do. Needs the extra ``xpath``."""
+        return self._by_parsel("xpath", lambda text: xpath.of_page(text, xml=self.kind == "xml"))
+
+    def remove_namespaces(self) -> None:
+        """Make ``xpath`` find elements and attributes of XML by their names alone."""
+        self.selector.remove_namespaces()
+
+    def jmespath(self, query: str) -> Any:
+        """All that a JMESPath expression matches in JSON, as parsel's SelectorList; a ValueError where it is none.
+
+        Needs the extra ``xpath``.
+        """
+        return xpath.json_query(self.text, query)
 
     @property
     def flaws(self) -> Counter[str]:
@@ -223,14 +251,31 @@ class Response:
             self._left_out = Counter()
         self._left_out[rule] += 1
 
-    def links(self) -> Links:
+    def links(
+        self,
+        allow: Patterns = (),
+        *,
+        deny: Patterns = (),
+        restrict: Texts = (),
+        domains: Texts = (),
+        extensions: Texts = (),
+        unique: bool = True,
+    ) -> Links:
         """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
 
-        A callback may yield them as they are: they are followed.
+        A callback may yield them as they are: they are followed. ``allow`` and ``deny`` are regular expressions to
+        search for in the URL, ``restrict`` is a CSS selector or an XPath of the regions to look in, ``domains``
+        include their subdomains, ``extensions`` are those of paths (``""``: none). Each may be one or several.
         """
-        if self._links is None:
-            self._links = self._find_links() if self.kind != "other" else []
-        return Links(self._links)
+        if restrict or not unique:
+            found = self._find_links_in(restrict, unique)
+        else:
+            if self._links is None:
+                self._links = self._find_links() if self.kind != "other" else []
+            found = self._links
+        if allow or deny or domains or extensions:
+            return Links(filter(link_filter(allow, deny, domains, extensions), found))
+        return Links(found)
 
     def nofollow_links(self) -> Links:
         """Of ``links()``, those that the page has only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
@@ -279,6 +324,30 @@ class Response:
                 requests.append(Request(url, callback, **fields))
         return requests
 
+    def form(
+        self,
+        css: str | None = None,
+        *,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002  the attribute that it looks for
+        index: int | None = None,
+    ) -> Form:
+        """A form of the page: the first that matches all of these, or the ``index``-th; without any, the page's first.
+
+        ``css`` selects the form or something in it. A FormError, which names the forms there are, if none does.
+        """
+        # Few spiders send forms, and a worker starts without what reads them.
+        from skitter.extract import form_controls, forms
+
+        if self.kind == "other":
+            raise FormError(
+                f"no form on what is no page: {self!r}", hint=f"its kind is {self.headers.get('content-type')}"
+            )
+        root = self._tree()
+        elements = form_controls.read_forms(root)
+        element = forms.pick_form(elements, root, css=css, name=name, form_id=id, index=index)
+        return forms.Form(element, root, page_url=self.page.url, base=self._base(), encoding=self.encoding)
+
     def _tree(self) -> LexborNode:
         if self._root is None:
             # The parser takes UTF-8 as it is, sound or not, and replaces what is wrong when it is read.
@@ -291,6 +360,14 @@ class Response:
             assert root is not None, "a parsed document always has its <html>"
             self._root = root
         return self._root
+
+    def _by_parsel(self, use: str, read: Callable[[str], Any]) -> Any:
+        """The page in a tree of parsel's, read once for each use."""
+        if self._parsel is None:
+            self._parsel = {}
+        if use not in self._parsel:
+            self._parsel[use] = read(self._safe_text())
+        return self._parsel[use]
 
     def _in_head(self) -> list[LexborNode]:
         """The title and what may be directives. One search for both: most of its cost is to begin it."""
@@ -317,6 +394,22 @@ class Response:
     def _find_links(self) -> list[str]:
         hrefs = self._read_hrefs().links
         return list(dict.fromkeys(self._joined().all(hrefs)))
+
+    def _find_links_in(self, restrict: Texts, unique: bool) -> list[str]:
+        if self.kind == "other":
+            return []
+        hrefs: list[str] = []
+        for selector in regions(restrict):
+            if is_xpath(selector):
+                hrefs += links.hrefs_in_lxml(self.xpath(selector))
+            else:
+                hrefs += links.hrefs_in(select(self._tree(), selector, marked=False))
+        if not restrict:
+            hrefs = links.hrefs_below(self._tree())
+        if unique:
+            hrefs = list(dict.fromkeys(hrefs))
+        found = self._joined().all([links.in_encoding(href, self.encoding) for href in hrefs])
+        return list(dict.fromkeys(found)) if unique else found
 
     def _find_nofollow(self) -> list[str]:
         hrefs = self._read_hrefs().links

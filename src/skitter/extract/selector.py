@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable
 from re import Pattern
 from typing import Any, SupportsIndex, overload
@@ -15,7 +16,7 @@ from typing import Any, SupportsIndex, overload
 from selectolax.lexbor import LexborCSSSelector, LexborNode, SelectolaxError
 
 from skitter.extract import xpath
-from skitter.extract.css_selectors import SCOPE_MARK, SelectorError, Step, compiled
+from skitter.extract.css_selectors import CONTAINS_MARK, SCOPE_MARK, SelectorError, Step, compiled
 
 # No number of a character has so many digits, and int() refuses thousands of them.
 _ENTITY = re.compile(r"&(?!lt;|amp;)(?:#\d{1,32}|#[xX][0-9a-fA-F]{1,32}|\w{1,40});")
@@ -40,15 +41,20 @@ class Selector:
         self._node = node
         self._value = value
 
+    @property
+    def node(self) -> LexborNode | None:
+        """The element of selectolax's tree; None for a text or an attribute. It is not safe to change."""
+        return self._node
+
     def css(self, query: str) -> SelectorList:
         """All that a CSS selector matches in this element, itself included."""
         return select(self._node, query, marked=True) if self._node is not None else SelectorList()
 
-    def xpath(self, query: str, **variables: Any) -> Any:
+    def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
         """All that an XPath expression matches in this element, as parsel's SelectorList. Needs the extra ``xpath``."""
         if self._node is None:
             return xpath.nothing()
-        return xpath.evaluate(xpath.of_element(self.get()), query, variables)
+        return xpath.evaluate(xpath.of_element(self.get()), query, namespaces, variables)
 
     def get(self) -> str:
         """The text or the attribute's value; of an element, its HTML."""
@@ -59,6 +65,14 @@ class Selector:
     def getall(self) -> list[str]:
         """``get()`` in a list, as a SelectorList has it."""
         return [self.get()]
+
+    def extract(self) -> str:
+        """``get()`` by its older name."""
+        return self.get()
+
+    def jmespath(self, query: str) -> Any:
+        """All that a JMESPath expression matches in the text read as JSON. Needs the extra ``xpath``."""
+        return xpath.json_query(self.get(), query)
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
         """All matches of a regular expression in ``get()``: the group ``extract``, all groups, or the whole match."""
@@ -101,11 +115,11 @@ class SelectorList(list[Selector]):
         """All that a CSS selector matches in any of them."""
         return SelectorList(found for selector in self for found in selector.css(query))
 
-    def xpath(self, query: str, **variables: Any) -> Any:
+    def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
         """All that an XPath expression matches in any of them. Needs the extra ``xpath``."""
         found = xpath.nothing()
         for selector in self:
-            found.extend(selector.xpath(query, **variables))
+            found.extend(selector.xpath(query, namespaces, **variables))
         return found
 
     @overload
@@ -119,6 +133,21 @@ class SelectorList(list[Selector]):
     def getall(self) -> list[str]:
         """``get()`` of each."""
         return [selector.get() for selector in self]
+
+    def extract(self) -> list[str]:
+        """``getall()`` by its older name."""
+        return self.getall()
+
+    def extract_first(self, default: str | None = None) -> str | None:
+        """``get()`` by its older name."""
+        return self[0].get() if self else default
+
+    def jmespath(self, query: str) -> Any:
+        """All that a JMESPath expression matches in any of them, each read as JSON. Needs the extra ``xpath``."""
+        found = xpath.nothing()
+        for selector in self:
+            found.extend(selector.jmespath(query))
+        return found
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
         """All matches of a regular expression in any of them."""
@@ -159,8 +188,6 @@ def find(node: LexborNode, query: str) -> list[LexborNode]:
         return _ENGINE.find(query, node)
     except (SelectolaxError, UnicodeError) as error:
         hint = 'values that are not plain words want quotes: a[href="/x"]'
-        if ":contains(" in query:
-            hint = ":contains() is not CSS; compare .text in Python, or use xpath()"
         raise SelectorError(f"a selector cannot be understood: {query}", hint=hint) from error
 
 
@@ -183,6 +210,21 @@ def select(node: LexborNode, selector: str, *, marked: bool) -> SelectorList:
 
 
 def _elements(node: LexborNode, step: Step, marked: bool) -> list[LexborNode]:
+    if not step.contains:
+        return _found(node, step, marked)
+    marks = [(f"{CONTAINS_MARK}{place}", containing(node, text)) for place, text in enumerate(step.contains)]
+    try:
+        for mark, elements in marks:
+            for element in elements:
+                element.attrs[mark] = ""
+        return _found(node, step, marked)
+    finally:
+        for mark, elements in marks:
+            for element in elements:
+                del element.attrs[mark]
+
+
+def _found(node: LexborNode, step: Step, marked: bool) -> list[LexborNode]:
     if not marked or step.marked is None:
         elements = find(node, step.query)
     else:
@@ -193,6 +235,41 @@ def _elements(node: LexborNode, step: Step, marked: bool) -> list[LexborNode]:
         finally:
             del attributes[SCOPE_MARK]
     return list(dict.fromkeys(elements)) if step.several else elements
+
+
+def containing(root: LexborNode, text: str) -> list[LexborNode]:
+    """Return the elements at and below ``root`` whose whole text contains this one.
+
+    Their texts are ranges of the text of ``root``, so that no text is read once for each element around it.
+    """
+    pieces: list[str] = []
+    length = 0
+    ranges: list[tuple[LexborNode, int, int]] = []
+    around: list[tuple[LexborNode, int, int]] = []
+    for node in root.traverse(include_text=True):
+        parent = node.parent
+        above = parent.mem_id if parent is not None else 0
+        while around and around[-1][1] != above:
+            element, _, begin = around.pop()
+            ranges.append((element, begin, length))
+        if (piece := node.text_content) is not None:
+            pieces.append(piece)
+            length += len(piece)
+        elif node.is_element_node:
+            around.append((node, node.mem_id, length))
+    ranges += [(element, begin, length) for element, _, begin in around]
+    whole = "".join(pieces)
+    places: list[int] = []
+    place = whole.find(text)
+    while place != -1:
+        places.append(place)
+        place = whole.find(text, place + 1)
+    found = []
+    for element, begin, end in ranges:
+        first = bisect_left(places, begin)
+        if first < len(places) and places[first] + len(text) <= end:
+            found.append(element)
+    return found
 
 
 def _own_texts(elements: list[LexborNode], scope: LexborNode) -> Iterable[str]:

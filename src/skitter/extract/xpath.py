@@ -1,4 +1,4 @@
-"""XPath queries by parsel, which the ``xpath`` extra installs.
+"""XPath and JMESPath queries by parsel, which the ``xpath`` extra installs.
 
 It reads the page a second time into a tree of its own (libxml2's), so what it returns are parsel's
 selectors. They have the same methods as ``extract.selector`` and can be followed like those.
@@ -7,7 +7,9 @@ selectors. They have the same methods as ``extract.selector`` and can be followe
 from __future__ import annotations
 
 import importlib
+import json
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from skitter.errors import ExtraMissingError
@@ -16,7 +18,7 @@ from skitter.extract.css_selectors import SelectorError
 
 def of_page(text: str, *, xml: bool) -> Any:
     """A parsel selector for a whole page."""
-    return _read(text, "xml" if xml else "html")
+    return _read_xml(text) if xml else _read(text, "html")
 
 
 def of_element(html: str) -> Any:
@@ -34,12 +36,42 @@ def _read(text: str, kind: str) -> Any:
         return _parsel().Selector(text=text, type=kind, huge_tree=False)
 
 
-def evaluate(selector: Any, query: str, variables: dict[str, Any]) -> Any:
+def _read_xml(text: str) -> Any:
+    """As ``_read``, by a parser that expands no entity, loads no definition and asks no network.
+
+    What cannot be understood is left out, as in HTML.
+    """
+    parsel, etree = _parsel(), importlib.import_module("lxml.etree")
+    parser = etree.XMLParser(
+        recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8"
+    )
+    source = text.replace("\0", "").strip().encode("utf-8", "replace")
+    try:
+        root = etree.fromstring(source, parser)
+    except etree.XMLSyntaxError:
+        root = None
+    return parsel.Selector(root=etree.Element("empty") if root is None else root, type="xml")
+
+
+def evaluate(selector: Any, query: str, namespaces: Mapping[str, str] | None, variables: dict[str, Any]) -> Any:
     """The parsel SelectorList that ``query`` finds."""
     try:
-        return selector.xpath(query, **variables)
+        return selector.xpath(query, namespaces=namespaces, **variables)
     except ValueError as error:
         raise SelectorError(f"an XPath cannot be understood: {query}", hint=str(error)) from error
+
+
+def json_query(text: str, query: str) -> Any:
+    """The parsel SelectorList that a JMESPath ``query`` finds in JSON; a ValueError where the text is none."""
+    parsel = _parsel()
+    try:
+        return parsel.Selector(root=json.loads(text), type="json").jmespath(query)
+    except RecursionError as error:
+        raise SelectorError("JSON that is nested too deep for a query", hint="response.text has it") from error
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError):
+            raise
+        raise SelectorError(f"a JMESPath cannot be understood: {query}", hint=" ".join(str(error).split())) from error
 
 
 def nothing() -> Any:
@@ -51,4 +83,4 @@ def _parsel() -> Any:
     try:
         return importlib.import_module("parsel")
     except ImportError as error:
-        raise ExtraMissingError("response.xpath()", "xpath") from error
+        raise ExtraMissingError("response.xpath() and jmespath()", "xpath") from error

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skitter.model.request import Request
+from skitter.model.request import Links, Request
 from skitter.spiders.hooks import Hooks
 from skitter.spiders.sitemaps import followed
 
 if TYPE_CHECKING:
     # Not loaded where a spider's settings are only read: a process without pages needs no parser.
     from skitter.extract.response import Response
+    from skitter.spiders.rules import Rule
 
 
 class Spider(Hooks):
@@ -31,6 +32,8 @@ class Spider(Hooks):
     """The URLs that ``start`` makes requests of."""
     allowed_domains: Sequence[str] = ()
     """Links to other domains are not followed; empty: every link that the spider yields is."""
+    rules: Sequence[Rule] = ()
+    """Which links are followed, and by which callbacks; with rules a spider needs no ``parse``."""
     sitemap_urls: Sequence[str] = ()
     """Sitemaps whose pages are crawled like ``start_urls``; "robots": those that their hosts' robots.txt name."""
     custom_settings: ClassVar[Mapping[str, Any]] = {}
@@ -59,9 +62,27 @@ class Spider(Hooks):
         return map(Request, self.start_urls)
 
     def parse(self, response: Response) -> Any:
-        """The callback of requests that name none. A spider whose requests all have callbacks needs no ``parse``."""
+        """The callback of requests that name none. A spider whose requests all have callbacks needs no ``parse``.
+
+        With ``rules`` it follows them; one of your own does so with ``yield from self.follow_rules(response)``.
+        """
+        if self.rules:
+            return self.follow_rules(response)
         raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request named no other callback")
 
     def parse_sitemap(self, response: Response) -> Any:
         """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""
         return followed(response, self.start_urls)
+
+    def follow_rules(self, response: Response) -> Iterator[Links | Request]:
+        """The links of a page that ``rules`` match, for the callback to yield."""
+        # Most spiders have none.
+        from skitter.spiders.rules import rule_links
+
+        return rule_links(self, response)
+
+    def parse_and_follow(self, response: Response, **keywords: Any) -> Any:
+        """The callback of a rule that has both a callback and ``follow``. It is not to be overridden."""
+        from skitter.spiders.rules import parsed_and_followed
+
+        return parsed_and_followed(self, response, keywords)

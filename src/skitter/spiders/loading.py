@@ -117,10 +117,14 @@ def check_spider(spider: Spider, *, starts_empty: bool = False) -> None:
     needs_parse = (spider.start_urls and not starts_itself) or (
         spider.sitemap_urls and kind.parse_sitemap is Spider.parse_sitemap
     )
-    if needs_parse and kind.parse is Spider.parse:
+    if spider.rules:
+        from skitter.spiders.rules import check_rules
+
+        check_rules(spider)
+    elif needs_parse and kind.parse is Spider.parse:
         raise SpiderError(
             f"a spider without a parse method: {kind.__name__}",
-            hint="write def parse(self, response): …, or a start method whose requests have other callbacks",
+            hint="write def parse(self, response): …, or rules, or a start method whose requests have other callbacks",
         )
 
 

@@ -67,8 +67,7 @@ META: dict[str, str] = {
 REFUSED: dict[str, str] = {
     "handle_httpstatus_all": _STATUSES,
     "handle_httpstatus_list": _STATUSES,
-    "parse_start_url": "it belongs to CrawlSpider; write parse",
-    "rules": "write parse, and yield response.follow_all(css=…, callback=…) for the links of each rule",
+    "parse_start_url": "write parse, and let it yield from self.follow_rules(response)",
     "sitemap_filter": "override parse_sitemap to choose among what a sitemap lists",
     "sitemap_rules": "override parse_sitemap, and yield a Request with the callback that each URL is for",
     "start_requests": "call it start",

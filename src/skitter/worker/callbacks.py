@@ -28,7 +28,11 @@ from skitter.worker.worker_stats import CallbackStats
 
 CommitPart = Callable[[Outcome, list[str]], Awaitable[bool]]
 """Commits a part of a large page; False: the lease is lost."""
-_CALLERS = (str(Path(__file__).parent), function_spider.__file__)
+_SPIDERS = Path(function_spider.__file__).parent
+_CALLERS = (
+    str(Path(__file__).parent),
+    *(str(_SPIDERS / name) for name in ("function_spider.py", "base.py", "rules.py")),
+)
 """Code that calls what people wrote: a traceback begins after it."""
 _SKITTER = str(Path(__file__).parent.parent)
 
@@ -166,6 +170,8 @@ def is_of_the_callback(error: BaseException) -> bool:
 
 def _waiting_frame(result: Any) -> FrameType | None:
     """Where a generator stands; None: it has ended, or is none."""
+    while isinstance(result, GeneratorType) and isinstance(result.gi_yieldfrom, GeneratorType):
+        result = result.gi_yieldfrom
     return result.gi_frame if isinstance(result, GeneratorType) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -131,7 +132,8 @@ def test_a_list_with_different_endings_keeps_the_order_of_its_parts(respond: Res
     "selector",
     [
         "", " ", "div[", "a::foo", "a::text b", "a::text::text", "a::attr()", "a::attr(x, y)", "a :: text", "> a",
-        "a >", "a,", ",a", "a,,b", "a:nope", "a:not(::text)", "a[href=/x]", ":contains('x')", "\ud800", "a\0b[", "((",
+        "a >", "a,", ",a", "a,,b", "a:nope", "a:not(::text)", "a[href=/x]", "\ud800", "a\0b[", "((",
+        ":contains()", ":contains('')", ":contains(a b)",
     ],
 )  # fmt: skip
 def test_a_bad_selector_says_so(respond: Respond, selector: str) -> None:
@@ -209,3 +211,59 @@ def test_no_selector_does_worse_than_selector_error(respond: Respond, selector: 
             target.css(selector).getall()
     assert page.css("a::attr(href)").getall() == ["/1"]
     assert page.css("div")[0].attrib == {"id": "i", "class": "x"}
+
+
+CONTAINS = """<html><body><div id=a>Hello <b>World</b></div><div id=b><p>hello</p> <p title=':contains(x)'>say "hi"</p>
+</div><ul><li>red <i>sh</i>oes<li>blue shirt</ul></body></html>"""
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        'div:contains("Hello World")', "b:contains(World)", ":contains('World')", "div:contains('hello') p::text",
+        'li:contains("shoes")', "li:not(:contains('shoes'))::text", 'p:contains("say \\"hi\\"")',
+        "p[title=':contains(x)']",
+        "div:contains('Hello'):contains('World')", "li:contains('red'), p:contains('hello')", "div:contains('nothing')",
+        "ul > li:contains(blue)::text", ":scope div:contains('World') b",
+    ],
+)  # fmt: skip
+def test_contains_matches_what_it_does_in_parsel(respond: Respond, selector: str) -> None:
+    parsel = pytest.importorskip("parsel")
+    expected = parsel.Selector(text=CONTAINS).css(selector).getall()
+    page = respond(CONTAINS)
+    before = page.css("html").get()
+    found = page.css(selector)
+    assert [item.get() if item.tag is None else item.text for item in found] == [
+        text
+        if not text.startswith("<")
+        else "".join(parsel.Selector(text=text).xpath("//body//text()").getall()).strip()
+        for text in expected
+    ]
+    assert page.css("html").get() == before, "no mark is left"
+
+
+def test_contains_looks_below_its_element_only(respond: Respond) -> None:
+    first, second = respond("<div><p>a<p>b</div><div><p>b</div>").css("div")
+    assert first.css("p:contains('b')").getall() == second.css("p:contains(b)").getall() == ["<p>b</p>"]
+    assert second.css("div:contains(a) p") == []
+
+
+@given(
+    st.recursive(st.text("ab", max_size=3), lambda inner: st.lists(inner, max_size=4), max_leaves=20),
+    st.text("ab", min_size=1, max_size=3),
+)
+def test_elements_that_contain_a_text(respond: Respond, tree: Any, needle: str) -> None:
+    def html(node: Any) -> str:
+        return node if isinstance(node, str) else f"<div>{''.join(map(html, node))}</div>"
+
+    page = respond(f"<body>{html(tree)}</body>")
+    assert page.css(f"div:contains({needle})").getall() == [
+        div.get() for div in page.css("div") if needle in "".join(div.css("::text").getall())
+    ]
+
+
+def test_older_names_of_get(respond: Respond) -> None:
+    page = respond("<p>a<p>b")
+    assert page.css("p::text").extract() == ["a", "b"]
+    assert (page.css("p::text").extract_first(), page.css("p::text")[1].extract()) == ("a", "b")
+    assert (page.css("q").extract_first(), page.css("q").extract_first("none")) == (None, "none")

@@ -58,11 +58,17 @@ def test_every_codec_of_the_table_exists_and_replaces_what_it_cannot_read(codec:
         (b"<meta charset=koi8-r>", "text/html", "koi8_r"),
         (b"<META name=x content='a'><MeTa Charset = 'shift_jis' >", "text/html", "cp932"),
         (b'<meta http-equiv="Content-Type" content="text/html; charset=euc-kr">', "text/html", "cp949"),
-        (b'<?xml version="1.0" encoding="ISO-8859-2"?><r/>', "text/xml", "iso8859_2"),
+        (b'<?xml version="1.0" encoding="ISO-8859-2"?><r/>', "text/html", "iso8859_2"),
+        (b'<?xml version="1.0" encoding="ISO-8859-2"?><meta charset=koi8-r>', "text/html", "koi8_r"),
+        (b'<meta content="text/html; charset=koi8-r"><meta charset=x-user-defined>', "text/html", "cp1252"),
+        ('<?xml version="1.0"?><r/>'.encode("utf-16-le"), "text/html", "utf-16-le"),
+        (b"x" * 1024 + b"<meta charset=koi8-r>\xc1\xd4", "text/html", "koi8_r"),
+        (b"<p>" * 500 + b"<META http-equiv=content-type content='a; CHARSET=\"koi8-r\"'>", "text/html", "koi8_r"),
+        (b" " * 70_000 + b"<meta charset=koi8-r>", "text/html", "utf-8"),
         (b"<!-- <meta charset=koi8-r> --><meta charset=big5>", "text/html", "big5hkscs"),
         (b"<meta charset=utf-16>", "text/html", "utf-8"),
         (b"<meta charset=utf-7>+ADw-script+AD4-", "text/html", "utf-8"),
-        (b" " * 1024 + b"<meta charset=koi8-r>", "text/html", "utf-8"),
+        (b" " * 1024 + b"<script>'<meta charset=koi8-r>'</script>", "text/html", "utf-8"),
         (b"<p>plain", "text/html; charset=utf-16", "utf-8"),
         (b"", "", "utf-8"),
     ],
@@ -73,7 +79,13 @@ def test_mark_then_header_then_declaration_then_guess(body: bytes, content_type:
 
 def test_a_declaration_counts_in_markup_only() -> None:
     body = b'{"html": "<meta charset=koi8-r>"}'
-    assert find_encoding(body, "application/json", markup=False) == "utf-8"
+    assert find_encoding(body, "application/json", "other") == "utf-8"
+
+
+def test_xml_declares_its_encoding_in_its_declaration_alone() -> None:
+    body = b'<?xml version="1.0" encoding="koi8-r"?><meta charset="big5"/>'
+    assert find_encoding(body, "text/xml", "xml") == "koi8_r"
+    assert find_encoding(b'<r><meta charset="big5"/></r>', "text/xml", "xml") == "utf-8"
 
 
 def test_the_mark_is_not_part_of_the_text() -> None:

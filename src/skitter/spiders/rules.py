@@ -1,0 +1,162 @@
+"""Rules of a spider: which links of a page are followed, and which callback gets their pages.
+
+A page's callback is stored with its request by name, as any other: a rule may be changed between two runs of a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from skitter.errors import SkitterError, SpiderError, UsageError
+from skitter.extract.css_selectors import compiled
+from skitter.extract.items import is_item
+from skitter.extract.link_filter import LinkFilter, Patterns, Texts, is_xpath, regions
+from skitter.model.request import Links, Request
+
+if TYPE_CHECKING:
+    from skitter.extract.response import Response
+    from skitter.spiders.base import Spider
+
+RULE_CALLBACK = "parse_and_follow"
+"""The method of a spider that gets the pages of a rule with both a callback and ``follow``."""
+_CALLBACK = "rule_callback"
+_HINT = 'as in rules = [Rule(allow=r"/item/", callback="parse_item")]'
+
+
+class Rule:
+    """Which links of a page are followed, and what gets their pages: a member of a spider's ``rules``.
+
+    ``allow``, ``deny``, ``restrict``, ``domains`` and ``extensions`` choose links as those of ``Response.links`` do.
+    ``callback`` is a method of the spider or its name, with the keyword arguments ``cb_kwargs``. ``follow``: the rules
+    are applied to their pages as well; unless it is given, that is so for a rule without a callback.
+    ``process_request`` is a method of the spider, or its name, that gets each request and the response, and returns the
+    request, another one, or None to leave it out.
+    """
+
+    __slots__ = ("callback", "cb_kwargs", "follow", "matches", "process_request", "restrict")
+
+    def __init__(
+        self,
+        allow: Patterns = (),
+        *,
+        deny: Patterns = (),
+        restrict: Texts = (),
+        domains: Texts = (),
+        extensions: Texts = (),
+        callback: str | Callable[..., Any] | None = None,
+        follow: bool | None = None,
+        cb_kwargs: Mapping[str, Any] | None = None,
+        process_request: str | Callable[..., Any] | None = None,
+    ) -> None:
+        try:
+            self.matches = LinkFilter(allow=allow, deny=deny, domains=domains, extensions=extensions)
+            self.restrict = regions(restrict)
+            for selector in self.restrict:
+                if not is_xpath(selector):
+                    compiled(selector)
+        except TypeError as error:
+            # One that is no text and cannot be iterated over: LinkExtractor(...) of Scrapy among them.
+            raise SpiderError(f"a rule with a wrong value: {error}", hint=_HINT) from error
+        except SkitterError as error:
+            raise SpiderError(f"a rule with a wrong value: {error}", hint=error.hint or _HINT) from error
+        self.callback = _name(callback, "callback")
+        self.process_request = _name(process_request, "process_request")
+        self.follow = self.callback is None if follow is None else follow
+        if self.callback is None and not self.follow:
+            raise SpiderError("a rule with neither a callback nor follow", hint=_HINT)
+        self.cb_kwargs = dict(cb_kwargs or {})
+        if self.cb_kwargs and self.callback is None:
+            raise SpiderError("a rule with cb_kwargs and no callback", hint=_HINT)
+
+    def request(self, url: str) -> Request:
+        """The request for a link of this rule."""
+        if self.callback is None or not self.follow:
+            return Request(url, self.callback, cb_kwargs=self.cb_kwargs)
+        return Request(url, RULE_CALLBACK, cb_kwargs=self.cb_kwargs, meta={_CALLBACK: self.callback})
+
+
+def check_rules(spider: Spider) -> None:
+    """Raise SpiderError for what is no rule, and for a callback that the spider does not have."""
+    kind = type(spider).__name__
+    rules: Any = spider.rules
+    if isinstance(rules, (str, Rule)) or not isinstance(rules, Iterable):
+        raise SpiderError(f"rules is a list of rules: {kind}", hint=_HINT)
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise SpiderError(
+                f"rules are of the class skitter.Rule, not {type(rule).__name__}: {kind}",
+                hint='Rule(LinkExtractor(allow="x"), callback="y") of Scrapy is Rule(allow="x", callback="y") here',
+            )
+        for field, name in (("callback", rule.callback), ("process_request", rule.process_request)):
+            if name is not None and not callable(getattr(spider, name, None)):
+                raise SpiderError(f"a rule names a {field} that {kind} does not have: {name}", hint=f"write def {name}")
+
+
+def rule_links(spider: Spider, response: Response) -> Iterator[Links | Request]:
+    """Iterate over what the rules follow on a page. A link that several rules match belongs to the first."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    taken: set[str] = set()
+    for rule in spider.rules:
+        if rule.restrict not in found:
+            found[rule.restrict] = response.links(restrict=rule.restrict)
+        urls = [url for url in found[rule.restrict] if url not in taken and rule.matches(url)]
+        taken.update(urls)
+        if rule.callback is None and rule.process_request is None:
+            if urls:
+                yield Links(urls)
+            continue
+        for url in urls:
+            request: Any = rule.request(url)
+            if rule.process_request is not None:
+                request = getattr(spider, rule.process_request)(request, response)
+            if request is not None:
+                yield request
+
+
+def parsed_and_followed(spider: Spider, response: Response, keywords: dict[str, Any]) -> Any:
+    """Return what the callback of a page's rule yields, and then what the rules follow on the page."""
+    name = response.meta.get(_CALLBACK, "parse")
+    callback = getattr(spider, name, None)
+    if callback is None:
+        raise UsageError(
+            f"the spider has no callback of this name: {name}", hint="a rule had it when the link was found"
+        )
+    result = callback(response, **keywords)
+    if isinstance(result, (AsyncIterable, Awaitable)):
+        return _both_async(result, rule_links(spider, response))
+    return _both(result, rule_links(spider, response))
+
+
+def _both(result: Any, links: Iterator[Any]) -> Iterator[Any]:
+    # "yield from" shows the line of the callback where it yields what is refused.
+    yield from result if isinstance(result, GeneratorType) else _outputs(result)
+    yield from links
+
+
+async def _both_async(result: AsyncIterable[Any] | Awaitable[Any], links: Iterator[Any]) -> AsyncIterator[Any]:
+    if isinstance(result, AsyncIterable):
+        async for output in result:
+            yield output
+    else:
+        for output in _outputs(await result):
+            yield output
+    for link in links:
+        yield link
+
+
+def _outputs(result: Any) -> Iterable[Any]:
+    if result is None:
+        return ()
+    is_one = isinstance(result, (Request, str)) or is_item(result) or not isinstance(result, Iterable)
+    return (result,) if is_one else result
+
+
+def _name(given: Any, field: str) -> str | None:
+    if given is None or isinstance(given, str):
+        return given
+    name = getattr(given, "__name__", "")
+    if not callable(given) or not name.isidentifier():
+        raise SpiderError(f"a rule's {field} is a method of the spider or its name, not {given!r:.100}", hint=_HINT)
+    return str(name)
