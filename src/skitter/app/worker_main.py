@@ -39,6 +39,7 @@ from skitter.spiders.loading import make_spider as instance_of
 from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
 from skitter.worker.loop import Worker
 from skitter.worker.loop_status import LoopStatus
+from skitter.worker.start_permit import CHECK_SECONDS, StartPermit
 
 _ORPHAN_SECONDS = 5.0
 """Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
@@ -71,8 +72,12 @@ def make_worker(
     archive: Archive | None = None,
     loop_status: LoopStatus | None = None,
     task: str = "",
+    member: str = "",
+    coordinator: str = "",
+    permit: StartPermit | None = None,
 ) -> Worker:
     """A worker on open parts."""
+    card = card_of(job.spec.spider)
     return Worker(
         worker_id(),
         source=source,
@@ -82,10 +87,11 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
-        card=msgspec.structs.replace(card_of(job.spec.spider), task=task),
+        card=msgspec.structs.replace(card, task=task, member=member, coordinator=coordinator),
         url_table=url_table,
         archive=archive,
         loop_status=loop_status,
+        permit=permit,
     )
 
 
@@ -123,6 +129,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
     assert work is not None, "this is a task"
     orphaned = asyncio.create_task(_cancel_without_supervisor(pipe, work))
     try:
+        permit = await _begun_permit(config.permit)
         job = await frontier.job()
         settings = job_settings(job, config.run)
         fetcher = make_fetcher(settings)
@@ -139,6 +146,9 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
             archive=archive,
             loop_status=loop_status,
             task=config.task,
+            member=config.member,
+            coordinator=config.coordinator,
+            permit=permit,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)
@@ -160,10 +170,25 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
             if archive is not None:
                 archive.close()
         await leave(worker, frontier)
-        return worker.superseded and config.stay
+        return (worker.superseded and config.stay) or worker.cut_off
     finally:
         orphaned.cancel()
         await frontier.close()
+
+
+async def _begun_permit(descriptor: int) -> StartPermit | None:
+    """The permit of this node, once it is valid: a worker is listed only while its node is a member; None: no permit.
+
+    Nothing else is done before: a worker that comes after an outage of the coordinator waits here for its end.
+    """
+    if descriptor < 0:
+        return None
+    permit = StartPermit(descriptor)
+    # What a spider starts has no business with it; the memory stays mapped.
+    os.close(descriptor)
+    while not permit.begin():  # noqa: ASYNC110  another process extends it
+        await asyncio.sleep(CHECK_SECONDS)
+    return permit
 
 
 async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:

@@ -157,6 +157,13 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
     parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
 
 
+COORDINATOR_OPTION = (
+    "--coordinator",
+    "coordinator",
+    "URL",
+    "tells at once that a node is gone: redis://…, zookeeper://… or sqlite:PATH",
+)
+"""For ``add_setting_options``."""
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import (
+    COORDINATOR_OPTION,
     LOG_OPTIONS,
     Parser,
     add_frontier_option,
@@ -42,6 +43,7 @@ def configure(parser: Parser) -> None:
         [
             ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            COORDINATOR_OPTION,
             *JOB_OPTIONS,
             ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
             *LOG_OPTIONS,

@@ -9,6 +9,7 @@ import argparse
 import os
 
 from skitter.cli.arguments import (
+    COORDINATOR_OPTION,
     LOG_OPTIONS,
     Parser,
     add_intake_options,
@@ -37,6 +38,7 @@ def configure(parser: Parser) -> None:
         [
             ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            COORDINATOR_OPTION,
             *LOG_OPTIONS,
         ],
     )
