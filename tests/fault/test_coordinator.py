@@ -24,9 +24,9 @@ from skitter.testing.history.events import What
 from skitter.testing.web import WebSpec, served
 
 LEASE_SECONDS = 30.0
-SESSION_SECONDS = 3.0
+SESSION_SECONDS = 2.0
 SOON_SECONDS = 15.0
-"""Far from the length of a lease, and what a machine with too much to do needs at most; usual are 3 to 4."""
+"""Far from the length of a lease, and what a machine with too much to do needs at most; usual are 2 to 3."""
 PER_HOST = 2
 DELAY_SECONDS = 0.3
 
@@ -44,7 +44,7 @@ def coordinator(kind: str, services: Any, folder: Path) -> str:
 @pytest.mark.parametrize("kind", ["redis", "zookeeper", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_the_pages_of_a_killed_machine_return_within_the_time_of_a_session(tmp_path, services, kind) -> None:
     chance = random.Random(kind)
-    spec = WebSpec(hosts=10, pages_per_host=8, latency_seconds=0.8, seed=3, blocks=0.0)
+    spec = WebSpec.plain(hosts=10, pages_per_host=8, latency_seconds=0.5)
     settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST, "delay_seconds": DELAY_SECONDS}
     with served(spec, tmp_path / "web.log") as web:
         cluster = Cluster(
@@ -72,7 +72,7 @@ def test_a_living_node_that_is_cut_off_from_the_coordinator_starts_nothing_and_g
 ) -> None:
     """The node keeps its frontier: without the coordinator's rule it would go on, beside those who have its pages."""
     service = services.need(kind)
-    spec = WebSpec(hosts=6, pages_per_host=40, latency_seconds=0.3, seed=4, blocks=0.0)
+    spec = WebSpec.plain(hosts=6, pages_per_host=30, latency_seconds=0.3)
     settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST, "delay_seconds": DELAY_SECONDS}
     root = f"/{uuid.uuid4().hex}" if kind == "zookeeper" else f"?namespace={uuid.uuid4().hex}"
     with served(spec, tmp_path / "web.log") as web, Proxy("127.0.0.1", service["port"], seed=1) as line:
@@ -125,7 +125,7 @@ def test_a_living_node_that_is_cut_off_from_the_coordinator_starts_nothing_and_g
 def test_a_machine_that_stands_still_for_longer_than_a_session_loses_its_pages_and_does_no_harm(
     tmp_path, services
 ) -> None:
-    spec = WebSpec(hosts=6, pages_per_host=40, latency_seconds=0.3, seed=5, blocks=0.0)
+    spec = WebSpec.plain(hosts=6, pages_per_host=40, latency_seconds=0.3)
     settings = {"lease_seconds": LEASE_SECONDS, "per_host": PER_HOST, "delay_seconds": DELAY_SECONDS}
     with served(spec, tmp_path / "web.log") as web:
         cluster = Cluster(
@@ -192,9 +192,7 @@ def test_a_page_that_kills_its_machine_every_time_is_dead_in_the_end(skitter, se
 
     began = time.monotonic()
     with served(WebSpec.plain(hosts=1, pages_per_host=120)) as web:
-        skitter.run(
-            "submit", "poison.py", "-a", f"base={web.urls[0]}", *place[:4], "-O", f"{frontier}#out", "--per-host", 64
-        )
+        skitter.run("submit", "poison.py", "-a", f"base={web.urls[0]}", *place[:4], "--per-host", 64)
         while True:
             process = machine("worker")
             process.communicate(timeout=60)

@@ -70,6 +70,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
         f"state     {_state(status, now)}",
         f"frontier  {status.frontier}",
         f"workers   {_workforce(status)}",
+        *_nodes(status),
     ]
     if status.seeding:
         lines.append("seeding   not over yet")
@@ -178,6 +179,22 @@ def _workforce(status: StatusView) -> str:
         # Whoever leases reaps: with workers at work this is never more than a moment.
         parts.append(f"a lease is {duration(status.overdue_seconds)} overdue")
     return ", ".join(parts)
+
+
+def _nodes(status: StatusView) -> list[str]:
+    """A line for each coordinator: nodes may have different ones, though they should not."""
+    from skitter.cli.terminal_text import clean
+    from skitter.model.worker import WaitsFor
+
+    coordinated = [worker for worker in status.worker_list if worker.alive and worker.member]
+    lines = []
+    for address in sorted({worker.coordinator for worker in coordinated}):
+        there = [worker for worker in coordinated if worker.coordinator == address]
+        cut_off = {worker.member for worker in there if worker.waits_for == WaitsFor.COORDINATOR}
+        nodes = len({worker.member for worker in there})
+        lost = f", which {len(cut_off)} cannot reach" if cut_off else ""
+        lines.append(f"nodes     {nodes}, coordinator {clean(address)}{lost}")
+    return lines
 
 
 def _intakes(status: StatusView) -> list[str]:

@@ -66,6 +66,7 @@ class NodeMembership:
         self.address = ""
         """Where the coordinator is, without credentials; after ``join``."""
         self._watching: asyncio.Task[None] | None = None
+        self._ignore_states: Callable[[], None] | None = None
         self._marker = b""
         self._judges_from = 0.0
 
@@ -119,7 +120,7 @@ class NodeMembership:
         await self._note_marker(cluster)
         membership = await cluster.join(self._group, self.name)
         membership.on_renewed(lambda sent_at, lasts: self._permit.extend(sent_at + PERMIT_PART * lasts))
-        cluster.on_state(self._take_state)
+        self._ignore_states = cluster.on_state(self._take_state)
         self._watching = asyncio.create_task(self._watch(cluster))
 
     async def _leave(self) -> None:
@@ -127,6 +128,9 @@ class NodeMembership:
             self._watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watching
+        if self._ignore_states is not None:
+            # A connection that is closed counts as lost.
+            self._ignore_states()
         if self._cluster is not None:
             await self._cluster.close()
 
