@@ -21,6 +21,7 @@ import msgspec
 from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
+from skitter.app.lock_store import locks_given
 from skitter.app.worker_config import WorkerConfig, job_settings
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SkitterError
@@ -163,7 +164,8 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         orphaned.cancel()
         try:
             with renewal:
-                await worker.run()
+                async with locks_given(spider, settings.run, config.frontier, config.job):
+                    await worker.run()
         finally:
             pipe.say(committed=worker.committed)
             await fetcher.close()

@@ -126,7 +126,7 @@ class NodeMembership:
     async def _leave(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with contextlib.suppress(asyncio.CancelledError, ClusterError):
                 await self._watching
         if self._ignore_states is not None:
             # A connection that is closed counts as lost.
