@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -28,6 +29,7 @@ from skitter.errors import ContradictionError, FrontierError, JobError, SkitterE
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
 from skitter.model.job import Job
+from skitter.model.worker import Doing, WaitsFor
 from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
@@ -44,6 +46,8 @@ from skitter.worker.start_permit import CHECK_SECONDS, StartPermit
 
 _ORPHAN_SECONDS = 5.0
 """Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
+_TELL_TURNS = 50
+"""Looks at a permit that is not valid, between two words to the frontier that the worker is there."""
 log = logging.getLogger("skitter.worker")
 
 
@@ -130,8 +134,8 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
     assert work is not None, "this is a task"
     orphaned = asyncio.create_task(_cancel_without_supervisor(pipe, work))
     try:
-        permit = await _begun_permit(config.permit)
         job = await frontier.job()
+        permit = await _begun_permit(config, frontier, job)
         settings = job_settings(job, config.run)
         fetcher = make_fetcher(settings)
         spider = make_spider(job, config.spider, settings.run.trusted)
@@ -178,19 +182,25 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         await frontier.close()
 
 
-async def _begun_permit(descriptor: int) -> StartPermit | None:
-    """The permit of this node, once it is valid: a worker is listed only while its node is a member; None: no permit.
+async def _begun_permit(config: WorkerConfig, source: WorkSource, job: Job) -> StartPermit | None:
+    """The permit of this node, once it is valid: a worker is of its member only while that is there; None: no permit.
 
-    Nothing else is done before: a worker that comes after an outage of the coordinator waits here for its end.
+    A worker that is started in an outage of the coordinator waits here for its end.
     """
-    if descriptor < 0:
+    if config.permit < 0:
         return None
-    permit = StartPermit(descriptor)
+    permit = StartPermit(config.permit)
     # What a spider starts has no business with it; the memory stays mapped.
-    os.close(descriptor)
-    while not permit.begin():  # noqa: ASYNC110  another process extends it
+    os.close(config.permit)
+    told = {"doing": Doing.WAITING, "waits_for": WaitsFor.COORDINATOR, "coordinator": config.coordinator}
+    card = msgspec.structs.replace(card_of(job.spec.spider), **told)
+    for turn in itertools.count():
+        if permit.begin():
+            return permit
+        if turn % _TELL_TURNS == 0:
+            await source.tell(worker_id(), card)
         await asyncio.sleep(CHECK_SECONDS)
-    return permit
+    raise AssertionError("counting has no end")
 
 
 async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:

@@ -183,16 +183,16 @@ def _workforce(status: StatusView) -> str:
 
 def _nodes(status: StatusView) -> list[str]:
     """A line for each coordinator: nodes may have different ones, though they should not."""
-    from skitter.cli.terminal_text import clean
+    from skitter.cli.terminal_text import clean, count
     from skitter.model.worker import WaitsFor
 
-    coordinated = [worker for worker in status.worker_list if worker.alive and worker.member]
+    coordinated = [worker for worker in status.worker_list if worker.alive and worker.coordinator]
     lines = []
     for address in sorted({worker.coordinator for worker in coordinated}):
         there = [worker for worker in coordinated if worker.coordinator == address]
-        cut_off = {worker.member for worker in there if worker.waits_for == WaitsFor.COORDINATOR}
-        nodes = len({worker.member for worker in there})
-        lost = f", which {len(cut_off)} cannot reach" if cut_off else ""
+        nodes = len({worker.member for worker in there if worker.member})
+        cut_off = sum(worker.waits_for == WaitsFor.COORDINATOR for worker in there)
+        lost = f"; {count(cut_off, 'worker')} cannot reach it" if cut_off else ""
         lines.append(f"nodes     {nodes}, coordinator {clean(address)}{lost}")
     return lines
 

@@ -202,7 +202,7 @@ def test_nodes_with_a_coordinator_are_counted_and_those_that_cannot_reach_it(mak
         worker(4),
         worker(5, member="c", silent_seconds=1e6, **at),
     ]
-    assert "nodes     2, coordinator zookeeper://h1,h2/crawls, which 1 cannot reach\n" in text(
+    assert "nodes     2, coordinator zookeeper://h1,h2/crawls; 1 worker cannot reach it\n" in text(
         make_report(workers=workers)
     )
     assert "nodes " not in text(make_report(workers=[worker(4)]))
