@@ -49,11 +49,13 @@ def test_no_gap_is_below_the_delay_while_workers_are_killed(
             cluster.finish(600)
         findings = cluster.report(f"politeness-{name}")
     assert len(findings.faults) >= (kills if "soak" in name else 1), "the crawl was over too soon"
-    judge(findings, recovery_seconds=30.0)
+    # What was lost stands behind what its host has queued meanwhile.
+    judge(findings, recovery_seconds=30.0 + 2 * pages_per_host * delay)
     assert findings.smallest_gap_seconds is not None
     assert findings.smallest_gap_seconds >= delay - tolerance, findings.text()
-    if "soak" in name:
-        # On loopback a handshake takes no time worth mentioning, if the machine has any to spare.
+    if "soak" in name or "paced" in name:
+        # Where the store keeps the delay, a handshake counts: on loopback it takes no time worth mentioning, if the
+        # machine has any to spare.
         assert findings.smallest_gap_of_sends_seconds is not None
         assert findings.smallest_gap_of_sends_seconds >= delay - tolerance, findings.text()
     assert findings.most_in_flight <= per_host, findings.text()

@@ -37,8 +37,8 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """None: the setting of that name."""
     start_by: float | None = None
     """By the monotonic clock: a request that is not at the socket by then is not sent. None: no hurry."""
-    on_start: Callable[[], None] | None = None
-    """Called when a connection is begun for it and when it is sent, both of which a server may notice."""
+    on_send: Callable[[], None] | None = None
+    """Called when it is about to be sent: after the handshake, if a connection has to be opened for it."""
     truncate_bytes: int | None = None
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
 

@@ -347,7 +347,11 @@ class Transfer:
         if not self._request.trusted and self._proxy is None and self._refused(self._guard.objection(address, port)):
             self._opened = False
             return int(pycurl.PREREQFUNC_ABORT)
-        return int(pycurl.PREREQFUNC_OK if self._in_time() else pycurl.PREREQFUNC_ABORT)
+        if not self._in_time():
+            return int(pycurl.PREREQFUNC_ABORT)
+        if self._request.on_send is not None:
+            self._request.on_send()
+        return int(pycurl.PREREQFUNC_OK)
 
     def _count_step(self, _total: int, _now: int, _upload_total: int, _upload_now: int) -> int | None:
         """XFERINFOFUNCTION: ends a transfer that libcurl does not return from; other than 0 and None aborts it.
@@ -368,8 +372,6 @@ class Transfer:
         start_by = self._request.start_by
         self._late = not self._started and start_by is not None and time.monotonic() > start_by
         self._started = not self._late
-        if self._started and self._request.on_start is not None:
-            self._request.on_start()
         return self._started
 
     def _may_open(self, address: str, port: int) -> bool:

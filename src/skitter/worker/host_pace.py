@@ -22,30 +22,38 @@ class _Host:
 
     def __init__(self) -> None:
         self.last = 0.0
-        """When its last request was started, by the monotonic clock."""
+        """When its last request was sent, by the monotonic clock."""
         self.queue = asyncio.Lock()
-        """Held by the request that is on its way to the socket; the others get it in the order in which they came."""
+        """Held by the request that is on its way to the server; the others get it in the order in which they came."""
         self.waiting: set[asyncio.Task[object]] = set()
 
 
 class _Turn:
-    """The turn of one request. It ends at the socket: until then nobody knows from when the next delay counts."""
+    """The turn of one request. It ends when that is sent: until then nobody knows from when the next delay counts.
+
+    A handshake is a part of it: over a connection that is kept open, the next one would be there sooner.
+    """
 
     __slots__ = ("_host", "_is_over")
 
     def __init__(self, host: _Host) -> None:
         self._host, self._is_over = host, False
 
-    def started(self) -> None:
+    def sent(self) -> None:
         # It is written before the loop goes on. Counted from now, a process that has to wait for a CPU between this
         # and the writing would send the next one too soon.
-        asyncio.get_running_loop().call_soon(self._sent)
+        asyncio.get_running_loop().call_soon(self._written)
 
-    def _sent(self) -> None:
+    def _written(self) -> None:
         self._host.last = time.monotonic()
         self.end()
 
-    def end(self, _task: asyncio.Task[object] | None = None) -> None:
+    def task_ended(self, _task: asyncio.Task[object]) -> None:
+        """The request was never sent, or is answered; the server may have noticed a connection."""
+        if not self._is_over:
+            self._written()
+
+    def end(self) -> None:
         if not self._is_over:
             self._is_over = True
             self._host.queue.release()
@@ -58,7 +66,7 @@ class HostPace:
         self._hosts: dict[str, _Host] = {}
 
     async def wait(self, lease: Lease, start_by: float | None) -> Callable[[], None]:
-        """Wait for the lease's turn; return what is to be called when it is at the socket.
+        """Wait for the lease's turn; return what is to be called when it is sent.
 
         The next one waits for that call, or for the end of this task. LateError if the turn comes after ``start_by``.
         """
@@ -79,8 +87,8 @@ class HostPace:
                 raise
         finally:
             host.waiting.discard(task)
-        task.add_done_callback(turn.end)
-        return turn.started
+        task.add_done_callback(turn.task_ended)
+        return turn.sent
 
     def stop(self, host_key: str) -> None:
         """Cancel what waits for its turn: the host has asked for a pause, or cannot be reached."""
@@ -91,7 +99,9 @@ class HostPace:
     def _forget_idle(self) -> None:
         if len(self._hosts) >= _MAX_HOSTS:
             long_ago = time.monotonic() - _FORGET_SECONDS
-            self._hosts = {key: host for key, host in self._hosts.items() if host.waiting or host.last > long_ago}
+            self._hosts = {
+                key: host for key, host in self._hosts.items() if host.queue.locked() or host.last > long_ago
+            }
 
 
 async def _acquire(queue: asyncio.Lock, start_by: float | None) -> None:
@@ -107,8 +117,6 @@ async def _sleep_until_due(host: _Host, delay_seconds: float, start_by: float | 
         if start_by is not None and due > start_by:
             raise _late()
         await asyncio.sleep(due - now)
-    # In case it never tells that it has started.
-    host.last = now
 
 
 def _late() -> LateError:

@@ -15,7 +15,7 @@ import math
 import random
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -453,8 +453,9 @@ class Worker:
         if lease.work is Work.SEED:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
-            on_start = await self._wait_to_start(lease, start_by)
-            return await self._robots_gate.read(lease, start_by, on_start), []
+            on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+            self._check_permit()
+            return await self._robots_gate.read(lease, start_by, on_send), []
         try:
             request = lease.request
         except FormatError:
@@ -469,16 +470,15 @@ class Worker:
             ), []
         if is_robots(request) and (page := await self._robots_gate.copy_of(lease)) is not None:
             return await self._visitor.read(lease, request, page)
-        on_start = await self._wait_to_start(lease, start_by)
-        return await self._visitor.visit(lease, request, start_by, on_start)
+        on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+        self._check_permit()
+        return await self._visitor.visit(lease, request, start_by, on_send)
 
-    async def _wait_to_start(self, lease: Lease, start_by: float | None) -> Callable[[], None] | None:
-        """Wait until the request may be sent; return what is to be called when it is at the socket."""
-        on_start = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+    def _check_permit(self) -> None:
+        """Look once more before a request is sent: its turn may have come late."""
         if self._permit is not None and not self._permit.is_valid:
             # As if it had been broken off: it goes back, and the host's delay goes on.
             raise asyncio.CancelledError
-        return on_start
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
         """A task is over: an outcome, a release, or nothing (lost)."""

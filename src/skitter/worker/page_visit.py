@@ -94,7 +94,7 @@ class Visitor:
         lease: Lease,
         request: Request,
         start_by: float | None = None,
-        on_start: Callable[[], None] | None = None,
+        on_send: Callable[[], None] | None = None,
     ) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
         if "proxy" in request.meta:
@@ -102,7 +102,7 @@ class Visitor:
             error = "the request asks for a proxy of its own, and is not sent without it"
             return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
-            return await self._loop_status.noted(self._called(lease, request, on_start), lease)
+            return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
         try:
             page = await self._fetcher.fetch(
@@ -114,7 +114,7 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     start_by=start_by,
-                    on_start=on_start,
+                    on_send=on_send,
                     truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
                 )
             )
@@ -165,11 +165,11 @@ class Visitor:
         return outcome, urls
 
     async def _called(
-        self, lease: Lease, request: Request, on_start: Callable[[], None] | None
+        self, lease: Lease, request: Request, on_send: Callable[[], None] | None
     ) -> tuple[Outcome, list[str]]:
         """As ``visit``, of a function that fetches by itself; what it raises may be the network's fault."""
-        if on_start is not None:
-            on_start()
+        if on_send is not None:
+            on_send()
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
         # Whether the host has answered is not known.
         outcome.news = None

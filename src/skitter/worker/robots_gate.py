@@ -38,7 +38,7 @@ class RobotsGate:
         self._size = 0
 
     async def read(
-        self, lease: Lease, start_by: float | None = None, on_start: Callable[[], None] | None = None
+        self, lease: Lease, start_by: float | None = None, on_send: Callable[[], None] | None = None
     ) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
         url, page = lease.host_key + ROBOTS_PATH, None
@@ -51,7 +51,7 @@ class RobotsGate:
                     trusted=trusted,
                     truncate_bytes=MAX_ROBOTS_BYTES + 1,  # one more tells that there is more
                     start_by=start_by if page is None else None,
-                    on_start=on_start,
+                    on_send=on_send,
                 )
                 page = await self._fetcher.fetch(request)
                 location = page.header("location")

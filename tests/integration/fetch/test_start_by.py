@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -45,3 +46,35 @@ async def test_a_connection_that_was_begun_in_time_may_take_its_time(
     assert (await client.get(site.url(), start_by=2.0)).status == 200
     with pytest.raises(LateError):
         await client.get(site.url(), start_by=2.0)
+
+
+async def test_on_send_is_called_once_for_each_request_over_a_new_and_over_a_kept_connection(
+    serve: Any, client: Any
+) -> None:
+    site = await serve(serve.answer())
+    sent: list[int] = []
+    for number in (1, 2):
+        await client.get(site.url(f"/{number}"), on_send=lambda: sent.append(len(site.seen)))
+    assert sent == [0, 1], "before the server has it"
+    assert site.connections == 1
+
+
+async def test_on_send_is_not_called_while_a_handshake_lasts(client: Any) -> None:
+    """The next request of a host with a delay waits for it, and would overtake this one over a kept connection."""
+    sent: list[bool] = []
+    asked, hang_up = asyncio.Event(), asyncio.Event()
+
+    async def never_finishes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)  # of the ClientHello
+        asked.set()
+        await hang_up.wait()
+        writer.close()
+
+    server = await asyncio.start_server(never_finishes, "127.0.0.1", 0)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        fetch = asyncio.create_task(client.kind(url, on_send=lambda: sent.append(True)))
+        await asked.wait()
+        hang_up.set()
+        assert await fetch == "tls"
+    assert not sent

@@ -20,8 +20,8 @@ def lease(number: int = 1, host: str = "http://a.example", seconds: float = DELA
 
 
 async def started(pace: HostPace, some: Lease, starts: list[tuple[int, float]], start_by: float | None = None) -> None:
-    on_start = await pace.wait(some, start_by)
-    on_start()
+    on_send = await pace.wait(some, start_by)
+    on_send()
     starts.append((some.id, time.monotonic()))
 
 
@@ -34,9 +34,9 @@ async def test_requests_start_a_delay_apart_in_the_order_they_came() -> None:
 
 async def test_the_delay_counts_from_when_a_request_was_really_sent() -> None:
     pace = HostPace()
-    on_start = await pace.wait(lease(), None)
+    on_send = await pace.wait(lease(), None)
     await asyncio.sleep(DELAY / 2)  # a handshake
-    on_start()
+    on_send()
     sent_at = time.monotonic()
     await pace.wait(lease(2), None)
     assert time.monotonic() - sent_at >= DELAY
@@ -44,11 +44,11 @@ async def test_the_delay_counts_from_when_a_request_was_really_sent() -> None:
 
 async def test_the_next_one_waits_until_the_one_before_is_at_the_socket() -> None:
     pace, starts = HostPace(), list[tuple[int, float]]()
-    on_start = await pace.wait(lease(), None)
+    on_send = await pace.wait(lease(), None)
     following = asyncio.create_task(started(pace, lease(2), starts))
     await asyncio.sleep(3 * DELAY)  # a look-up of a name, or an event loop that is held
     assert not starts, "or both would start in one instant"
-    on_start()
+    on_send()
     sent_at = time.monotonic()
     await following
     assert starts[0][1] - sent_at >= DELAY
@@ -56,8 +56,8 @@ async def test_the_next_one_waits_until_the_one_before_is_at_the_socket() -> Non
 
 async def test_a_process_that_stands_still_while_it_sends_sends_the_next_one_a_delay_later() -> None:
     pace = HostPace()
-    on_start = await pace.wait(lease(), None)
-    on_start()
+    on_send = await pace.wait(lease(), None)
+    on_send()
     time.sleep(2 * DELAY)  # noqa: ASYNC251  between the callback and the writing, others have the CPU
     sent_at = time.monotonic()
     await pace.wait(lease(2), None)
@@ -85,10 +85,10 @@ async def test_one_that_never_gets_to_the_socket_lets_the_next_one_through(ends_
 
 async def test_nobody_waits_for_the_one_before_longer_than_for_its_window() -> None:
     pace, by = HostPace(), time.monotonic() + DELAY
-    on_start = await pace.wait(lease(), None)
+    on_send = await pace.wait(lease(), None)
     with pytest.raises(LateError):
         await pace.wait(lease(2), by)
-    on_start()
+    on_send()
     async with asyncio.timeout(5):
         await pace.wait(lease(3), None)
 
@@ -125,6 +125,23 @@ async def test_idle_hosts_are_forgotten_and_those_in_use_are_not(monkeypatch: py
     monkeypatch.setattr("skitter.worker.host_pace._MAX_HOSTS", 2)
     monkeypatch.setattr("skitter.worker.host_pace._FORGET_SECONDS", 0.0)
     pace = HostPace()
-    for host in "abcd":
-        await pace.wait(lease(host=f"http://{host}.example"), None)
-    assert len(pace._hosts) <= 2
+    await pace.wait(lease(host="http://a.example"), None)  # in a handshake, for as long as that may last
+    for host in "bcd":
+        (await pace.wait(lease(host=f"http://{host}.example"), None))()
+        await asyncio.sleep(0)
+    assert {"http://a.example"} < set(pace._hosts)
+    assert len(pace._hosts) <= 3
+
+
+async def test_after_one_that_failed_before_it_was_sent_the_delay_counts_from_its_end() -> None:
+    """The server may have noticed that a connection was opened."""
+    pace = HostPace()
+
+    async def fail() -> float:
+        await pace.wait(lease(), None)
+        await asyncio.sleep(DELAY)
+        return time.monotonic()
+
+    failed_at = await asyncio.create_task(fail())
+    await pace.wait(lease(2), None)
+    assert time.monotonic() - failed_at >= DELAY
