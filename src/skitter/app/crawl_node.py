@@ -91,6 +91,8 @@ class _CrawlRun:
         async with (
             opened(config.frontier, config.spec.name, create=True) as frontier,
             explain_vanished_store(frontier, config, self._on_event) as current,
+            # Before the run begins, too: without its coordinator the node would do nothing.
+            node_membership(config.settings.run, config.spec.name, self._on_event) as membership,
         ):
             if await is_begun(frontier, config.spec):
                 config = self._config = msgspec.structs.replace(config, fresh=False)
@@ -117,7 +119,6 @@ class _CrawlRun:
                     # A crawl that joins leaves the outputs to those that are at work.
                     self._on_event(events.JOB_NO_OUTPUT())
                 async with (
-                    node_membership(config.settings.run, config.spec.name, self._on_event) as membership,
                     dead_worker_recovery(frontier, self._on_event, membership),
                     reporting(frontier, self._on_report, self._on_event) as pass_on,
                     # Before the workers: a job without seeds would be finished at once.
