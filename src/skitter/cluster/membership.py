@@ -13,7 +13,7 @@ import msgspec
 
 from skitter.cluster.clock import now_seconds
 from skitter.cluster.contract import Member, Members, SessionState
-from skitter.cluster.session import Session
+from skitter.cluster.session import ANSWER_SECONDS, Session
 from skitter.errors import ClusterAwayError, ClusterError
 
 WATCH_SECONDS = 30.0
@@ -103,11 +103,11 @@ class Membership:
         except ClusterAwayError as error:
             _log.info("not left: the group %s: %s", self.group, error)
 
-    async def _join(self) -> float | None:
+    async def _join(self, seconds: float = ANSWER_SECONDS) -> float | None:
         lifetime = self._session.coordinator.session_seconds
         sent_at = now_seconds()
         joined = self._members.join(self.group, self.name, self._data, lifetime_seconds=lifetime)
-        lasts = await self._session.call(joined)
+        lasts = await self._session.call(joined, seconds)
         if lasts is not None:
             self._renewed = sent_at, lasts
             for callback in self._on_renewed:
@@ -119,7 +119,8 @@ class Membership:
         while True:
             await self._session.pause(pause)
             try:
-                is_there = await self._join() is not None
+                # A connection that was swallowed is not waited for: the next call has another.
+                is_there = await self._join(max(0.5, lifetime / 3)) is not None
             except ClusterError:
                 is_there = False
             # Away, or its name was taken meanwhile by another who will leave one day.

@@ -61,12 +61,15 @@ class NodeMembership:
         self._home = asyncio.get_running_loop()
         self._left = asyncio.Event()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-membership", daemon=True)
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._live, name="skitter-membership", daemon=True)
         self._cluster: Cluster | None = None
         self.address = ""
         """Where the coordinator is, without credentials; after ``join``."""
         self._watching: asyncio.Task[None] | None = None
         self._ignore_states: Callable[[], None] | None = None
+        self._seen: set[str] = set()
+        """Those who are there, as far as the watch has told: who is among them need not be asked for."""
         self._marker = b""
         self._judges_from = 0.0
 
@@ -82,7 +85,9 @@ class NodeMembership:
 
         Workers have to be listed before: one that is listed later may be of a member that has joined meanwhile.
         """
-        return await self._in_thread(self._gone(members)) if members - {self.name} else frozenset()
+        if not members - self._seen - {self.name}:
+            return frozenset()
+        return await self._in_thread(self._gone(members))
 
     async def wait_for_leave(self, seconds: float) -> None:
         """Return when a member has left, after ``seconds`` at the latest."""
@@ -93,13 +98,16 @@ class NodeMembership:
 
     async def close(self) -> None:
         """Leave the group, after all workers of this node have ended."""
-        if self._thread.is_alive():
-            with contextlib.suppress(ClusterError):
-                await self._in_thread(self._leave())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            await asyncio.to_thread(self._thread.join)
-        self._loop.close()
-        os.close(self.permit_descriptor)
+        try:
+            if self._thread.is_alive():
+                with contextlib.suppress(ClusterError):
+                    await self._in_thread(self._leave())
+        finally:
+            # Also if it was cancelled: a thread that goes on would keep a node alive that is not there.
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._over.set)
+                self._thread.join()
+            os.close(self.permit_descriptor)
 
     async def _in_thread(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
@@ -110,6 +118,10 @@ class NodeMembership:
             self._home.call_soon_threadsafe(call)
 
     # ---- in the thread
+
+    def _live(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._over.wait())
 
     async def _join(self) -> None:
         # Made here, in the loop that it is used in.
@@ -144,9 +156,15 @@ class NodeMembership:
 
     async def _watch(self, cluster: Cluster) -> None:
         """Wake up who returns the leases of lost nodes."""
-        async for event in cluster.watch_members(self._group):
-            if event.change == MemberChange.LEFT:
-                self._at_home(self._left.set)
+        try:
+            async for event in cluster.watch_members(self._group):
+                if event.change == MemberChange.LEFT:
+                    self._seen.discard(event.name)
+                    self._at_home(self._left.set)
+                else:
+                    self._seen.add(event.name)
+        finally:
+            self._seen.clear()
 
     async def _gone(self, members: AbstractSet[str]) -> AbstractSet[str]:
         cluster = self._cluster
