@@ -22,3 +22,8 @@ def test_a_coordinator_that_cannot_be_one_is_refused_before_a_run_begins(skitter
     assert "hint: " in ended.stderr
     assert "secret" not in ended.stderr
     assert "job.begun" not in ended.stderr
+
+
+def test_a_fleet_refuses_it_at_its_start(skitter) -> None:
+    words = ("worker", "--every-job", "--frontier", "sqlite:jobs.db", "--coordinator", "redlock://a,b,c")
+    assert "this coordinator has no groups of nodes" in skitter.run(*words, code=2).stderr
