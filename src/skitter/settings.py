@@ -268,6 +268,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     `max_worker_bytes` is the hard limit beyond it."""
     stats_seconds: Positive | None = None
     """How often pages and items per minute, and what spiders and hooks have counted, are logged (`job.stats`)."""
+    coordinator: str = ""
+    """What tells at once that a node is gone: `redis://…`, `zookeeper://…` or `sqlite:PATH`
+    (docs/how-to/coordinate-nodes.md). With a password, better as SKITTER_COORDINATOR."""
+    coordinator_seconds: Annotated[float, Meta(ge=1)] = 10.0
+    """So long without a word to the coordinator, and a node counts as gone. A worker starts nothing while it is away,
+    and breaks off what is in flight after two thirds of this time."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -88,6 +89,21 @@ def test_the_program_of_the_page_holds_a_lock(tmp_path: Path) -> None:
             command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=True
         )
         assert "this process alone writes the report, with token" in ended.stdout
+
+
+def test_the_spider_of_the_page_counts_every_page_once_under_its_lock(skitter: Any) -> None:
+    write_modules("coordinate-nodes.md", skitter.folder)
+    ((_, table),) = [
+        block for block in BLOCK.findall((PAGES / "coordinate-nodes.md").read_text()) if block[0] == "toml"
+    ]
+    (skitter.folder / "skitter.toml").write_text(table.replace("zookeeper://zk1,zk2,zk3/crawls", "sqlite:nodes.db"))
+    spider = skitter.folder / "page_count.py"
+    with served(WebSpec.plain(hosts=1, pages_per_host=20)) as web:
+        spider.write_text(spider.read_text().replace("https://books.example/", web.urls[0]))
+        skitter.run("crawl", "page_count.py", "--workers", 2, "-o", "out.jsonl")
+    assert len(skitter.lines("out.jsonl")) == 20
+    assert json.loads((skitter.folder / "count.json").read_text())["pages"] == 20
+    assert (skitter.folder / "nodes.db").exists()
 
 
 def test_the_signed_fetcher_crawls(skitter: Any, site: Any) -> None:

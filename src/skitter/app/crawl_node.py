@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +14,7 @@ from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import check_same_version, is_begun, is_over, refuse_live_workers, settings_to_join
+from skitter.app.node_coordinator import check_coordinator, node_membership
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.resident_crawl import wait_for_due_page
@@ -25,7 +27,7 @@ from skitter.delivery.item_buffer import ItemBuffer
 from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
 from skitter.delivery.runner import Delivery
 from skitter.delivery.stream_runner import CLIENT, StreamRunner
-from skitter.errors import JobError
+from skitter.errors import JobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, State
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
@@ -36,6 +38,9 @@ from skitter.sinks.rejects_file import SUFFIX, RejectsFile
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
 from skitter.stop_request import StopRequest
+
+if TYPE_CHECKING:
+    from skitter.node.node_membership import NodeMembership
 
 
 def make_crawl_node(
@@ -105,6 +110,8 @@ class _CrawlRun:
         async with (
             opened(config.frontier, config.spec.name, create=True) as frontier,
             explain_vanished_store(frontier, config, self._on_event) as current,
+            # Before the run begins, too: without its coordinator the node would do nothing.
+            node_membership(config.settings.run, config.spec.name, self._on_event) as membership,
         ):
             if await is_begun(frontier, config.spec):
                 config = self._config = msgspec.structs.replace(config, fresh=False)
@@ -132,14 +139,14 @@ class _CrawlRun:
                     # A crawl that joins leaves the outputs to those that are at work.
                     self._on_event(events.JOB_NO_OUTPUT())
                 async with (
-                    dead_worker_recovery(frontier, self._on_event),
+                    dead_worker_recovery(frontier, self._on_event, membership),
                     reporting(
                         *(frontier, self._on_report, self._on_event), stats_seconds=config.settings.run.stats_seconds
                     ) as pass_on,
                     # Before the workers: a job without seeds would be finished at once.
                     intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
                 ):
-                    await self._work(frontier, delivery, sinks)
+                    await self._work(frontier, delivery, sinks, membership)
             finally:
                 await delivery.close()
             report = await frontier.report()
@@ -174,6 +181,12 @@ class _CrawlRun:
         """UsageError for what cannot work, before anything is made."""
         workers = self._config.settings.run.workers
         check_one_process(self._config.frontier, workers, has_file=self._spider is None)
+        if self._inline and self._config.settings.run.coordinator:
+            raise UsageError(
+                "a crawl inside one process is no node of a cluster: --coordinator",
+                hint="it needs a frontier that processes share, and a spider in a file",
+            )
+        check_coordinator(self._config.settings.run)
         for target in self._config.outputs:
             # A target without a format is a mistake of typing.
             sink_of(target)
@@ -199,14 +212,18 @@ class _CrawlRun:
             on_event=self._on_event,
         )
 
-    async def _work(self, frontier: Frontier, delivery: Delivery, sinks: list[Sink]) -> None:
+    async def _work(
+        self, frontier: Frontier, delivery: Delivery, sinks: list[Sink], membership: NodeMembership | None
+    ) -> None:
         config = self._config
         if self._inline:
             from skitter.app.inline_worker import work_inline
 
             working = work_inline(config, frontier, self._spider, self._stop)
         else:
-            working = work_supervised(config, frontier, self._stop, self._on_event, spider=config.spec.spider)
+            working = work_supervised(
+                config, frontier, self._stop, self._on_event, spider=config.spec.spider, membership=membership
+            )
         failover = SinkFailover(
             frontier,
             config.spec.name,

@@ -20,6 +20,7 @@ import msgspec
 
 from skitter.app.fleet_jobs import FleetJob, FleetJobs, JobKey
 from skitter.app.job_items import Written, make_drain_node
+from skitter.app.node_coordinator import check_coordinator
 from skitter.app.summary import Summary
 from skitter.app.worker_node import make_worker_node
 from skitter.cluster.process_identity import card_of, is_child, worker_id
@@ -100,6 +101,7 @@ def make_fleet_node(
     ``name``: the node's, by which a job says who writes its files. ``run``: this node's own settings, of which
     ``workers`` is the number for all jobs together.
     """
+    check_coordinator(run)
     options: dict[str, Any] = {"verbosity": verbosity, "event_level": event_level, "print_fd": print_fd}
     return Node(lambda stop: _Fleet(stores, name, run, on_event, sink_password, options).run(stop))
 

@@ -15,6 +15,7 @@ import msgspec
 from skitter.app.config import CrawlConfig
 from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import is_shared, open_frontier
+from skitter.app.lock_store import locks_given
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
@@ -83,7 +84,10 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     running = asyncio.create_task(_run(worker, frontier))
     stop.set_handlers(worker.stop, running.cancel)
     try:
-        async with renewed(worker, config.frontier, job.spec.name, frontier, settings.limits.lease_seconds):
+        async with (
+            renewed(worker, config.frontier, job.spec.name, frontier, settings.limits.lease_seconds),
+            locks_given(made, settings.run, config.frontier, job.spec.name),
+        ):
             # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
             # prints goes where it goes in a process of its own: standard output is for data.
             with _STDOUT_OF_WORKERS:

@@ -26,6 +26,11 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
     """A file descriptor of what this node's workers know together."""
     task: str = ""
     """See ``WorkerCard.task``."""
+    permit: int = -1
+    """A file descriptor of the permit to start requests, where the node has a coordinator (``worker.start_permit``)."""
+    member: str = ""
+    coordinator: str = ""
+    """See ``WorkerCard``."""
 
 
 def job_settings(job: Job, run: dict[str, Any]) -> Settings:

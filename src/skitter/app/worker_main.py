@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -21,12 +22,14 @@ import msgspec
 from skitter.app.event_loop import new_loop, settle_process
 from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
+from skitter.app.lock_store import locks_given
 from skitter.app.worker_config import WorkerConfig, job_settings
 from skitter.cluster.process_identity import card_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SettingsError, SkitterError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
 from skitter.model.job import Job, State
+from skitter.model.worker import Doing, WaitsFor
 from skitter.node.memory_watch import MemoryWatch
 from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
@@ -41,9 +44,12 @@ from skitter.worker.close_hook import close_each_run, close_job
 from skitter.worker.lease_renewal import BEAT_SECONDS, RenewalThread
 from skitter.worker.loop import Worker
 from skitter.worker.loop_status import LoopStatus
+from skitter.worker.start_permit import CHECK_SECONDS, StartPermit
 
 _ORPHAN_SECONDS = 5.0
 """Without a supervisor nobody else ends a worker that does not stop: it has its shutdown time, and this."""
+_TELL_TURNS = 50
+"""Looks at a permit that is not valid, between two words to the frontier that the worker is there."""
 log = logging.getLogger("skitter.worker")
 
 
@@ -73,8 +79,12 @@ def make_worker(
     archive: Archive | None = None,
     loop_status: LoopStatus | None = None,
     task: str = "",
+    member: str = "",
+    coordinator: str = "",
+    permit: StartPermit | None = None,
 ) -> Worker:
     """A worker on open parts."""
+    card = card_of(job.spec.spider)
     return Worker(
         worker_id(),
         source=source,
@@ -84,10 +94,11 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
-        card=msgspec.structs.replace(card_of(job.spec.spider), task=task),
+        card=msgspec.structs.replace(card, task=task, member=member, coordinator=coordinator),
         url_table=url_table,
         archive=archive,
         loop_status=loop_status,
+        permit=permit,
     )
 
 
@@ -126,6 +137,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
     orphaned = asyncio.create_task(_cancel_without_supervisor(pipe, work))
     try:
         job = await frontier.job()
+        permit = await _begun_permit(config, frontier, job)
         settings = job_settings(job, config.run)
         fetcher = make_fetcher(settings)
         spider = make_spider(job, config.spider, settings.run.trusted)
@@ -141,6 +153,9 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
             archive=archive,
             loop_status=loop_status,
             task=config.task,
+            member=config.member,
+            coordinator=config.coordinator,
+            permit=permit,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)
@@ -156,13 +171,14 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
         orphaned.cancel()
         try:
             with renewal:
-                # Beside the work of a worker that stays, and else after it.
-                closing = asyncio.create_task(close_each_run(worker, frontier)) if config.stay else None
-                if await worker.run() is State.FINISHED and not worker.superseded:
-                    await close_job(worker, frontier)
-                if closing is not None:
-                    closing.cancel()
-                    await asyncio.wait([closing])
+                async with locks_given(spider, settings.run, config.frontier, config.job):
+                    # Beside the work of a worker that stays, and else after it.
+                    closing = asyncio.create_task(close_each_run(worker, frontier)) if config.stay else None
+                    if await worker.run() is State.FINISHED and not worker.superseded:
+                        await close_job(worker, frontier)
+                    if closing is not None:
+                        closing.cancel()
+                        await asyncio.wait([closing])
         finally:
             pipe.say(committed=worker.committed)
             await fetcher.close()
@@ -175,10 +191,31 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
                 f"a worker needs more memory than its limit before its first page: {memory.reached_bytes} bytes",
                 hint=f"memory_limit_bytes is {settings.run.memory_limit_bytes}",
             )
-        return (worker.superseded and config.stay) or memory.reached_bytes > 0
+        return (worker.superseded and config.stay) or worker.cut_off or memory.reached_bytes > 0
     finally:
         orphaned.cancel()
         await frontier.close()
+
+
+async def _begun_permit(config: WorkerConfig, source: WorkSource, job: Job) -> StartPermit | None:
+    """The permit of this node, once it is valid: a worker is of its member only while that is there; None: no permit.
+
+    A worker that is started in an outage of the coordinator waits here for its end.
+    """
+    if config.permit < 0:
+        return None
+    permit = StartPermit(config.permit)
+    # What a spider starts has no business with it; the memory stays mapped.
+    os.close(config.permit)
+    told = {"doing": Doing.WAITING, "waits_for": WaitsFor.COORDINATOR, "coordinator": config.coordinator}
+    card = msgspec.structs.replace(card_of(job.spec.spider), **told)
+    for turn in itertools.count():
+        if permit.begin():
+            return permit
+        if turn % _TELL_TURNS == 0:
+            await source.tell(worker_id(), card)
+        await asyncio.sleep(CHECK_SECONDS)
+    raise AssertionError("counting has no end")
 
 
 async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:

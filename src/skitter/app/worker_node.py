@@ -13,6 +13,7 @@ from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
 from skitter.app.intakes import IntakeConfig, intakes_read
 from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version, refuse_other_code
+from skitter.app.node_coordinator import check_coordinator, node_membership
 from skitter.app.proxy_check import check_proxy
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.summary import Summary, summary_of
@@ -69,6 +70,7 @@ def make_worker_node(
             stop.hold()
             settings = job_settings(found, settings_overrides)
             await check_proxy(settings.run)
+            check_coordinator(settings.run)
             check_same_spider(found, spider)
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
@@ -97,12 +99,15 @@ def make_worker_node(
                 unowned_seconds=unowned_seconds,
             )
             async with (
-                dead_worker_recovery(store, on_event),
+                node_membership(settings.run, job, on_event) as membership,
+                dead_worker_recovery(store, on_event, membership),
                 reporting(store, on_report, on_event, stats_seconds=settings.run.stats_seconds) as pass_on,
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
             ):
-                await work_supervised(config, store, stop, on_event, stay=stay, spider=spider, task=task)
+                await work_supervised(
+                    config, store, stop, on_event, stay=stay, spider=spider, task=task, membership=membership
+                )
             report = await store.report()
             pass_on(report)
             return await summary_of(store, report, Begun.RESUMED, time.monotonic() - began, before.done)

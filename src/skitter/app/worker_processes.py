@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,9 @@ from skitter.observe.events import Event
 from skitter.stop_request import StopRequest
 from skitter.worker.url_table import new_table
 
+if TYPE_CHECKING:
+    from skitter.node.node_membership import NodeMembership
+
 
 async def work_supervised(
     config: CrawlConfig,
@@ -29,8 +33,9 @@ async def work_supervised(
     stay: bool = False,
     spider: str = "",
     task: str = "",
+    membership: NodeMembership | None = None,
 ) -> None:
-    """Run worker processes until each has ended."""
+    """Run worker processes until each has ended. ``membership``: of this node, where it has a coordinator."""
     workers = config.settings.run.workers
     url_table = new_table(config.settings.limits.max_known_urls) if workers > 1 else -1
     worker_config = WorkerConfig(
@@ -44,6 +49,11 @@ async def work_supervised(
         url_table=url_table,
         task=task,
     )
+    inherits = [url_table] if workers > 1 else []
+    if membership is not None:
+        inherits.append(membership.permit_descriptor)
+        worker_config.permit = membership.permit_descriptor
+        worker_config.member, worker_config.coordinator = membership.name, membership.address
     supervisor = Supervisor(
         lambda pipe, status: [sys.executable, "-P", "-m", "skitter.app", str(pipe), str(status)],
         workers,
@@ -53,7 +63,7 @@ async def work_supervised(
         shutdown_seconds=config.settings.run.shutdown_seconds,
         on_event=on_event,
         config=msgspec.json.encode(worker_config),
-        inherits=[url_table] if workers > 1 else [],
+        inherits=inherits,
         print_fd=config.print_fd,
         locks=config.frontier.startswith("sqlite:"),
     )

@@ -171,6 +171,13 @@ CACHE_OPTIONS = [
     ("--cache-seconds", "cache_seconds", "SECONDS", "with --cache: so old a page may be, default: any age"),
 ]
 """Options for ``add_setting_options``."""
+COORDINATOR_OPTION = (
+    "--coordinator",
+    "coordinator",
+    "URL",
+    "tells at once that a node is gone: redis://…, zookeeper://… or sqlite:PATH",
+)
+"""For ``add_setting_options``."""
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import (
     CACHE_OPTIONS,
+    COORDINATOR_OPTION,
     LOG_OPTIONS,
     AddAction,
     Parser,
@@ -39,6 +40,7 @@ JOB_OPTIONS = [
 CRAWL_OPTIONS = [
     ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
     ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+    COORDINATOR_OPTION,
     *JOB_OPTIONS,
     ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
     *CACHE_OPTIONS,

@@ -10,6 +10,7 @@ import os
 
 from skitter.cli.arguments import (
     CACHE_OPTIONS,
+    COORDINATOR_OPTION,
     LOG_OPTIONS,
     Parser,
     add_intake_options,
@@ -39,6 +40,7 @@ def configure(parser: Parser) -> None:
             ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
             *CACHE_OPTIONS,
+            COORDINATOR_OPTION,
             *LOG_OPTIONS,
         ],
     )

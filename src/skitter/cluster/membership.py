@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import Self
@@ -12,14 +12,15 @@ from typing import Self
 import msgspec
 
 from skitter.cluster.clock import now_seconds
-from skitter.cluster.contract import Member, Members
-from skitter.cluster.session import Session
+from skitter.cluster.contract import Member, Members, SessionState
+from skitter.cluster.session import ANSWER_SECONDS, Session
 from skitter.errors import ClusterAwayError, ClusterError
 
 WATCH_SECONDS = 30.0
 """How long one wait for a change lasts before the present state is read anyway."""
 AWAY_PAUSE_SECONDS = 0.5
-_RENEWALS = 3
+_RENEWALS = 6
+"""Renewals in the time of a session: one who stops early (``node.membership``) is to outlast a short outage."""
 _RETRY_SECONDS = 0.2
 _log = logging.getLogger("skitter.cluster")
 
@@ -55,6 +56,8 @@ class Membership:
         self._members = members
         self._data = data
         self._renewal: asyncio.Task[None] | None = None
+        self._renewed: tuple[float, float] | None = None
+        self._on_renewed: list[Callable[[float, float], None]] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,6 +77,12 @@ class Membership:
             await asyncio.sleep(_RETRY_SECONDS)
         self._renewal = asyncio.create_task(self._keep(lifetime), name=f"skitter-member-{self.name}")
 
+    def on_renewed(self, callback: Callable[[float, float], None]) -> None:
+        """Have this called, in the loop, with each renewal: the time before it was sent, and how long it lasts."""
+        self._on_renewed.append(callback)
+        if self._renewed is not None:
+            callback(*self._renewed)
+
     async def set_data(self, data: bytes) -> None:
         """Replace the data that others see."""
         self._data = data
@@ -87,22 +96,31 @@ class Membership:
         renewal.cancel()
         with suppress(asyncio.CancelledError):
             await renewal
+        if self._session.state != SessionState.CONNECTED:
+            return
         try:
             await self._session.call(self._members.leave(self.group, self.name))
         except ClusterAwayError as error:
             _log.info("not left: the group %s: %s", self.group, error)
 
-    async def _join(self) -> float | None:
+    async def _join(self, seconds: float = ANSWER_SECONDS) -> float | None:
         lifetime = self._session.coordinator.session_seconds
+        sent_at = now_seconds()
         joined = self._members.join(self.group, self.name, self._data, lifetime_seconds=lifetime)
-        return await self._session.call(joined)
+        lasts = await self._session.call(joined, seconds)
+        if lasts is not None:
+            self._renewed = sent_at, lasts
+            for callback in self._on_renewed:
+                callback(sent_at, lasts)
+        return lasts
 
     async def _keep(self, lifetime: float) -> None:
         pause = lifetime / _RENEWALS
         while True:
             await self._session.pause(pause)
             try:
-                is_there = await self._join() is not None
+                # A connection that was swallowed is not waited for: the next call has another.
+                is_there = await self._join(max(0.5, lifetime / 3)) is not None
             except ClusterError:
                 is_there = False
             # Away, or its name was taken meanwhile by another who will leave one day.

@@ -40,6 +40,11 @@ def is_dead(worker: str) -> bool:
     return False
 
 
+def is_here(worker: str) -> bool:
+    """Whether the worker runs or ran on this machine."""
+    return worker.rsplit(":", 2)[0] == _node()
+
+
 def is_child(worker: str) -> bool:
     """Whether this process has started the worker; False where there is no /proc."""
     match worker.rsplit(":", 2):

@@ -1,4 +1,4 @@
-"""Descriptions of workers for people: their own card, and the frontier's view. No rule depends on them."""
+"""Descriptions of workers: their own card, and the frontier's view. Rules depend on ``member`` alone."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ class WaitsFor(enum.StrEnum):
     """No host is ready: each has as many requests in flight as it may have, or a pause of more than a second."""
     LINKS = "new links"
     """Nothing is queued: what is in flight may bring more."""
+    COORDINATOR = "coordinator"
+    """Its node has lost its coordinator, and starts nothing until that is back."""
 
 
 class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +81,10 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     """Why a node skips the job."""
     task: str = ""
     """What has started its slice, in the words of another system: a task of Celery. Empty: a command."""
+    member: str = ""
+    """The member of the job's group at the coordinator that it lives and dies with: its node. Empty: there is none."""
+    coordinator: str = ""
+    """Where that group is, without credentials."""
 
 
 class WorkerSeen(msgspec.Struct, frozen=True):

@@ -320,9 +320,20 @@ WORKER_GONE = _kind(
     "worker.gone",
     Level.WARNING,
     "worker {worker} is gone; {leases} leases are returned",
-    "A worker of this machine was found to be dead together with its supervisor; its leases are returned at once.",
+    "A worker was found to be dead together with its supervisor, by a node of the same machine or by one with the same "
+    "coordinator; its leases are returned at once.",
     worker="its id",
     leases="how many it held",
+)
+COORDINATOR_STATE = _kind(
+    "coordinator.state",
+    Level.WARNING,
+    "the coordinator is {state}: {coordinator}",
+    "This node has lost its coordinator or found it again (docs/how-to/coordinate-nodes.md). Meanwhile its workers "
+    "start nothing; after a while they break off what they have in flight.",
+    coordinator="its address",
+    state="connected, suspended (no answer at the moment), or lost (none for so long that others may take this node "
+    "for gone)",
 )
 NODE_STOPPING = _kind(
     "node.stopping",

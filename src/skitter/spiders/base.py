@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.model.request import Links, Request
@@ -12,7 +13,9 @@ from skitter.spiders.sitemaps import followed
 
 if TYPE_CHECKING:
     # Not loaded where a spider's settings are only read: a process without pages needs no parser.
+    from skitter.cluster.lock import Held
     from skitter.extract.response import Response
+    from skitter.spiders.job_locks import JobLocks
     from skitter.spiders.rules import Rule
 
 
@@ -48,6 +51,9 @@ class Spider(Hooks):
     sinks: Sequence[str | Mapping[str, Any]] = ()
     """Targets for when ``-o`` names none, instead of those of the project; a table has ``target`` and options."""
 
+    job_locks: JobLocks | None = None
+    """The locks of its job, which its worker gives it; None: a spider without a job has locks of its own."""
+
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():
             setattr(self, name, value)
@@ -56,6 +62,28 @@ class Spider(Hooks):
     def logger(self) -> logging.Logger:
         """A logger named after the spider. Its records are events of the crawl."""
         return logging.getLogger(f"skitter.spider.{self.name or type(self).__name__}")
+
+    def lock(
+        self,
+        name: str,
+        *,
+        lifetime_seconds: float = 10.0,
+        timeout_seconds: float | None = None,
+        stop_on_loss: bool = False,
+    ) -> AbstractAsyncContextManager[Held]:
+        """A lock that all workers of the job share: ``async with self.lock(name) as held``, in an async callback.
+
+        It comes from the node's ``coordinator``, else from the job's own store. The time that it is waited for counts
+        as time of the callback (``callback_seconds``). ``held.token``, ``held.lost`` and the parameters are those of
+        ``skitter.cluster``: a lock alone keeps nobody from writing, only a resource that checks the token does.
+        """
+        if self.job_locks is None:
+            from skitter.spiders.job_locks import JobLocks
+
+            self.job_locks = JobLocks()
+        return self.job_locks.lock(
+            name, lifetime_seconds=lifetime_seconds, timeout_seconds=timeout_seconds, stop_on_loss=stop_on_loss
+        )
 
     def start(self) -> Iterable[Request] | AsyncIterable[Request]:
         """The first requests. They permit their hosts: see the network guard."""

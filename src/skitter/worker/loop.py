@@ -56,6 +56,7 @@ from skitter.worker.page_yield import LinkContext
 from skitter.worker.revisit import RevisitRules
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
+from skitter.worker.start_permit import StartPermit
 from skitter.worker.url_table import UrlTable
 from skitter.worker.worker_stats import CallbackStats
 
@@ -90,16 +91,21 @@ class Worker:
         url_table: int = -1,
         archive: Archive | None = None,
         loop_status: LoopStatus | None = None,
+        permit: StartPermit | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
         this node know together (``url_table``). ``archive``: where its pages are written before they are committed.
-        ``loop_status``: where its supervisor reads what the loop is doing.
+        ``loop_status``: where its supervisor reads what the loop is doing. ``permit``: see ``start_permit``; it has
+        begun.
         """
         self.id = worker_id
         self.superseded = False
         """A new run of the job has begun: its spider, seeds and settings may be others, so start over."""
+        self.cut_off = False
+        """Its node has lost the coordinator: others may take this worker for gone, and another one has to go on."""
+        self._permit = permit
         self._source = source
         self._wait_for_turn = wait_for_turn_of(source)
         self._long_poll = LongPoll(worker_id, distant_source(source), self._ask_now, self.fail)
@@ -107,11 +113,7 @@ class Worker:
         self._settings = settings
         self._stay = stay
         self._run = job.run
-        if shared := url_table >= 0:
-            table = UrlTable(url_table, job.secret, job.run)
-        else:
-            table = UrlTable.alone(settings.limits.max_known_urls, job.secret, job.run)
-        known = KnownUrls(table, shared=shared)
+        known = _known_urls(url_table, job, settings.limits.max_known_urls)
         self._callback_stats = CallbackStats()
         dedup_seconds = settings.dedup.dedup_seconds
         self._commit_queue = CommitQueue(
@@ -214,6 +216,13 @@ class Worker:
         self._stopping = True
         self._wake.set()
 
+    def _break_off(self) -> None:
+        """Others are soon given what it has in flight, and must not fetch it beside this worker."""
+        self.cut_off = True
+        for task in self._tasks:
+            task.cancel()
+        self.stop()
+
     def fail(self, error: Exception) -> None:
         """Work cannot go on: ``run`` raises this."""
         self._failure = self._failure or error
@@ -234,7 +243,7 @@ class Worker:
             self._card,
             doing=self._doing(),
             # While every slot is taken nobody is asked, and the last answer is an old one.
-            waits_for=self._waits_for if len(self._tasks) - self._slow < slots and not self._stopping else "",
+            waits_for=self._shown_wait(slots),
             in_flight=len(self._tasks),
             slots=slots,
             pages_per_second=round(averages.pages_per_second, 3),
@@ -242,6 +251,14 @@ class Worker:
             needs=self.needs,
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
         )
+
+    def _shown_wait(self, slots: int) -> str:
+        if not self._may_start():
+            return WaitsFor.COORDINATOR
+        return self._waits_for if len(self._tasks) - self._slow < slots and not self._stopping else ""
+
+    def _may_start(self) -> bool:
+        return self._permit is None or self._permit.is_valid
 
     @property
     def waiting(self) -> int:
@@ -252,6 +269,8 @@ class Worker:
         """In words, after ``run``."""
         if self.superseded:
             return "a new run has begun"
+        if self.cut_off:
+            return "its node has lost the coordinator"
         return f"the job is {self._state}" if self._state in _ENDED else "it was asked to stop"
 
     def _doing(self) -> Doing:
@@ -278,7 +297,9 @@ class Worker:
 
     async def run(self) -> State:
         """Until the job ends, a new run begins, or ``stop``; the job's last known state. Raises what the store did."""
-        ticking = asyncio.create_task(self._loop_status.tick())
+        beside = [asyncio.create_task(self._loop_status.tick())]
+        if self._permit is not None:
+            beside.append(asyncio.create_task(self._wait_for_end_of(self._permit)))
         self._item_functions.open()
         try:
             async with events_seen(self.hooks):
@@ -293,9 +314,14 @@ class Worker:
             await self._cancel_tasks()
             raise
         finally:
-            ticking.cancel()
+            for task in beside:
+                task.cancel()
             await self._long_poll.close()
             self._item_functions.close()
+
+    async def _wait_for_end_of(self, permit: StartPermit) -> None:
+        await permit.ended()
+        self._break_off()
 
     def _is_over(self) -> bool:
         ended = self._state in _ENDED and not self._stay and not self.held
@@ -338,6 +364,8 @@ class Worker:
 
         Without it a few hosts that accept and say nothing would have every slot, until their deadline.
         """
+        if not self._may_start():
+            return 0
         concurrency = self._settings.run.concurrency
         self._slow = self._slow_transfers(SLOW_SLOTS * (concurrency - 1))
         return max(0, concurrency - (len(self._tasks) - self._slow))
@@ -364,7 +392,7 @@ class Worker:
         """The way out: give what is in flight some time, then release it."""
         self._give_up_seeding()
         # What is left of an older run nobody will accept.
-        patience = 0.0 if self.superseded else self._settings.run.shutdown_seconds
+        patience = 0.0 if self.superseded or self.cut_off else self._settings.run.shutdown_seconds
         deadline = time.monotonic() + patience
         await self._hand_in()
         await self._drop_lost()
@@ -378,7 +406,7 @@ class Worker:
     async def _drop_lost(self) -> None:
         """What others were given meanwhile, because a page had held this worker, is not to be fetched beside them."""
         leases = list(self.held.values())
-        if self._tasks and not self.superseded:
+        if self._tasks and not self.superseded and not self.cut_off:
             # If the store is away, what is handed in later is refused.
             kept = [True] * len(leases)
             with contextlib.suppress(FrontierError):
@@ -426,7 +454,7 @@ class Worker:
         for lease in grant.leases:
             self.held[lease.epoch] = lease
         self.superseded = grant.run != self._run
-        if self._stopping or self.superseded:
+        if self._stopping or self.superseded or not self._may_start():
             self._commit_queue.unstarted.extend(grant.leases)
             return
         self._scope.permit(grant.permitted)
@@ -458,6 +486,7 @@ class Worker:
             return await self._seeder.seed(lease)
         if lease.work is Work.ROBOTS:
             on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+            self._check_permit()
             return await self._robots_gate.read(lease, start_by, on_send), []
         try:
             request = lease.request
@@ -474,7 +503,14 @@ class Worker:
         if is_robots(request) and (page := await self._robots_gate.copy_of(lease)) is not None:
             return await self._visitor.read(lease, request, page)
         on_send = await self._pace.wait(lease, start_by) if lease.pace_seconds else None
+        self._check_permit()
         return await self._visitor.visit(lease, request, start_by, on_send)
+
+    def _check_permit(self) -> None:
+        """Look once more before a request is sent: its turn may have come late."""
+        if self._permit is not None and not self._permit.is_valid:
+            # As if it had been broken off: it goes back, and the host's delay goes on.
+            raise asyncio.CancelledError
 
     def _ended(self, task: asyncio.Task[Ended | None]) -> None:
         """A task is over: an outcome, a release, or nothing (lost)."""
@@ -541,3 +577,9 @@ def _start_by(lease: Lease, asked_at: float, start_from: float) -> float | None:
     if lease.start_seconds is not None:
         return start_from + WINDOW_SHARE * max(0.0, lease.start_seconds - (start_from - asked_at))
     return asked_at + lease.deadline - lease.leased_at if lease.deadline else None
+
+
+def _known_urls(url_table: int, job: Job, max_known_urls: int) -> KnownUrls:
+    if url_table >= 0:
+        return KnownUrls(UrlTable(url_table, job.secret, job.run), shared=True)
+    return KnownUrls(UrlTable.alone(max_known_urls, job.secret, job.run), shared=False)

@@ -45,8 +45,13 @@ class Cluster:
         workers: int = 1,
         settings: dict[str, object],
         clocks: Sequence[float] = (),
+        coordinators: Sequence[str] = (),
+        coordinator_seconds: float = 10.0,
     ) -> None:
-        """``frontiers``: one URL, or one for each node; ``clocks``: how wrong the clocks of the nodes are."""
+        """``frontiers``: one URL, or one for each node, and ``coordinators`` likewise, or none.
+
+        ``clocks``: how wrong the clocks of the nodes are.
+        """
         self.faults: list[Fault] = []
         self._folder = folder
         self._histories = folder / "histories"
@@ -54,6 +59,8 @@ class Cluster:
         # Tests share servers: what another one left behind is none of this one's business.
         self._job = f"faults-{uuid.uuid4().hex[:8]}"
         self._frontiers = [*frontiers, *[frontiers[-1]] * nodes]
+        self._coordinators = [*coordinators, *[coordinators[-1]] * nodes] if coordinators else []
+        self._coordinator_seconds = coordinator_seconds
         self._workers = workers
         self._settings = {"retry_delay_seconds": 0.05, "host_backoff_seconds": 0.2, "concurrency": 32} | settings
         wrong = [*clocks, *[0.0] * nodes]
@@ -80,7 +87,11 @@ class Cluster:
         node.start("worker", "--stay", "--concurrency", self._settings["concurrency"], *self._place(node))
 
     def _place(self, node: Node) -> tuple[str, ...]:
-        return "--frontier", self._frontiers[node.number], "--job", self._job
+        place = ("--frontier", self._frontiers[node.number], "--job", self._job)
+        if not self._coordinators:
+            return place
+        coordinator = ("--coordinator", self._coordinators[node.number])
+        return *place, *coordinator, "--set", f"coordinator_seconds={self._coordinator_seconds}"
 
     @property
     def is_over(self) -> bool:
@@ -138,6 +149,12 @@ class Cluster:
             self._kill_node(node)
         elif workers := node.begun():
             self._kill_worker(node, chance.choice(workers))
+
+    def kill_busy_node(self, chance: random.Random) -> None:
+        """A whole node but the first, one that holds leases; waits until there is one."""
+        while not (busy := [node for node in self.at_work() if node is not self.nodes[0]]):
+            assert not self.is_over, "the crawl was over too soon"
+        self._kill_node(chance.choice(busy))
 
     def _kill_worker(self, node: Node, pid: int) -> None:
         """kill -9 of one process: its supervisor sees it die."""

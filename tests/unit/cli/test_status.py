@@ -193,6 +193,21 @@ def test_no_line_is_wider_than_the_terminal(make_report, width) -> None:
         assert any("in a row)" in line for line in lines), "the name of a host gives way, not its trouble"
 
 
+def test_nodes_with_a_coordinator_are_counted_and_those_that_cannot_reach_it(make_report) -> None:
+    at = {"coordinator": "zookeeper://h1,h2/crawls"}
+    workers = [
+        worker(1, member="a", **at),
+        worker(2, member="a", **at),
+        worker(3, member="b", waits_for="coordinator", **at),
+        worker(4),
+        worker(5, member="c", silent_seconds=1e6, **at),
+    ]
+    assert "nodes     2, coordinator zookeeper://h1,h2/crawls; 1 worker cannot reach it\n" in text(
+        make_report(workers=workers)
+    )
+    assert "nodes " not in text(make_report(workers=[worker(4)]))
+
+
 def test_nothing_of_a_worker_moves_the_terminal(make_report) -> None:
     evil = worker(1, host_name="\x1b[2Jx\ny", doing="\x07", version="1\u202e")
     told = text(make_report(workers=[evil, worker(2)]))
@@ -221,6 +236,8 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
         "needs": [],
         "share": 0.0,
         "problem": "",
+        "member": "",
+        "coordinator": "",
     }
     assert (second["alive"], second["host_name"]) == (False, "")
     assert first.keys() == second.keys()

@@ -11,7 +11,8 @@ from skitter.cluster.process_identity import is_alive, live_workers, worker_id
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import JobSpec
-from skitter.model.worker import WorkerSeen
+from skitter.model.request import Fingerprinter, Request
+from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.node import dead_workers as module
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.observe.events import Event
@@ -60,6 +61,35 @@ async def test_beside_the_work_a_dead_worker_is_recovered_after_its_supervisor_h
         monkeypatch.setattr(module, "GRACE_SECONDS", 0.0)
         await asyncio.wait_for(recovered.wait(), 10)
     assert [event.kind.name for event in told] == ["worker.gone"]
+
+
+class Group:
+    """A membership whose group has these."""
+
+    def __init__(self, *present: str) -> None:
+        self.present = set(present)
+        self.asked: list[set[str]] = []
+
+    async def gone(self, members: set[str]) -> set[str]:
+        self.asked.append(members)
+        return members - self.present
+
+
+async def test_the_leases_of_a_node_that_has_left_its_group_go_back_with_a_loss_and_those_of_others_stay() -> None:
+    frontier, told = await job(), []
+    await frontier.add([Fingerprinter((await frontier.job()).secret).entry(Request("http://a.example/"))])
+    for worker, member in (("a:1:1", "gone"), ("b:1:1", "there"), ("c:1:1", ""), (worker_id(), "gone")):
+        await frontier.tell(worker, WorkerCard(member=member))
+        await frontier.lease(worker, 1)
+    group = Group("there")
+    await recover_dead_workers(frontier, told.append, membership=group)  # type: ignore[arg-type]
+    assert group.asked == [{"gone", "there"}]
+    assert [event.fields for event in told] == [{"worker": "a:1:1", "leases": 1}]
+    left = {worker.id: worker.leased for worker in await frontier.workers()}
+    assert "a:1:1" not in left
+    assert worker_id() in left, "it lives, and this machine can see that"
+    await recover_dead_workers(frontier, told.append, membership=group)  # type: ignore[arg-type]
+    assert len(told) == 1, "a second one finds nothing"
 
 
 @pytest.mark.parametrize(

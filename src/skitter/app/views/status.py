@@ -38,6 +38,10 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """Its part of the pages that all live workers do now, from 0 to 1."""
     problem: str
     """Why a node of a fleet skips the job; such a node is listed, and is no worker."""
+    member: str
+    """The node that it belongs to, by its name at the coordinator; empty: its node has none."""
+    coordinator: str
+    """Where that is."""
 
 
 class NeedView(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,5 +262,7 @@ def _worker_view(worker: WorkerSeen, report: Report, *, alive: bool, together: f
         latency_seconds=card.latency_seconds,
         needs=list(card.needs),
         problem=card.problem,
+        member=card.member,
+        coordinator=card.coordinator,
         share=round(card.pages_per_second / together, 3) if alive and together else 0.0,
     )
