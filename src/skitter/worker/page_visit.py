@@ -6,26 +6,27 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from skitter.agent import product_token
-from skitter.errors import FetchError
+from skitter.errors import FetchError, RequestError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
-from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
-from skitter.model.request import Request
+from skitter.model.request import ALL_STATUSES, Request
 from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
-from skitter.settings import Settings
+from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.function_spider import FunctionSpider
+from skitter.spiders.scrapy_names import retries_first, with_options
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
@@ -80,6 +81,7 @@ class Visitor:
         self._settings = settings
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
+        self._retried = read_statuses(settings.retry.retry_statuses)
         self._fetches = not (isinstance(rules.spider, FunctionSpider) and rules.spider.takes_url)
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
@@ -97,10 +99,13 @@ class Visitor:
         on_start: Callable[[], None] | None = None,
     ) -> tuple[Outcome, list[str]]:
         """The outcome, and the URLs to remember once it is accepted. LateError: see ``FetchRequest.start_by``."""
-        if "proxy" in request.meta:
-            # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
-            error = "the request asks for a proxy of its own, and is not sent without it"
-            return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
+        if request.meta:
+            try:
+                # Not every request was yielded by a spider: messages of queues have Scrapy's keys too.
+                request = with_options(request)
+            except RequestError as error:
+                told = f"{error} ({error.hint})"
+                return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=told, touched=False), []
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_start), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
@@ -113,6 +118,7 @@ class Visitor:
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
+                    timeout_seconds=request.timeout,
                     start_by=start_by,
                     on_start=on_start,
                     truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
@@ -154,7 +160,12 @@ class Visitor:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page)
-        if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
+        if request.handle_statuses and _is_among(status, request.handle_statuses):
+            if status in self._retried and retries_first(request.meta) and not self._is_last(lease, request):
+                return self._retry(lease, request, page, retry.error_class(status), f"HTTP {status}"), []
+            return await self._done(lease, request, page)
+        location = page.header("location")
+        if status in REDIRECT_STATUSES and location is not None and not request.meta.get("dont_redirect"):
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
 
@@ -173,8 +184,9 @@ class Visitor:
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
         # Whether the host has answered is not known.
         outcome.news = None
-        if outcome.ending is Ending.DEAD and not self._is_last(lease):
+        if outcome.ending is Ending.DEAD and not self._is_last(lease, request):
             outcome.ending, outcome.retry_seconds = Ending.RETRY, self._backoff(lease)
+            outcome.max_attempts = request.max_attempts or 0
         return outcome, urls
 
     # ---- how a fetch can end
@@ -184,7 +196,7 @@ class Visitor:
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
-            return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
+            return await self._fail(lease, request, page, "callback", error)
         directives = (
             DirectivePolicy(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
         )
@@ -192,9 +204,7 @@ class Visitor:
         problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
-            problem = _concealed(problem, request, page)
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
-            return outcome, []
+            return await self._fail(lease, request, page, error_class, problem)
         if directives is not None and (original := directives.original) is not None:
             page_yield.take_original(original)
         if response.has_flaws:
@@ -231,44 +241,59 @@ class Visitor:
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
         pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
-        if status in retry.BLOCK_STATUSES or (status in retry.RETRY_STATUSES and pause is not None):
-            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
-            outcome.news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
-            return outcome, []
-        if status in retry.RETRY_STATUSES and not self._is_last(lease):
-            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
-            outcome.retry_seconds = self._backoff(lease)
-            return outcome, []
+        is_retried = status in self._retried
+        if status in retry.BLOCK_STATUSES or (is_retried and pause is not None):
+            news = HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+            if is_retried and request.max_attempts != 1:
+                outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+                outcome.news, outcome.max_attempts = news, request.max_attempts or 0
+                return outcome, []
+            # The page is final, and its host is left alone all the same.
+            return await self._fail(lease, request, page, error_class, message, news)
+        if is_retried and not self._is_last(lease, request):
+            return self._retry(lease, request, page, error_class, message), []
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
         kind, message = error.error_class, _concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
-        if kind in retry.BACKOFF_ERROR_CLASSES:
+        if kind in retry.BACKOFF_ERROR_CLASSES and request.max_attempts != 1:
             # The page is not to blame: its host waits, and no attempt is spent.
             news = HostNews(blocked=True)
             return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_ERROR_CLASSES:
             news = HostNews(unreachable=True)
-            if request.errback is None or not self._is_last(lease):
+            if request.max_attempts != 1 and (request.errback is None or not self._is_last(lease, request)):
                 # How often is enough, the frontier decides: it knows what other requests met with.
-                return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
-            outcome, urls = await self._fail(lease, request, None, kind, message)
-            outcome.news = news
-            return outcome, urls
-        if kind in retry.RETRY_ERROR_CLASSES and not self._is_last(lease):
-            outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
-            outcome.retry_seconds = self._backoff(lease)
-            return outcome, []
-        return await self._fail(lease, request, None, kind, message)
+                outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news)
+                outcome.max_attempts = request.max_attempts or 0
+                return outcome, []
+            return await self._fail(lease, request, None, kind, message, news)
+        if kind in retry.RETRY_ERROR_CLASSES and not self._is_last(lease, request):
+            return self._retry(lease, request, None, kind, message), []
+        pause = HostNews(blocked=True) if kind in retry.BACKOFF_ERROR_CLASSES else None
+        return await self._fail(lease, request, None, kind, message, pause)
+
+    def _retry(self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str) -> Outcome:
+        """It is tried again after a while."""
+        outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+        outcome.retry_seconds, outcome.max_attempts = self._backoff(lease), request.max_attempts or 0
+        return outcome
 
     async def _fail(
-        self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
+        self,
+        lease: Lease,
+        request: Request,
+        page: Page | None,
+        error_class: str,
+        message: str,
+        news: HostNews | None = None,
     ) -> tuple[Outcome, list[str]]:
-        """Dead for good: the errback, if there is one, has the last word."""
+        """Dead for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
         message = _concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
+        outcome.news = news or outcome.news
         if request.errback is None:
             return outcome, []
         response = Response(page, request) if page is not None else None
@@ -282,6 +307,7 @@ class Visitor:
             problem = await self._callbacks.call(lease, page_yield, errback, failure, {})
         if problem:
             outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
+            outcome.tally = outcome.tally | {FAILED_ERRBACKS: 1}
             return outcome, []
         return self._harvested(outcome, page_yield)
 
@@ -291,8 +317,8 @@ class Visitor:
         """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
         return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
-    def _is_last(self, lease: Lease) -> bool:
-        return lease.attempts + 1 >= self._settings.retry.max_attempts
+    def _is_last(self, lease: Lease, request: Request) -> bool:
+        return lease.attempts + 1 >= (request.max_attempts or self._settings.retry.max_attempts)
 
     def _backoff(self, lease: Lease) -> float:
         return retry.backoff_seconds(lease.attempts + 1, self._settings.retry.retry_delay_seconds, random.random())
@@ -311,6 +337,10 @@ class Visitor:
         outcome.links, outcome.items = page_yield.links, page_yield.items
         outcome.tally |= page_yield.tally
         return outcome, page_yield.urls
+
+
+def _is_among(status: int, statuses: Sequence[int] | str) -> bool:
+    return statuses == ALL_STATUSES or status in statuses
 
 
 def _sitemap_bytes() -> int:

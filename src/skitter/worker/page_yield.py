@@ -12,12 +12,12 @@ from skitter.extract.rejected_items import encode_reject
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Entry, Fingerprinter, Links, Request, RequestFields, wrong
+from skitter.model.request import DEFAULT_METHOD, Entry, Fingerprinter, Links, Request, RequestFields, wrong
 from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
-from skitter.spiders.scrapy_names import check_meta
+from skitter.spiders.scrapy_names import with_options
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_directives import DirectivePolicy
@@ -149,7 +149,7 @@ class PageYield:
         if isinstance(output, Request):
             if output.meta:
                 # Before duplicates are left out: what a worker knows must not decide whether a mistake is seen.
-                check_meta(output)
+                output = with_options(output)
             self._take_request(output)
         elif isinstance(output, Links):
             self._take_links(output)
@@ -227,7 +227,7 @@ class PageYield:
             url,
             callback=None if request.callback is None else rules.name_of(request, "callback"),
             errback=None if request.errback is None else rules.name_of(request, "errback"),
-            method=request.method.upper(),
+            method=request.method if request.method is DEFAULT_METHOD else request.method.upper(),
             headers=request.headers,
             body=request.body,
             cookies=request.cookies,
@@ -240,6 +240,9 @@ class PageYield:
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,
+            timeout=request.timeout,
+            max_attempts=request.max_attempts,
+            handle_statuses=request.handle_statuses,
         )
         self._add(found, plain=plain)
 
