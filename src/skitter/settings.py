@@ -216,6 +216,9 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
 
     item_functions: str = ""
     """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
+    file_target: str = "files"
+    """Where `response.download(…)` stores files: a folder of the machine that fetches them, or `s3://BUCKET/PREFIX/`
+    (docs/how-to/download-files.md)."""
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):

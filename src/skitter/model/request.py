@@ -24,6 +24,8 @@ STORED_VERSION = 1
 OPTIONS_VERSION = 3
 """Of a request with options that an older skitter does not know, and would leave out. (2 begins a payload whose host
 key Redis has left out.)"""
+FILE_CALLBACK, FILE_ERRBACK = "save_file", "file_failed"
+"""Methods of every spider, for requests of ``response.download``."""
 DEFAULT_METHOD = str(b"GET", "ascii")
 """The default of ``method``, an object of its own: with a form, a GET that somebody has written is told from it."""
 MAX_TIMEOUT_SECONDS = 86_400.0
@@ -226,6 +228,9 @@ class Fingerprinter:
     ) -> RequestId:
         """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
         fingerprint = self.fingerprint(request.method, request.url, request.body)
+        if request.callback == FILE_CALLBACK:
+            # Whether a file is stored must not depend on whether a link to it was followed first.
+            fingerprint = self._hash(b"4:file%d" % fingerprint)
         if filtered and not request.dont_filter:
             return fingerprint
         told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.model.request import Request
+from skitter.spiders.file_saver import FileSaver
 from skitter.spiders.sitemaps import followed
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ class Spider:
     sinks: Sequence[str | Mapping[str, Any]] = ()
     """Targets for when ``-o`` names none, instead of those of the project; a table has ``target`` and options."""
 
+    file_saver: FileSaver
+    """Stores files for ``save_file``. Set by the worker."""
+
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():
             setattr(self, name, value)
@@ -58,6 +62,22 @@ class Spider:
     def parse(self, response: Response) -> Any:
         """The callback of requests that name none. A spider whose requests all have callbacks needs no ``parse``."""
         raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request named no other callback")
+
+    async def save_file(
+        self,
+        response: Response,
+        types: Sequence[str] = (),
+        max_bytes: int | None = None,
+        item: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The callback of ``response.download``: stores the file, and yields its record. Override it to add to that."""
+        yield await self.file_saver.save(response, types, max_bytes, item or {})
+
+    def file_failed(self, failure: Any) -> Any:
+        """The errback of ``response.download``: yields a record with the status ``failed``."""
+        from skitter.extract.downloads import failed_record
+
+        yield failed_record(failure.request, failure.message, failure.request.cb_kwargs.get("item", {}))
 
     def parse_sitemap(self, response: Response) -> Any:
         """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""

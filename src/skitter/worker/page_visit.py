@@ -19,7 +19,7 @@ from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
-from skitter.model.request import ALL_STATUSES, Request
+from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
 from skitter.model.url import Joins
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
@@ -121,7 +121,7 @@ class Visitor:
                     timeout_seconds=request.timeout,
                     start_by=start_by,
                     on_start=on_start,
-                    truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
+                    truncate_bytes=None if request.callback is None else _truncate_bytes(request),
                 )
             )
         except FetchError as error:
@@ -201,6 +201,11 @@ class Visitor:
             DirectivePolicy(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
         )
         page_yield = PageYield(self._rules, lease.id, request, directives=directives)
+        if request.callback == FILE_CALLBACK and directives is not None and (rule := directives.against_items):
+            # Its record would be withheld: then the file is not stored either.
+            withheld = self._outcome(lease, page, Ending.DONE)
+            withheld.tally = withheld.tally | {f"withheld:{rule}": 1}
+            return withheld, []
         problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
@@ -343,8 +348,12 @@ def _is_among(status: int, statuses: Sequence[int] | str) -> bool:
     return statuses == ALL_STATUSES or status in statuses
 
 
-def _sitemap_bytes() -> int:
-    """How much of a sitemap is read: the protocol's limit, and one byte more, which tells that there is more."""
+def _truncate_bytes(request: Request) -> int | None:
+    """How much of a file or a sitemap is read: its limit, and one byte more, which tells that there is more."""
+    if request.callback == FILE_CALLBACK and (most := request.cb_kwargs.get("max_bytes")) is not None:
+        return int(most) + 1
+    if request.callback != SITEMAP_CALLBACK:
+        return None
     # Most jobs have no sitemap, and a worker starts without what reads one.
     from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 

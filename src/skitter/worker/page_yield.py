@@ -12,7 +12,16 @@ from skitter.extract.rejected_items import encode_reject
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import DEFAULT_METHOD, Entry, Fingerprinter, Links, Request, RequestFields, wrong
+from skitter.model.request import (
+    DEFAULT_METHOD,
+    FILE_CALLBACK,
+    Entry,
+    Fingerprinter,
+    Links,
+    Request,
+    RequestFields,
+    wrong,
+)
 from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
@@ -207,6 +216,8 @@ class PageYield:
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
+        if request.callback is not None and _is_file(request.callback):
+            plain = False
         if plain and request.url in rules.known:
             self.tally["duplicates"] += 1
             return
@@ -262,3 +273,8 @@ class PageYield:
         if plain:
             self._here.add(request.url)
             self.urls.append(request.url)
+
+
+def _is_file(callback: Any) -> bool:
+    """Whether it is the callback of downloads, whose identity is another one than that of a page."""
+    return FILE_CALLBACK in (callback, getattr(callback, "__name__", ""))
