@@ -202,6 +202,16 @@ def test_what_cannot_be_stored_is_an_error_that_names_it(fields: dict[str, Any],
         harvest(Request("/", **fields))
 
 
+def test_a_download_and_a_page_of_one_url_are_two_requests() -> None:
+    url = "http://page.example/a.pdf"
+    context = rules([url])
+    taken = harvest(Request(url, "save_file"), Request(url), Request(url, context.spider.save_file), by=context)
+    # The page is known to the worker; what is downloaded twice the frontier tells apart.
+    assert [request.callback for request in requests(taken)] == ["save_file", "save_file"]
+    assert len({entry.id for entry in taken.links}) == 1
+    assert context.fingerprinter.request_id(Request(url)) != taken.links[0].id
+
+
 # ---- what Scrapy gives a meaning
 
 
