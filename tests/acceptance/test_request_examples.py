@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -156,6 +157,19 @@ def test_files_go_to_a_bucket(crawl: Any, shop: Any, services: Any) -> None:
     kinds = {client.head_object(Bucket=OwnS3.bucket, Key=item["Key"])["ContentType"] for item in listed}
     assert kinds == {"image/png", "image/jpeg", "application/pdf"}
     client.close()
+
+
+def test_the_sample_of_the_page_runs(skitter: Any, shop: Any) -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "how-to" / "download-files.md").read_text()
+    sample, override = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    method = override.partition("\n")[2].replace("count_colours(response.body)", "7")
+    start = f"\n    start_urls = [{shop.url('/p/0')!r}]\n"
+    skitter.write("pictures.py", sample + "\n" + method + start)
+    skitter.run("crawl", "pictures.py", "--set", "file_target=pictures", "-o", "out.jsonl", *QUICK)
+    records = {line["url"].removeprefix(shop.base): line for line in skitter.lines("out.jsonl") if "url" in line}
+    assert (records["/a.png"]["status"], records["/a.png"]["colours"]) == ("stored", 7)
+    assert (records["/lost.png"]["status"], records["/lost.png"]["of"]) == ("failed", shop.url("/p/0"))
+    assert (skitter.folder / "pictures" / records["/a.png"]["path"]).read_bytes() == PNG
 
 
 def test_a_place_that_cannot_be_written_stops_the_crawl_and_loses_nothing(crawl: Any, shop: Any, skitter: Any) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 STORED, REFUSED, FAILED = "stored", "refused", "failed"
 RECORD_FIELDS = ("url", "path", "checksum", "size", "content_type", "status", "reason")
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,100}/(?:\*|[a-z0-9!#$&^_.+-]{1,100})")
-_SUFFIX = re.compile(r"\.([A-Za-z0-9]{1,5})\Z")
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -44,6 +43,12 @@ _SUFFIXES = {
     "video/mp4": "mp4",
 }
 """Not those of the system, which differ from one machine to the next: the same content has one name."""
+_URL_SUFFIXES = frozenset(
+    """7z avi bmp bz2 csv doc docx epub flac gif gz ico jpeg jpg json jsonl md mkv mov mp3 mp4 odp ods odt ogg otf
+    parquet pdf png ppt pptx rar rtf svg tar tif tiff tsv ttf txt wav webm webp woff woff2 xls xlsx xml xz
+    zip zst""".split()
+)
+"""Of URLs, for unknown types. No others: a stranger must not choose a name that a web server would run."""
 _SAYS_NOTHING = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
 
 
@@ -91,8 +96,10 @@ class Download:
     def name(self, checksum: str) -> str:
         """Return the path under which it is stored."""
         suffix = _SUFFIXES.get(self.content_type, "")
-        if not suffix and (found := _SUFFIX.search(self._request.url.partition("?")[0].partition("#")[0])):
-            suffix = found[1].lower()
+        if not suffix:
+            path = self._request.url.partition("#")[0].partition("?")[0]
+            _, dot, named = path.rpartition("/")[2].rpartition(".")
+            suffix = named.lower() if dot and named.lower() in _URL_SUFFIXES else ""
         return f"{checksum[:2]}/{checksum}{'.' if suffix else ''}{suffix}"
 
     def record(

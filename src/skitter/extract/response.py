@@ -296,7 +296,7 @@ class Response:
         others are refused, and so is what is larger than ``max_bytes``. A file that many pages name is fetched once.
         """
         options = checked_options(types, max_bytes, item)
-        return self.follow(link, FILE_CALLBACK, errback=FILE_ERRBACK, cb_kwargs=options, **fields)
+        return self.follow(link, FILE_CALLBACK, cb_kwargs=options, **{"errback": FILE_ERRBACK} | fields)
 
     def _tree(self) -> LexborNode:
         if self._root is None:

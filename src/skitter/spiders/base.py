@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skitter.errors import SpiderError
 from skitter.model.request import Request
 from skitter.spiders.file_saver import FileSaver
 from skitter.spiders.sitemaps import followed
@@ -43,7 +44,7 @@ class Spider:
     sinks: Sequence[str | Mapping[str, Any]] = ()
     """Targets for when ``-o`` names none, instead of those of the project; a table has ``target`` and options."""
 
-    file_saver: FileSaver
+    file_saver: FileSaver | None = None
     """Stores files for ``save_file``. Set by the worker."""
 
     def __init__(self, **arguments: str) -> None:
@@ -71,6 +72,10 @@ class Spider:
         item: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """The callback of ``response.download``: stores the file, and yields its record. Override it to add to that."""
+        if self.file_saver is None:
+            raise SpiderError(
+                f"files are stored in a crawl only: {response.url}", hint="skitter crawl, or skitter.crawl"
+            )
         yield await self.file_saver.save(response, types, max_bytes, item or {})
 
     def file_failed(self, failure: Any) -> Any:
