@@ -102,6 +102,20 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
+def read_statuses(text: str) -> frozenset[int]:
+    """Return the statuses of a text such as ``429,500-504``. Raises ValueError."""
+    found: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"not a status or a range of them: {part[:50]}")
+        low, high = int(first[:5]), int((last or first)[:5])
+        if not 400 <= low <= high <= 999:
+            raise ValueError(f"statuses that are tried again are from 400 to 999: {part[:50]}")
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """When a request that failed is tried again."""
 
@@ -109,6 +123,15 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts before a request is dead."""
     retry_delay_seconds: NotNegative = 1.0
     """Delay before the second attempt; doubles with each, with jitter, at most an hour."""
+    retry_statuses: str = "408,425,429,500,502-504,520-524"
+    """Statuses that are tried again, with commas; `520-524` is a range. Without 429 or 503 a page is dead that has one,
+    and its host is left alone for a while nevertheless."""
+    retry_priority: Annotated[int, Meta(ge=-100_000, le=100_000)] = 0
+    """Added to the priority of a request each time it is delayed to be tried again: below 0, others of its host go
+    first."""
+
+    def __post_init__(self) -> None:
+        read_statuses(self.retry_statuses)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,6 +239,9 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
 
     item_functions: str = ""
     """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
+    file_target: str = "files"
+    """Where `response.download(…)` stores files: a folder of the machine that fetches them, or `s3://BUCKET/PREFIX/`
+    (docs/how-to/download-files.md)."""
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):

@@ -536,7 +536,7 @@ WRONG = {
     "Request('/c', callback='no_such')": ["callback", "no_such"],
     "Request('/c', callback=lambda response: None)": ["callback", "method of the spider"],
     "Request(response.css('a.none::attr(href)').get())": ["url must be text, not NoneType"],
-    "Request('/c', body={'a': 1})": ["body must be bytes or text, not dict", "json.dumps"],
+    "Request('/c', body={'a': 1})": ["body must be bytes or text, not dict", "json="],
     "'https://example.com/'": ["yields items and Requests, not str", "https://example.com/"],
     "[{'nested': 'list'}]": ["not list"],
     "Shop": ["not type"],

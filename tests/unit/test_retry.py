@@ -6,22 +6,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skitter.errors import SettingsError
 from skitter.policy.retry import (
     BLOCK_STATUSES,
     RETRY_ERROR_CLASSES,
-    RETRY_STATUSES,
     UNREACHABLE_ERROR_CLASSES,
     backoff_seconds,
     error_class,
     retry_after_seconds,
 )
+from skitter.settings import Retry, Settings, read_statuses
 
 NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the date of the RFC
 
 
 def test_the_retried_statuses_are_the_promised_ones() -> None:
-    assert {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524} == RETRY_STATUSES
-    assert BLOCK_STATUSES < RETRY_STATUSES
+    assert {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524} == read_statuses(Retry().retry_statuses)
+    assert read_statuses(Retry().retry_statuses) > BLOCK_STATUSES
+
+
+@pytest.mark.parametrize("text", ["5xx", "500-", "-500", "500-400", "200", "0", "99999999999999999999", "four"])
+def test_what_are_no_statuses_to_try_again_is_an_error_of_settings(text: str) -> None:
+    with pytest.raises(SettingsError, match="retry_statuses"):
+        Settings.from_layers([("here", {"retry_statuses": text})])
+
+
+def test_statuses_are_listed_with_ranges() -> None:
+    assert read_statuses(" 404, 500-502 ,") == {404, 500, 501, 502}
+    assert read_statuses("") == set()
+    settings = Settings.from_layers([("here", {"retry_statuses": [500, 404], "retry_priority": "-1"})])
+    assert (settings.retry.retry_statuses, settings.retry.retry_priority) == ("500,404", -1)
 
 
 def test_final_kinds_are_not_retried() -> None:

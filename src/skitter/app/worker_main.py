@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.settings import Fetch, Run, Settings
-from skitter.sinks.contract import ARCHIVES, Archive
+from skitter.sinks.contract import ARCHIVES, Archive, FileStore
 from skitter.spiders.base import Spider
+from skitter.spiders.file_saver import FileSaver
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
@@ -85,6 +87,7 @@ def make_worker(
 ) -> Worker:
     """A worker on open parts."""
     card = card_of(job.spec.spider)
+    spider.file_saver = FileSaver(partial(_file_store, settings.items.file_target))
     return Worker(
         worker_id(),
         source=source,
@@ -100,6 +103,12 @@ def make_worker(
         loop_status=loop_status,
         permit=permit,
     )
+
+
+def _file_store(target: str) -> FileStore:
+    from skitter.sinks.file_store import open_file_store  # most jobs download nothing
+
+    return open_file_store(target)
 
 
 async def join(worker: Worker, source: WorkSource) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import can_ada
@@ -19,6 +19,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNod
 from skitter.errors import FormError, ParseError, UrlError, UsageError
 from skitter.extract import links, robots_directives, xpath
 from skitter.extract.content_type import kind_of
+from skitter.extract.downloads import checked_options
 from skitter.extract.encoding import decode, find_encoding, unmarked
 from skitter.extract.link_filter import Patterns, Texts, is_xpath, link_filter, regions
 from skitter.extract.links import Hrefs
@@ -27,7 +28,7 @@ from skitter.extract.response_headers import Headers
 from skitter.extract.robots_directives import DEFAULT_PRODUCT, Directives, read_directives
 from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
-from skitter.model.request import Links, Request
+from skitter.model.request import FILE_CALLBACK, FILE_ERRBACK, Links, Request
 from skitter.model.secrets import shown_url
 from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
 
@@ -347,6 +348,24 @@ class Response:
         elements = form_controls.read_forms(root)
         element = forms.pick_form(elements, root, css=css, name=name, form_id=id, index=index)
         return forms.Form(element, root, page_url=self.page.url, base=self._base(), encoding=self.encoding)
+
+    def download(
+        self,
+        link: Any,
+        *,
+        types: Sequence[str] = (),
+        max_bytes: int | None = None,
+        item: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Request:
+        """A request whose file is stored in the setting ``file_target``, by the hash of its content; yield it.
+
+        A record with its ``url``, ``path``, ``checksum``, ``size``, ``content_type``, ``status`` and ``reason`` goes to
+        the sinks, with the fields of ``item``. ``types``: content types that are stored, such as ``image/*``; all
+        others are refused, and so is what is larger than ``max_bytes``. A file that many pages name is fetched once.
+        """
+        options = checked_options(types, max_bytes, item)
+        return self.follow(link, FILE_CALLBACK, cb_kwargs=options, **{"errback": FILE_ERRBACK} | fields)
 
     def _tree(self) -> LexborNode:
         if self._root is None:

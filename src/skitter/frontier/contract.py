@@ -12,8 +12,9 @@
  5  Order: among ready hosts the one with the highest waiting priority; then those in a burst that have nothing in
     flight; then the least recently served. A burst is at most ``burst_pages`` grants of a host, and ends
     ``burst_seconds`` after the first. So while a ready host waits, each other host of its priority is granted two
-    bursts at most. Inside a host priority, then first in first out. A request that comes back keeps its place. (Where a
-    job is in shards, this is the order of a shard; shards take turns.)
+    bursts at most. Inside a host priority, then first in first out. A request that comes back keeps its place, but
+    that ``retry_priority`` is added to the priority of one that was delayed. (Where a job is in shards, this is the
+    order of a shard; shards take turns.)
  6  Exact end: ``finished`` if and only if nothing is queued, delayed or leased, the seeding is over and no intake is
     open.
  7  Bounded: every call is bounded by its arguments; a full outbox stops the leasing. What a call does on behalf of
@@ -28,7 +29,8 @@ Rules that all backends share:
 - A lost lease (expired, or its worker died) is counted as a loss, not as an attempt. After
   ``LOSSES_BEFORE_ALONE`` losses a request is leased alone: its worker holds nothing else. Only
   ``LOSSES_WHILE_ALONE`` losses in that condition make it dead, class ``lost``.
-- ``Ending.RETRY`` spends an attempt, and the last one makes the request dead; a block spends none.
+- ``Ending.RETRY`` spends an attempt, and the last one makes the request dead; a block spends none. How many there are
+  the outcome says (``max_attempts``), or else the setting.
 - A host that is given up takes what waits for it along, piece by piece: the call that gives it up buries the first
   piece, and each ``lease`` and ``reap`` after it one more. Until the last one nothing of the host is leased, and what
   is added or comes back meanwhile is buried too. A normal answer of the host, or a revived request of it, ends
@@ -115,6 +117,8 @@ from skitter.model.worker import WorkerCard, WorkerSeen
 
 BATCH = 1000
 """Requests or hosts that one call moves at most on behalf of others (promise 7)."""
+MAX_PRIORITY = 2**53
+"""Lua's numbers are exact up to here; priorities beyond count as this one, or become it when they change."""
 BURY_BATCH = BATCH
 """Requests of hosts that were given up, which one call ends at most."""
 POLL_SECONDS = 1.0

@@ -179,6 +179,9 @@ class MemoryTables:
                 del self._rows[row.id], self._by_seq[row.seq]
                 self._ended.add_ids((row.id,))
 
+    def save_priorities(self, rows: Sequence[Row]) -> None:
+        """Nothing: a row's place in a queue is made of it when it is queued."""
+
     def rows_at(self, seqs: Sequence[int]) -> dict[int, Row]:
         return {seq: self._by_seq[seq] for seq in seqs}
 

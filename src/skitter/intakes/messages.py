@@ -14,7 +14,7 @@ import msgspec
 
 from skitter.errors import RequestError, UrlError
 from skitter.intakes.contract import Message
-from skitter.model.request import EXPECTED, Entry, Fingerprinter, Request
+from skitter.model.request import EXPECTED, OPTIONS, Entry, Fingerprinter, Request
 from skitter.model.url import absolute
 
 MAX_BODY_BYTES = 1 << 20
@@ -57,10 +57,12 @@ def _fields(text: str, *, allow_form: bool) -> dict[str, Any]:
         given: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
         raise RequestError(f"not a JSON object: {error}") from error
-    fields = {name: value for name, value in given.items() if name in EXPECTED}
+    # In a message of scrapy-redis, form fields may have these names.
+    known = EXPECTED.keys() - (OPTIONS if allow_form else ())
+    fields = {name: value for name, value in given.items() if name in known}
     if isinstance(method := fields.get("method"), str):
         fields["method"] = method.upper()
-    rest = {name: value for name, value in given.items() if name not in EXPECTED}
+    rest = {name: value for name, value in given.items() if name not in known}
     if rest and not allow_form:
         raise RequestError(f"an unknown field: {min(rest)[:100]}", hint=f"a message has {', '.join(EXPECTED)}")
     return _with_form(fields, rest) if rest else fields

@@ -11,6 +11,9 @@ from skitter.model.lease import Grant, Lease
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
 
+FAILED_ERRBACKS = "failed_errbacks"
+"""The counter of pages whose errback failed as well."""
+
 
 class Ending(enum.StrEnum):
     """Ending of a request."""
@@ -73,6 +76,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The HTTP status, if there was one."""
     retry_seconds: float = 0.0
     """For retry: delay until the next attempt."""
+    max_attempts: int = 0
+    """For retry: attempts of this request before it is dead; 0: the setting of that name."""
     touched: bool = True
     """False: no network was touched, so the host's politeness slot is given back."""
     more: bool = False

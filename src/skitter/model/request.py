@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
-from typing import Annotated, Any, NewType
+from typing import Annotated, Any, Literal, NewType
 
 import msgspec
 
@@ -21,11 +21,26 @@ RequestId = NewType("RequestId", int)
 """64 bits, signed, as SQLite and Redis keep integers."""
 
 STORED_VERSION = 1
+OPTIONS_VERSION = 3
+"""Of a request with options that an older skitter does not know, and would leave out. (2 begins a payload whose host
+key Redis has left out.)"""
+FILE_CALLBACK, FILE_ERRBACK = "save_file", "file_failed"
+"""Methods of every spider, for requests of ``response.download``."""
+DEFAULT_METHOD = str(b"GET", "ascii")
+"""The default of ``method``, an object of its own: with a form, a GET that somebody has written is told from it."""
+MAX_TIMEOUT_SECONDS = 86_400.0
+MAX_ATTEMPTS = 1_000
+_NO_BODY = b""
+_CALLBACKS = (str, MethodType)
 StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
 _NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
 StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,64}\Z")]
 """Short enough to be a part of a key's name, and without what separates such parts."""
+StoredTimeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_SECONDS)]
+StoredAttempts = Annotated[int, msgspec.Meta(ge=1, le=MAX_ATTEMPTS)]
+StoredStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
+ALL_STATUSES: Literal["all"] = "all"
 
 
 class Priority(enum.IntEnum):
@@ -46,11 +61,11 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """The method of the spider that gets the response, or its name. None: ``parse``."""
     errback: Any = None
     """The method of the spider that gets a Failure when the request is given up, or its name."""
-    method: str = "GET"
-    """The HTTP method."""
+    method: str = DEFAULT_METHOD
+    """The HTTP method. With ``form``, ``json`` or ``files`` it is POST unless it is given."""
     headers: dict[str, str] = {}
     """Sent besides those of the crawler, or in their place."""
-    body: bytes = b""
+    body: bytes = _NO_BODY
     """Sent as it is. It is a part of what tells two requests apart."""
     cookies: dict[str, str] = {}
     """Sent with this request only."""
@@ -74,6 +89,12 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """The URLs that redirected here, first one first. Set by the worker."""
     seed: bool = False
     """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
+    timeout: StoredTimeout | None = None
+    """Seconds from its start to the last byte of its body, in place of the setting ``timeout_seconds``."""
+    max_attempts: StoredAttempts | None = None
+    """In place of the setting of that name; 1: it is never tried again, even if its host asks for a pause."""
+    handle_statuses: Sequence[StoredStatus] | Literal["all"] = ()
+    """Statuses besides 2xx, and besides those of the spider, whose pages the callback wants to see; or ``"all"``."""
 
     def __repr__(self) -> str:
         # The repr is written to tracebacks and logs: no headers, no cookies, no password.
@@ -87,35 +108,58 @@ class Request(RequestFields):
     or a list of pairs, ``body`` is bytes or text. ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes,
     lists, dicts, dates and the like): they are stored and may be read on another machine. A higher ``priority``, a
     number or one of ``Priority``, is served first. What is of a wrong type is a RequestError at once.
+
+    ``form``, ``json`` and ``files`` become the method, a header and the body: they are not kept. A header that is given
+    wins over theirs. So two requests with the same form are one page.
     """
 
+    form: Any = None
+    """Fields of a form: a dict, whose values may be lists, or pairs in their order; text, bytes and numbers. Sent as
+    the body, or with ``method="GET"`` added to the query of the URL."""
+    json: Any = None
+    """A value that is sent as JSON; its keys stay in their order."""
+    files: Any = None
+    """Files by the names of their fields, sent as ``multipart/form-data`` together with ``form``: bytes, a ``Path``,
+    which is read at once, or a tuple of file name, content and, if need be, content type."""
+
     def __post_init__(self) -> None:
-        # A page makes up to a hundred of them: what most leave as it is costs one look at its type.
-        if type(self.url) is not str or type(self.method) is not str:
+        # A page makes up to a hundred of them: what most leave as it is costs one look. (What is wrong and empty, such
+        # as a priority of None, is found when it is stored.)
+        if type(self.url) is not str or (self.method is not DEFAULT_METHOD and type(self.method) is not str):
             _check_text(self)
-        if self.callback is not None or self.errback is not None:
+        if self.callback is not None and type(self.callback) not in _CALLBACKS:
             _check_callback(self, "callback", self.callback)
+        if self.errback is not None and type(self.errback) not in _CALLBACKS:
             _check_callback(self, "errback", self.errback)
-        if type(self.headers) is not dict or self.headers:
-            self.headers = _texts_by_name(self, "headers", self.headers)
-        if type(self.body) is not bytes:
+        if type(headers := self.headers) is not dict or headers:
+            self.headers = _texts_by_name(self, "headers", headers)
+        if self.body is not _NO_BODY and type(self.body) is not bytes:
             self.body = _as_bytes(self, self.body)
-        if type(self.cookies) is not dict or self.cookies:
-            self.cookies = _texts_by_name(self, "cookies", self.cookies)
-        if type(self.meta) is not dict:
+        if type(cookies := self.cookies) is not dict or cookies:
+            self.cookies = _texts_by_name(self, "cookies", cookies)
+        if type(self.meta) is not dict or type(self.cb_kwargs) is not dict:
             self.meta = _as_dict(self, "meta", self.meta)
-        if type(self.cb_kwargs) is not dict:
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
-        is_list: Any = self.is_list
-        if type(self.priority) is not int or type(is_list) is not bool or type(self.dont_filter) is not bool:
+        if self.priority or self.is_list or self.dont_filter:
             _check_flags(self)
         if self.need != "" and not is_need(self.need):
             raise wrong(self, "need", repr(self.need)[:100])
+        if self.timeout is not None or self.max_attempts is not None or self.handle_statuses:
+            _check_options(self)
+        if self.form is not None or self.json is not None or self.files is not None:
+            # Imported on demand: few spiders send any.
+            from skitter.model.request_body import take_content
+
+            take_content(self)
 
     def replace(self, **changes: Any) -> Request:
-        """A copy with some fields changed."""
+        """A copy with some fields changed. A new ``form``, ``json`` or ``files`` stands in place of the body."""
         # Not structs.replace, which checks nothing before msgspec 0.21.
-        return type(self)(**msgspec.structs.asdict(self) | changes)
+        fields = msgspec.structs.asdict(self)
+        if not _CONTENT.isdisjoint(changes):
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "content-type"}
+            fields |= {"body": b"", "headers": headers}
+        return type(self)(**fields | changes)
 
 
 class Links(list[str]):
@@ -184,6 +228,9 @@ class Fingerprinter:
     ) -> RequestId:
         """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
         fingerprint = self.fingerprint(request.method, request.url, request.body)
+        if request.callback == FILE_CALLBACK:
+            # Whether a file is stored must not depend on whether a link to it was followed first.
+            fingerprint = self._hash(b"4:file%d" % fingerprint)
         if filtered and not request.dont_filter:
             return fingerprint
         told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
@@ -231,12 +278,24 @@ EXPECTED = {
     "dont_filter": "True or False",
     "is_list": "True or False",
     "need": "a name of at most 64 letters, digits, dots, dashes and underscores",
+    "timeout": f"a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:g}",
+    "max_attempts": f"a whole number from 1 to {MAX_ATTEMPTS}",
+    "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
+    "form": "a dict or a list of pairs, of text, bytes and numbers",
+    "json": "a value that JSON has",
+    "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
+_CONTENT = frozenset({"form", "json", "files"})
+OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses"}
+"""Fields that say how a request is sent and judged."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
     "errback": "another process may call it, so it is found by its name; values for it go into meta",
-    "body": "json.dumps(…) makes text of a dict, urllib.parse.urlencode(…) the body of a form",
+    "body": "json=… sends a value as JSON, form=… the fields of a form",
+    "form": 'as in form={"q": "books", "tag": ["new", "used"]}; a field without a value is ""',
+    "json": "as in json={'page': 2}: dicts with text as keys, lists, text, finite numbers, True, False and None",
+    "files": 'as in files={"photo": ("cat.png", content, "image/png")}; text is neither a path nor content',
     "cookies": 'as in cookies={"session": "abc"}',
     "headers": 'as in headers={"Accept-Language": "en"}',
     "url": "response.urljoin(…) gives one; of a selector, .get() gives the text",
@@ -333,12 +392,46 @@ def _check_flags(request: Request) -> None:
             raise wrong(request, field, _kind(value))
 
 
+def _check_options(request: Request) -> None:
+    timeout: Any = request.timeout
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+            raise wrong(request, "timeout", _kind(timeout))
+        if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
+            raise wrong(request, "timeout", f"{timeout:g}")
+        request.timeout = float(timeout)
+    attempts: Any = request.max_attempts
+    if attempts is not None:
+        if isinstance(attempts, bool) or not isinstance(attempts, int):
+            raise wrong(request, "max_attempts", _kind(attempts))
+        if not 1 <= attempts <= MAX_ATTEMPTS:
+            raise wrong(request, "max_attempts", str(attempts)[:50])
+        request.max_attempts = int(attempts)
+    request.handle_statuses = _as_statuses(request, request.handle_statuses)
+
+
+def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all"]:
+    if given == ALL_STATUSES:
+        return ALL_STATUSES
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple, set, frozenset, range)):
+        raise wrong(request, "handle_statuses", f"{_kind(given)} ({given!r:.50})")
+    for status in given:
+        if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 999:
+            raise wrong(request, "handle_statuses", f"{status!r:.50} among them")
+    return tuple(sorted({int(status) for status in given}))
+
+
 # ---- the stored form
 
 _ENCODER = msgspec.msgpack.Encoder()
 _HEADS = [bytes((STORED_VERSION, 0x80 | fields)) for fields in range(16)]
 """The version byte and the head of a map with so many fields."""
 _LONG_MAP = 0xDE
+_PLAIN = bytes((STORED_VERSION,))
+_WITH_OPTIONS = bytes((OPTIONS_VERSION,))
+_VERSIONS = (_PLAIN, _WITH_OPTIONS)
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
@@ -363,10 +456,12 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if request.timeout is not None or request.max_attempts is not None or request.handle_statuses:
+        return _WITH_OPTIONS + stored
     if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
         # A struct that may have 16 fields or more gets a head of three bytes, however few of them it has.
         return _HEADS[stored[2]] + stored[3:]
-    return b"\x01" + stored
+    return _PLAIN + stored
 
 
 def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> RequestError:
@@ -380,9 +475,10 @@ def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> 
 
 def decode(payload: bytes) -> Request:
     """Decode a stored request."""
-    if payload[:1] != b"\x01":
+    if payload[:1] not in _VERSIONS:
+        known = f"{STORED_VERSION} and {OPTIONS_VERSION}"
         raise FormatError(
             f"a stored request has an unknown version: {payload[:1].hex()}",
-            hint=f"this skitter reads version {STORED_VERSION}; upgrade it or start the job with --fresh",
+            hint=f"this skitter reads versions {known}; upgrade it or start the job with --fresh",
         )
     return _DECODER.decode(payload[1:])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from skitter.errors import FetchError, UrlError
 from skitter.model.page import Page
-from skitter.model.request import Request
+from skitter.model.request import FILE_CALLBACK, Request
 from skitter.model.secrets import is_credential_header, shown_url
 from skitter.model.url import absolute, canonical, host_key, host_name, port
 from skitter.policy import network_guard
@@ -30,7 +30,8 @@ def continuation(
 
     A hop is not deduped when the chain has been there before: many sites set a cookie and send the browser
     back. Nor is any when the chain began with a request that is not deduped by its URL alone (``dont_filter``,
-    or another method than GET): the answer is wanted although the URL may have been seen.
+    or another method than GET): the answer is wanted although the URL may have been seen. So it is with a download:
+    each URL that a page names has a record.
     """
     try:
         target = absolute(location, request.url)
@@ -45,7 +46,7 @@ def continuation(
     visits = sum(identity_of(url) == identity for url in chain)
     if visits >= _VISITS:
         raise FetchError("redirect", f"redirects in a circle, back to {target}")
-    unfiltered = request.dont_filter or request.method != "GET"
+    unfiltered = request.dont_filter or request.method != "GET" or request.callback == FILE_CALLBACK
     # Kept in the request, because at the next hop nothing else tells how the chain began.
     changes: dict[str, object] = {"url": target, "chain": chain, "dont_filter": unfiltered}
     headers = request.headers

@@ -1,12 +1,10 @@
-"""Retry policy. Pure: the caller passes ``now`` and ``jitter``."""
+"""Retry policy. Pure: the caller passes ``now`` and ``jitter``. The setting ``retry_statuses`` has the statuses."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC
 
-RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
-"""Statuses that are tried again."""
 BLOCK_STATUSES = frozenset({429, 503})
 """Statuses by which the server asks for a pause: the whole host backs off, and the request spends no attempt."""
 RETRY_ERROR_CLASSES = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})

@@ -103,6 +103,14 @@ class Archive(Protocol):
     def close(self) -> None: ...
 
 
+class FileStore(Protocol):
+    """A store of downloaded files, by names that follow from their content. Called from several threads."""
+
+    def put(self, name: str, content: bytes, content_type: str) -> None:
+        """Store a file durably and as a whole, unless it is there. SinkAwayError: it may be tried again; SinkError."""
+        ...
+
+
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     """An item that a target refused: one line of a rejects file."""
 

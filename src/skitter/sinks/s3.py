@@ -80,46 +80,16 @@ def s3_sink(target: Target) -> Sink:
     )
 
 
-class S3PartStore:
-    """A store of parts under a prefix of a bucket. Credentials come from the usual AWS sources, or from the URL."""
+class S3Client:
+    """A place under a prefix of a bucket. Credentials come from the usual AWS sources, or from the URL."""
 
-    def __init__(self, target: Target, bucket: str, prefix: str, names: PartNames, folder: Path) -> None:
-        """``folder`` is where a part is rendered before its upload; it exists once the sink is taken."""
+    def __init__(self, target: Target, bucket: str, prefix: str) -> None:
         import boto3  # noqa: F401  asked for before anything is begun
 
         self._target = target
         self._bucket = bucket
         self._prefix = prefix
-        self._names = names
-        self._folder = folder
         self._client: Any = None
-
-    def open(self) -> None:
-        with self._sink_errors():
-            self._client = self._client or self._connected()
-            self._abort_leftovers()
-
-    def names(self) -> Iterator[str]:
-        with self._sink_errors():
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=self._prefix, Delimiter="/"
-            )
-            yield from [item["Key"].removeprefix(self._prefix) for page in pages for item in page.get("Contents", ())]
-
-    def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
-        from boto3.s3.transfer import TransferConfig
-
-        # In one thread: a sink has one, and the network is the limit.
-        pieces = TransferConfig(multipart_threshold=PIECE_BYTES, multipart_chunksize=PIECE_BYTES, use_threads=False)
-        with sink_errors(self._target.name), tempfile.TemporaryFile(dir=self._folder) as file:
-            render(file)
-            file.seek(0)
-            with self._sink_errors():
-                self._client.upload_fileobj(file, self._bucket, self._prefix + name, Config=pieces)
-
-    def remove(self, name: str) -> None:
-        with self._sink_errors():
-            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
     def _connected(self) -> Any:
         import boto3
@@ -143,24 +113,6 @@ class S3PartStore:
                 connect_timeout=5, read_timeout=60, retries={"total_max_attempts": 2}, **(plain if endpoint else {})
             ),
         )
-
-    def _abort_leftovers(self) -> None:
-        """Abort unfinished uploads of a killed writer: their pieces are invisible, and cost money."""
-        from botocore.exceptions import ClientError
-
-        try:
-            pages = self._client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self._bucket, Prefix=self._prefix
-            )
-            for upload in [upload for page in pages for upload in page.get("Uploads", ())]:
-                key = upload["Key"]
-                if self._names.number(key.removeprefix(self._prefix)) is not None:
-                    with suppress(ClientError):  # it is over
-                        self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload["UploadId"])
-        except ClientError as error:
-            # Whoever may write need not be allowed to look.
-            if error.response["Error"]["Code"] not in ("AccessDenied", "NotImplemented"):
-                raise
 
     @contextmanager
     def _sink_errors(self) -> Iterator[None]:
@@ -195,3 +147,58 @@ class S3PartStore:
             f"S3 says: {error.response.get('Error', {}).get('Message') or code}: {self._target.name}",
             hint=_HINTS.get(code, f"it calls this {code}"),
         )
+
+
+class S3PartStore(S3Client):
+    """A store of parts."""
+
+    def __init__(self, target: Target, bucket: str, prefix: str, names: PartNames, folder: Path) -> None:
+        """``folder`` is where a part is rendered before its upload; it exists once the sink is taken."""
+        super().__init__(target, bucket, prefix)
+        self._names = names
+        self._folder = folder
+
+    def open(self) -> None:
+        with self._sink_errors():
+            self._client = self._client or self._connected()
+            self._abort_leftovers()
+
+    def names(self) -> Iterator[str]:
+        with self._sink_errors():
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix, Delimiter="/"
+            )
+            yield from [item["Key"].removeprefix(self._prefix) for page in pages for item in page.get("Contents", ())]
+
+    def put(self, name: str, render: Callable[[BinaryIO], None]) -> None:
+        from boto3.s3.transfer import TransferConfig
+
+        # In one thread: a sink has one, and the network is the limit.
+        pieces = TransferConfig(multipart_threshold=PIECE_BYTES, multipart_chunksize=PIECE_BYTES, use_threads=False)
+        with sink_errors(self._target.name), tempfile.TemporaryFile(dir=self._folder) as file:
+            render(file)
+            file.seek(0)
+            with self._sink_errors():
+                self._client.upload_fileobj(file, self._bucket, self._prefix + name, Config=pieces)
+
+    def remove(self, name: str) -> None:
+        with self._sink_errors():
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
+
+    def _abort_leftovers(self) -> None:
+        """Abort unfinished uploads of a killed writer: their pieces are invisible, and cost money."""
+        from botocore.exceptions import ClientError
+
+        try:
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self._bucket, Prefix=self._prefix
+            )
+            for upload in [upload for page in pages for upload in page.get("Uploads", ())]:
+                key = upload["Key"]
+                if self._names.number(key.removeprefix(self._prefix)) is not None:
+                    with suppress(ClientError):  # it is over
+                        self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload["UploadId"])
+        except ClientError as error:
+            # Whoever may write need not be allowed to look.
+            if error.response["Error"]["Code"] not in ("AccessDenied", "NotImplemented"):
+                raise

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skitter.errors import SpiderError
 from skitter.model.request import Links, Request
+from skitter.spiders.file_saver import FileSaver
 from skitter.spiders.hooks import Hooks
 from skitter.spiders.sitemaps import followed
 
@@ -53,6 +55,8 @@ class Spider(Hooks):
 
     job_locks: JobLocks | None = None
     """The locks of its job, which its worker gives it; None: a spider without a job has locks of its own."""
+    file_saver: FileSaver | None = None
+    """Stores files for ``save_file``. Set by the worker."""
 
     def __init__(self, **arguments: str) -> None:
         for name, value in arguments.items():
@@ -97,6 +101,26 @@ class Spider(Hooks):
         if self.rules:
             return self.follow_rules(response)
         raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request named no other callback")
+
+    async def save_file(
+        self,
+        response: Response,
+        types: Sequence[str] = (),
+        max_bytes: int | None = None,
+        item: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The callback of ``response.download``: stores the file, and yields its record. Override it to add to that."""
+        if self.file_saver is None:
+            raise SpiderError(
+                f"files are stored in a crawl only: {response.url}", hint="skitter crawl, or skitter.crawl"
+            )
+        yield await self.file_saver.save(response, types, max_bytes, item or {})
+
+    def file_failed(self, failure: Any) -> Any:
+        """The errback of ``response.download``: yields a record with the status ``failed``."""
+        from skitter.extract.downloads import failed_record
+
+        yield failed_record(failure.request, failure.message, failure.request.cb_kwargs.get("item", {}))
 
     def parse_sitemap(self, response: Response) -> Any:
         """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""

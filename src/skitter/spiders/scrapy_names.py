@@ -6,24 +6,23 @@ it, and else named in a warning; each with what to write instead (docs/how-to/co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from skitter.errors import RequestError, SpiderError
-from skitter.model.request import RequestFields
+from skitter.model.request import ALL_STATUSES, EXPECTED, Request
 from skitter.model.secrets import shown_url
 from skitter.settings import names
 
 _STATUSES = "handle_statuses of the spider lists statuses besides 2xx that its callbacks want to see"
-_ATTEMPTS = "the setting max_attempts counts the attempts of every request of the job"
-_REDIRECTS = "redirects are followed before the callback; the setting max_redirects bounds them"
+_ATTEMPTS = "max_attempts of a Request counts its attempts, with the first one"
 _BROWSER = "pages are not rendered: ask for the data that the page's scripts load"
 _CHAIN = "response.request.chain has the URLs that redirected to the page"
-_TIMEOUT = "the setting timeout_seconds is that of every request of the job"
 _SIZE = "the setting max_body_bytes is that of every page of the job"
 _COOKIES = "each worker keeps one cookie jar; the setting cookies=false turns it off"
 
 META: dict[str, str] = {
+    "autothrottle_dont_adjust_delay": "the setting target_concurrency is that of the whole job",
     "allow_offsite": "allowed_domains of the spider says which links are followed",
     "bindaddress": "the system chooses the address that requests come from",
     "cookiejar": _COOKIES,
@@ -32,19 +31,16 @@ META: dict[str, str] = {
     "dont_cache": "there is no cache: every page is fetched",
     "dont_merge_cookies": _COOKIES,
     "dont_obey_robotstxt": "the setting obey_robots is that of the whole job",
-    "dont_redirect": _REDIRECTS,
-    "dont_retry": _ATTEMPTS,
     "download_fail_on_dataloss": "a body that ends too early is fetched again, and dead after max_attempts",
     "download_latency": "response.seconds has it",
     "download_maxsize": _SIZE,
     "download_slot": "requests are limited per host key, by the settings per_host and delay_seconds",
-    "download_timeout": _TIMEOUT,
     "download_warnsize": _SIZE,
     "ftp_password": "only http and https are fetched",
     "ftp_user": "only http and https are fetched",
-    "handle_httpstatus_all": _STATUSES,
-    "handle_httpstatus_list": _STATUSES,
-    "max_retry_times": _ATTEMPTS,
+    "give_up_log_level": "skitter failed lists what was given up",
+    "http_proxy": "a request has no proxy of its own; the setting proxy is one for all fetches",
+    "is_start_request": "response.request.seed tells of a first request",
     "playwright": _BROWSER,
     "playwright_context": _BROWSER,
     "playwright_include_page": _BROWSER,
@@ -63,6 +59,14 @@ META: dict[str, str] = {
     "zyte_api_automap": _BROWSER,
 }
 """Keys of ``meta`` that change how Scrapy, or a plugin of it, fetches; with the counterpart of each."""
+
+OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "download_timeout": ("timeout", float),
+    "handle_httpstatus_list": ("handle_statuses", list),
+    "max_retry_times": ("max_attempts", lambda times: int(times) + 1),
+}
+"""Keys of ``meta`` that are options of a request: which, and how their value is read. ``dont_retry`` and
+``handle_httpstatus_all`` are too, and ``dont_redirect`` makes the page that redirects the last one."""
 
 REFUSED: dict[str, str] = {
     "handle_httpstatus_all": _STATUSES,
@@ -93,14 +97,45 @@ SETTINGS: dict[str, str] = {
 """Attributes of a spider that are settings, in Scrapy as here."""
 
 
-def check_meta(request: RequestFields) -> None:
-    """Raise RequestError for a ``meta`` key without a counterpart, unless its value is ``None`` or ``False``."""
+def with_options(request: Request) -> Request:
+    """Return the request with the options that Scrapy's keys of its ``meta`` mean; its own options win.
+
+    Raises RequestError for a key without a counterpart, unless its value asks for nothing.
+    """
+    found: dict[str, Any] = {}
     for name, value in request.meta.items():
-        if name in META and (name == "proxy" or (value is not None and value is not False)):
+        if name in META and _asks(name, value):
             raise RequestError(
                 f"skitter has nothing for meta[{name!r}], which Scrapy gives a meaning: {shown_url(request.url)}",
                 hint=META[name],
             )
+        if name in OPTIONS and value is not None and value is not False:
+            field, convert = OPTIONS[name]
+            try:
+                found[field] = convert(value)
+            except (TypeError, ValueError) as error:
+                raise RequestError(
+                    f"meta[{name!r}] has a value that it cannot have: {value!r:.50}: {shown_url(request.url)}",
+                    hint=f"it is {field} of a Request: {EXPECTED[field]}",
+                ) from error
+    # Whatever the order of the keys, these are stronger than max_retry_times and a list.
+    if request.meta.get("dont_retry"):
+        found["max_attempts"] = 1
+    if request.meta.get("handle_httpstatus_all"):
+        found["handle_statuses"] = ALL_STATUSES
+    changes = {field: value for field, value in found.items() if not getattr(request, field)}
+    return request.replace(**changes) if changes else request
+
+
+def _asks(name: str, value: Any) -> bool:
+    if name == "download_fail_on_dataloss":
+        return value is False
+    return name == "proxy" or (value is not None and value is not False)
+
+
+def retries_first(meta: Mapping[str, Any]) -> bool:
+    """Return whether a status that is handled is tried again first, as it is for who asks for it by Scrapy's keys."""
+    return "handle_httpstatus_list" in meta or "handle_httpstatus_all" in meta
 
 
 def check_attributes(kind: type) -> None:

@@ -94,6 +94,8 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "MEMUSAGE_LIMIT_MB": ("memory_limit_bytes", _megabytes),
     "MEMUSAGE_WARNING_MB": ("memory_warning_bytes", _megabytes),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
+    "RETRY_HTTP_CODES": ("retry_statuses", _same),
+    "RETRY_PRIORITY_ADJUST": ("retry_priority", _same),
     "RETRY_TIMES": ("max_attempts", _plus_one),
     "ROBOTSTXT_OBEY": ("obey_robots", _same),
     "USER_AGENT": ("user_agent", _same),
@@ -128,7 +130,6 @@ COUNTERPARTS: dict[str, str] = {
     "LOG_FORMAT": _LOG,
     "REDIRECT_ENABLED": "max_redirects bounds the hops of a chain",
     "RETRY_ENABLED": "max_attempts = 1 tries nothing again",
-    "RETRY_HTTP_CODES": "429, 5xx and failures of the network are tried again, up to max_attempts",
     "SPIDER_MIDDLEWARES": _ITEM_FUNCTIONS,
     "SPIDER_MODULES": 'spiders = ["FOLDER"] in skitter.toml says where spiders are found by name',
 }

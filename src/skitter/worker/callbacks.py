@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, GeneratorType
 from typing import Any
 
-from skitter.errors import FrontierError, RejectItem, RequestError, SkitterError
+from skitter.errors import FrontierError, RejectItem, RequestError, SinkError, SkitterError
 from skitter.extract.items import is_item
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
@@ -165,7 +165,9 @@ def is_of_the_callback(error: BaseException) -> bool:
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is None or not task.cancelling()
-    return isinstance(error, (Exception, SystemExit)) and not isinstance(error, (LeaseLostError, FrontierError))
+    return isinstance(error, (Exception, SystemExit)) and not isinstance(
+        error, (LeaseLostError, FrontierError, SinkError)
+    )
 
 
 def _waiting_frame(result: Any) -> FrameType | None:

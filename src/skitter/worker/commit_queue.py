@@ -10,7 +10,7 @@ import logging
 
 from skitter.frontier.contract import WorkSource, distant_source
 from skitter.model.lease import Call, Grant, Lease, Work
-from skitter.model.outcome import Committed, Outcome
+from skitter.model.outcome import FAILED_ERRBACKS, Committed, Outcome
 from skitter.observe import events
 from skitter.sinks.contract import Archive
 from skitter.spiders.stats import Stats
@@ -142,7 +142,7 @@ class CommitQueue:
             if self._archive is not None:
                 self._archive.committed(outcome.lease.epoch)
             self._known.learn(urls)
-            if outcome.error_class == "callback":
+            if outcome.error_class == "callback" or FAILED_ERRBACKS in outcome.tally:
                 self.callback_failures.failed(name_of(outcome.lease), outcome.error)
         self.page_averages.add(accepted_outcomes)
         tell_commit(self._worker_id, outcomes, answer)

@@ -6,7 +6,7 @@ Everything a page can do wrong becomes an outcome here; nothing that a page does
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -18,17 +18,18 @@ from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
-from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
-from skitter.model.request import Request
+from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
-from skitter.settings import Settings
+from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.failure import Failure
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.hooks import Drop, Retry
+from skitter.spiders.scrapy_names import retries_first, with_options
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
@@ -81,6 +82,7 @@ class Visitor:
         self._settings = settings
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
+        self._retried = read_statuses(settings.retry.retry_statuses)
         self._fetches = not (isinstance(rules.spider, FunctionSpider) and rules.spider.takes_url)
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
@@ -129,10 +131,13 @@ class Visitor:
         on_send: Callable[[], None] | None,
         headers_hook: HeadersHook | None = None,
     ) -> tuple[Outcome, list[str]]:
-        if "proxy" in request.meta:
-            # No spider can yield one. Whoever has put it into the store did not mean it to be sent from here.
-            error = "the request asks for a proxy of its own, and is not sent without it"
-            return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=error, touched=False), []
+        if request.meta:
+            try:
+                # Not every request was yielded by a spider: messages of queues have Scrapy's keys too.
+                request = with_options(request)
+            except RequestError as error:
+                told = f"{error} ({error.hint})"
+                return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=told, touched=False), []
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
@@ -145,10 +150,11 @@ class Visitor:
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
+                    timeout_seconds=request.timeout,
                     start_by=start_by,
                     on_send=on_send,
                     on_headers=headers_hook,
-                    truncate_bytes=_sitemap_bytes() if request.callback == SITEMAP_CALLBACK else None,
+                    truncate_bytes=None if request.callback is None else _truncate_bytes(request),
                 )
             )
         except FetchError as error:
@@ -200,7 +206,12 @@ class Visitor:
         status = page.status
         if 200 <= status < 300 or status in self._handled:
             return await self._done(lease, request, page, response)
-        if status in REDIRECT_STATUSES and (location := page.header("location")) is not None:
+        if request.handle_statuses and _is_among(status, request.handle_statuses):
+            if status in self._retried and retries_first(request.meta) and not self._is_last(lease, request):
+                return self._retry(lease, request, page, retry.error_class(status), f"HTTP {status}"), []
+            return await self._done(lease, request, page, response)
+        location = page.header("location")
+        if status in REDIRECT_STATUSES and location is not None and not request.meta.get("dont_redirect"):
             return await self._redirected(lease, request, page, location)
         return await self._refused(lease, request, page)
 
@@ -219,8 +230,9 @@ class Visitor:
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
         # Whether the host has answered is not known.
         outcome.news = None
-        if outcome.ending is Ending.DEAD and not self._is_last(lease):
+        if outcome.ending is Ending.DEAD and not self._is_last(lease, request):
             outcome.ending, outcome.retry_seconds = Ending.RETRY, self._backoff(lease)
+            outcome.max_attempts = request.max_attempts or 0
         return outcome, urls
 
     # ---- how a fetch can end
@@ -234,19 +246,23 @@ class Visitor:
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
-            return self._outcome(lease, page, Ending.DEAD, error_class="callback", error=error), []
+            return await self._fail(lease, request, page, "callback", error)
         directives = (
             DirectivePolicy(response, self._rules.scope, self._settings.politeness) if self._obeys(request) else None
         )
         page_yield = PageYield(self._rules, lease.id, request, directives=directives)
+        if request.callback == FILE_CALLBACK and directives is not None and (rule := directives.against_items):
+            # Its record would be withheld: then the file is not stored either.
+            withheld = self._outcome(lease, page, Ending.DONE)
+            withheld.tally = withheld.tally | {f"withheld:{rule}": 1}
+            return withheld, []
         problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
             problem = _concealed(problem, request, page)
             if (decided := await self._asked_of_error(lease, request, page, error_class, problem)) is not None:
                 return decided
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=problem)
-            return outcome, []
+            return await self._fail(lease, request, page, error_class, problem)
         if directives is not None and (original := directives.original) is not None:
             page_yield.take_original(original)
         if response.has_flaws:
@@ -286,14 +302,16 @@ class Visitor:
         message = f"HTTP {status}"
         if (decided := await self._asked_of_error(lease, request, page, error_class, message)) is not None:
             return decided
-        if (blocked := _block(lease, page)) is not None:
-            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
-            outcome.news = blocked
-            return outcome, []
-        if status in retry.RETRY_STATUSES and not self._is_last(lease):
-            outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
-            outcome.retry_seconds = self._backoff(lease)
-            return outcome, []
+        is_retried = status in self._retried
+        if (blocked := self._block(lease, page)) is not None:
+            if is_retried and request.max_attempts != 1:
+                outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+                outcome.news, outcome.max_attempts = blocked, request.max_attempts or 0
+                return outcome, []
+            # The page is final, and its host is left alone all the same.
+            return await self._fail(lease, request, page, error_class, message, blocked)
+        if is_retried and not self._is_last(lease, request):
+            return self._retry(lease, request, page, error_class, message), []
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
@@ -302,30 +320,42 @@ class Visitor:
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if (decided := await self._asked_of_error(lease, request, None, kind, message)) is not None:
             return decided
-        if kind in retry.BACKOFF_ERROR_CLASSES:
+        if kind in retry.BACKOFF_ERROR_CLASSES and request.max_attempts != 1:
             # The page is not to blame: its host waits, and no attempt is spent.
             news = HostNews(blocked=True)
             return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
         if kind in retry.UNREACHABLE_ERROR_CLASSES:
             news = HostNews(unreachable=True)
-            if request.errback is None or not self._is_last(lease):
+            if request.max_attempts != 1 and (request.errback is None or not self._is_last(lease, request)):
                 # How often is enough, the frontier decides: it knows what other requests met with.
-                return Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news), []
-            outcome, urls = await self._fail(lease, request, None, kind, message)
-            outcome.news = news
-            return outcome, urls
-        if kind in retry.RETRY_ERROR_CLASSES and not self._is_last(lease):
-            outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message)
-            outcome.retry_seconds = self._backoff(lease)
-            return outcome, []
-        return await self._fail(lease, request, None, kind, message)
+                outcome = Outcome(lease=lease, ending=Ending.RETRY, error_class=kind, error=message, news=news)
+                outcome.max_attempts = request.max_attempts or 0
+                return outcome, []
+            return await self._fail(lease, request, None, kind, message, news)
+        if kind in retry.RETRY_ERROR_CLASSES and not self._is_last(lease, request):
+            return self._retry(lease, request, None, kind, message), []
+        pause = HostNews(blocked=True) if kind in retry.BACKOFF_ERROR_CLASSES else None
+        return await self._fail(lease, request, None, kind, message, pause)
+
+    def _retry(self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str) -> Outcome:
+        """It is tried again after a while."""
+        outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=message)
+        outcome.retry_seconds, outcome.max_attempts = self._backoff(lease), request.max_attempts or 0
+        return outcome
 
     async def _fail(
-        self, lease: Lease, request: Request, page: Page | None, error_class: str, message: str
+        self,
+        lease: Lease,
+        request: Request,
+        page: Page | None,
+        error_class: str,
+        message: str,
+        news: HostNews | None = None,
     ) -> tuple[Outcome, list[str]]:
-        """Dead for good: the errback, if there is one, has the last word."""
+        """Dead for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
         message = _concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
+        outcome.news = news or outcome.news
         if request.errback is None:
             return outcome, []
         response = Response(page, request) if page is not None else None
@@ -339,6 +369,7 @@ class Visitor:
             problem = await self._callbacks.call(lease, page_yield, errback, failure, {})
         if problem:
             outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
+            outcome.tally = outcome.tally | {FAILED_ERRBACKS: 1}
             return outcome, []
         return self._harvested(outcome, page_yield)
 
@@ -401,7 +432,7 @@ class Visitor:
         decision = await self._hooks.ask_error(failure, may_answer=not of_callback)
         if isinstance(decision, Page):
             return await self._done(lease, request, decision)
-        if decision is None or (isinstance(decision, Retry) and not of_callback and self._is_last(lease)):
+        if decision is None or (isinstance(decision, Retry) and not of_callback and self._is_last(lease, request)):
             return None
         return await self._decided(lease, request, page, decision, error_class)
 
@@ -414,14 +445,15 @@ class Visitor:
             outcome = self._outcome(lease, page, Ending.DEAD, error_class="dropped", error=decision.reason)
         elif isinstance(decision, HookFailure):
             outcome, urls = await self._fail(lease, request, page, "hook", decision.text)
-        elif self._is_last(lease):
+        elif self._is_last(lease, request):
             outcome, urls = await self._fail(lease, request, page, error_class, f"{decision.reason}, at every attempt")
         else:
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=decision.reason)
             outcome.retry_seconds = self._backoff(lease) if decision.delay is None else decision.delay
+            outcome.max_attempts = request.max_attempts or 0
         if page is None:
             outcome.news = _failure_news(error_class)
-        elif (blocked := _block(lease, page)) is not None:
+        elif (blocked := self._block(lease, page)) is not None:
             # Whatever a hook wants of the page, its host has asked for a pause.
             outcome.news = blocked
         return outcome, urls
@@ -432,8 +464,15 @@ class Visitor:
         """What pages ask for counts; not so what a sitemap is sent with, which is there to be followed."""
         return self._obeys_pages and request.callback != SITEMAP_CALLBACK
 
-    def _is_last(self, lease: Lease) -> bool:
-        return lease.attempts + 1 >= self._settings.retry.max_attempts
+    def _is_last(self, lease: Lease, request: Request) -> bool:
+        return lease.attempts + 1 >= (request.max_attempts or self._settings.retry.max_attempts)
+
+    def _block(self, lease: Lease, page: Page) -> HostNews | None:
+        """The pause that an answer asks for; None: it does not."""
+        pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
+        if page.status in retry.BLOCK_STATUSES or (page.status in self._retried and pause is not None):
+            return HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
+        return None
 
     def _backoff(self, lease: Lease) -> float:
         return retry.backoff_seconds(lease.attempts + 1, self._settings.retry.retry_delay_seconds, random.random())
@@ -457,22 +496,22 @@ class Visitor:
         return outcome, page_yield.urls
 
 
-def _block(lease: Lease, page: Page) -> HostNews | None:
-    """The pause that an answer asks for; None: it does not."""
-    pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
-    if page.status in retry.BLOCK_STATUSES or (page.status in retry.RETRY_STATUSES and pause is not None):
-        return HostNews(blocked=True, retry_after_seconds=pause, address=page.address)
-    return None
-
-
 def _failure_news(error_class: str) -> HostNews | None:
     if error_class in retry.BACKOFF_ERROR_CLASSES:
         return HostNews(blocked=True)
     return HostNews(unreachable=True) if error_class in retry.UNREACHABLE_ERROR_CLASSES else None
 
 
-def _sitemap_bytes() -> int:
-    """How much of a sitemap is read: the protocol's limit, and one byte more, which tells that there is more."""
+def _is_among(status: int, statuses: Sequence[int] | str) -> bool:
+    return statuses == ALL_STATUSES or status in statuses
+
+
+def _truncate_bytes(request: Request) -> int | None:
+    """How much of a file or a sitemap is read: its limit, and one byte more, which tells that there is more."""
+    if request.callback == FILE_CALLBACK and (most := request.cb_kwargs.get("max_bytes")) is not None:
+        return int(most) + 1
+    if request.callback != SITEMAP_CALLBACK:
+        return None
     # Most jobs have no sitemap, and a worker starts without what reads one.
     from skitter.extract.sitemaps import MAX_SITEMAP_BYTES
 

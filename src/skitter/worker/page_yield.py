@@ -12,12 +12,21 @@ from skitter.extract.rejected_items import encode_reject
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Entry, Fingerprinter, Links, Request, RequestFields, wrong
+from skitter.model.request import (
+    DEFAULT_METHOD,
+    FILE_CALLBACK,
+    Entry,
+    Fingerprinter,
+    Links,
+    Request,
+    RequestFields,
+    wrong,
+)
 from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
-from skitter.spiders.scrapy_names import check_meta
+from skitter.spiders.scrapy_names import with_options
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.known_urls import KnownUrls
 from skitter.worker.page_directives import DirectivePolicy
@@ -149,7 +158,7 @@ class PageYield:
         if isinstance(output, Request):
             if output.meta:
                 # Before duplicates are left out: what a worker knows must not decide whether a mistake is seen.
-                check_meta(output)
+                output = with_options(output)
             self._take_request(output)
         elif isinstance(output, Links):
             self._take_links(output)
@@ -207,6 +216,8 @@ class PageYield:
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
+        if request.callback is not None and _is_file(request.callback):
+            plain = False
         if plain and request.url in rules.known:
             self.tally["duplicates"] += 1
             return
@@ -227,7 +238,7 @@ class PageYield:
             url,
             callback=None if request.callback is None else rules.name_of(request, "callback"),
             errback=None if request.errback is None else rules.name_of(request, "errback"),
-            method=request.method.upper(),
+            method=request.method if request.method is DEFAULT_METHOD else request.method.upper(),
             headers=request.headers,
             body=request.body,
             cookies=request.cookies,
@@ -240,6 +251,9 @@ class PageYield:
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,
+            timeout=request.timeout,
+            max_attempts=request.max_attempts,
+            handle_statuses=request.handle_statuses,
         )
         self._add(found, plain=plain)
 
@@ -261,3 +275,8 @@ class PageYield:
         if plain:
             self._here.add(request.url)
             self.urls.append(request.url)
+
+
+def _is_file(callback: Any) -> bool:
+    """Whether it is the callback of downloads, whose identity is another one than that of a page."""
+    return FILE_CALLBACK in (callback, getattr(callback, "__name__", ""))

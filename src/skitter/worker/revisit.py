@@ -16,8 +16,8 @@ from skitter.model.page import Page
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Request
 from skitter.policy import recrawl
-from skitter.policy.retry import RETRY_STATUSES, time_of_http_date
-from skitter.settings import Settings, Traps
+from skitter.policy.retry import time_of_http_date
+from skitter.settings import Settings, Traps, read_statuses
 
 NOT_MODIFIED = 304
 MAX_HEADER_CHARS = 500
@@ -35,7 +35,12 @@ class RevisitRules:
     def __init__(self, settings: Settings, spec: JobSpec) -> None:
         self._settings = settings
         self._host_rates = recrawl.HostRates()
+        self._retry_statuses = read_statuses(settings.retry.retry_statuses)
         self.parsed_by = _parsed_by(spec)
+
+    def may_pass(self, status: int) -> bool:
+        """Return whether a status is one that is tried again."""
+        return status in self._retry_statuses
 
     def vary_hash(self, vary: str, request: Request) -> bytes | None:
         """Hash of the headers of a request that Vary names; None: they cannot be known, or an asterisk says as much."""
@@ -113,7 +118,7 @@ class Revisit:
             content_hash = self._hash_of(page)
         elif ending is Ending.REDIRECTED:
             content_hash = _hash((page.header("location") or "").encode())
-        elif ending is Ending.DEAD and outcome.error_class == "http_4xx" and page.status not in RETRY_STATUSES:
+        elif outcome.error_class == "http_4xx" and ending is Ending.DEAD and not self._rules.may_pass(page.status):
             # It is gone. As long as it is, it does not change, and is asked for less and less often.
             content_hash = b""
         else:

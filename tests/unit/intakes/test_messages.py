@@ -44,6 +44,17 @@ def test_a_message_has_the_fields_of_a_request() -> None:
     assert (request.priority, request.dont_filter) == (5, True)
 
 
+def test_a_message_may_have_options_and_in_one_of_scrapy_redis_they_are_form_fields() -> None:
+    fields = {"url": "https://example.com/", "json": {"page": 1}, "timeout": 5, "handle_statuses": [404]}
+    request = to_request(message(fields))
+    assert (request.method, request.body, request.timeout) == ("POST", b'{"page":1}', 5.0)
+    assert request.handle_statuses == (404,)
+    posted = to_request(message({"url": "https://example.com/", "method": "POST", "timeout": 5}, form=True))
+    assert (posted.body, posted.timeout) == (b"timeout=5", None)
+    with pytest.raises(RequestError, match="files must be"):
+        to_request(message({"url": "https://example.com/", "files": {"f": "/etc/passwd"}}))
+
+
 def test_the_priority_of_a_message_is_that_of_its_request_unless_the_body_names_one() -> None:
     assert to_request(Message(b"https://example.com/", priority=3)).priority == 3
     assert to_request(message({"url": "https://example.com/", "priority": 0}, priority=3)).priority == 0

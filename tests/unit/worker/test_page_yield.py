@@ -202,13 +202,24 @@ def test_what_cannot_be_stored_is_an_error_that_names_it(fields: dict[str, Any],
         harvest(Request("/", **fields))
 
 
+def test_a_download_and_a_page_of_one_url_are_two_requests() -> None:
+    url = "http://page.example/a.pdf"
+    context = rules([url])
+    taken = harvest(Request(url, "save_file"), Request(url), Request(url, context.spider.save_file), by=context)
+    # The page is known to the worker; what is downloaded twice the frontier tells apart.
+    assert [request.callback for request in requests(taken)] == ["save_file", "save_file"]
+    assert len({entry.id for entry in taken.links}) == 1
+    assert context.fingerprinter.request_id(Request(url)) != taken.links[0].id
+
+
 # ---- what Scrapy gives a meaning
 
 
 @pytest.mark.parametrize("name", sorted(META))
 def test_a_key_of_meta_that_scrapy_would_obey_is_refused_by_name(name: str) -> None:
+    value: Any = False if name == "download_fail_on_dataloss" else "http://ann:hunter2@proxy.example:3128"
     with pytest.raises(RequestError, match=rf"meta\['{name}'\].*: http://a\.example/") as caught:
-        harvest(Request("http://a.example/", meta={"mine": 1, name: "http://ann:hunter2@proxy.example:3128"}))
+        harvest(Request("http://a.example/", meta={"mine": 1, name: value}))
     assert caught.value.hint == META[name]
     assert "hunter2" not in str(caught.value)
 
@@ -229,6 +240,39 @@ def test_keys_of_ones_own_are_free_and_so_is_what_asks_for_nothing() -> None:
     meta = {"shelf": 3, "dont_redirect": False, "cookiejar": None, "proxies": ["x"], "page": 2}
     (found,) = requests(harvest(Request("/", meta=meta)))
     assert found.meta == meta
+
+
+@pytest.mark.parametrize(
+    ("meta", "options"),
+    [
+        ({"download_timeout": 7}, {"timeout": 7.0}),
+        ({"max_retry_times": 4}, {"max_attempts": 5}),
+        ({"dont_retry": True, "max_retry_times": 4}, {"max_attempts": 1}),
+        ({"handle_httpstatus_list": [404, 301]}, {"handle_statuses": (301, 404)}),
+        ({"handle_httpstatus_list": [404], "handle_httpstatus_all": True}, {"handle_statuses": "all"}),
+        ({"handle_httpstatus_all": False, "dont_retry": None, "download_fail_on_dataloss": True}, {}),
+    ],
+)
+def test_a_key_of_scrapy_with_a_counterpart_is_that_option(meta: dict[str, Any], options: dict[str, Any]) -> None:
+    (found,) = requests(harvest(Request("/", meta=meta)))
+    names = ("timeout", "max_attempts", "handle_statuses")
+    expected = {"timeout": None, "max_attempts": None, "handle_statuses": ()} | options
+    assert {name: getattr(found, name) for name in names} == expected
+    assert found.meta == meta
+
+
+def test_an_option_of_the_request_wins_over_its_meta() -> None:
+    meta = {"download_timeout": 7, "handle_httpstatus_list": [404], "max_retry_times": 9}
+    (found,) = requests(harvest(Request("/", meta=meta, timeout=1, max_attempts=2, handle_statuses=[500])))
+    assert (found.timeout, found.max_attempts, found.handle_statuses) == (1.0, 2, (500,))
+
+
+@pytest.mark.parametrize(
+    "meta", [{"download_timeout": "soon"}, {"handle_httpstatus_list": 404}, {"max_retry_times": -9}]
+)
+def test_a_value_that_a_key_of_scrapy_cannot_have_is_an_error(meta: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match=r"http://page\.example"):
+        harvest(Request("http://page.example/", meta=meta))
 
 
 def test_a_large_page_is_ready_for_a_part_and_starts_anew_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

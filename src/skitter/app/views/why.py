@@ -15,7 +15,7 @@ from skitter.frontier.tables import DELIVERED, MAYBE_SEEN
 from skitter.model.job import Report, State, Trace
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import PageRecord
-from skitter.model.request import Fingerprinter
+from skitter.model.request import FILE_CALLBACK, Fingerprinter, RequestFields
 from skitter.model.url import absolute, host_key
 from skitter.policy.recrawl import DEFAULT_RATE, change_rate
 from skitter.policy.robots import Robots
@@ -72,8 +72,14 @@ async def why_url(frontier: Frontier, text: str) -> WhyView:
         return refused
     url = absolute(text)
     report, key = await frontier.report(0), host_key(url)
-    request_id = Fingerprinter.of_job(report.job).fingerprint("GET", url)
-    trace, page = await frontier.trace(request_id, key), await frontier.page_record(request_id, key)
+    fingerprinter = Fingerprinter.of_job(report.job)
+    trace, page = None, None
+    # As a page, or else as a download.
+    for request in (RequestFields(url), RequestFields(url, FILE_CALLBACK)):
+        request_id = fingerprinter.request_id(request)
+        trace, page = await frontier.trace(request_id, key), await frontier.page_record(request_id, key)
+        if trace is not None or page is not None:
+            break
     of_page = [] if page is None else [_history(page)]
     if trace is not None:
         reasons = seen_reasons(trace, report) + of_page

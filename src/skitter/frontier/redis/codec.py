@@ -27,8 +27,6 @@ from skitter.settings import Settings
 FORMAT = 4
 """The format of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 11
-MAX_PRIORITY = 2**53
-"""Lua's numbers are exact up to here; priorities beyond count as this one."""
 _NO_SUCH_KEY = b"?"
 _TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
@@ -226,6 +224,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "max_delay_seconds": politeness.max_delay_seconds,
             "max_attempts": retry.max_attempts,
             "retry_delay_seconds": retry.retry_delay_seconds,
+            "retry_priority": retry.retry_priority,
             "max_pages": limits.max_pages,
             "max_pages_per_host": limits.max_pages_per_host,
             "max_in_flight": None if limits.max_in_flight is None else max(1, limits.max_in_flight // shards),
@@ -259,7 +258,7 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
     for entry in entries:
         priority, host_key = entry.priority, entry.host_key.encode()
         if priority:
-            priority = max(-MAX_PRIORITY, min(priority, MAX_PRIORITY))
+            priority = max(-contract.MAX_PRIORITY, min(priority, contract.MAX_PRIORITY))
         is_marked = entry.repeats or entry.permits or entry.exact
         ordered = _mark(entry) % priority if is_marked else b"%d" % priority
         arguments += (
@@ -389,8 +388,8 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds or page:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
-            if page is not None:
-                head += (page.next_at,)
+            if page is not None or outcome.max_attempts:
+                head += (None if page is None else page.next_at, outcome.max_attempts)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.frontier.contract import NEEDS_TOLD
+from skitter.frontier.contract import MAX_PRIORITY, NEEDS_TOLD
 from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.dedup_settings import bloom_stats, dedup_of
 from skitter.frontier.redis import codec
@@ -185,7 +185,8 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
         state=STATE_NAMES[row.state],
         url=request.url,
         depth=request.depth,
-        priority=request.priority,
+        # A priority beyond what Lua has counts as the last that it has.
+        priority=row.priority if abs(row.priority) < MAX_PRIORITY else request.priority,
         attempts=row.attempts,
         losses=row.losses,
         referrer=request.referrer,

@@ -96,7 +96,7 @@ def constants() -> dict[str, int | float | str]:
         "OTHER": counters.OTHER,
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
-        "MAX_PRIORITY": codec.MAX_PRIORITY,
+        "MAX_PRIORITY": contract.MAX_PRIORITY,
         **{f"AT_{state.name}": state.value for state in RequestState},
         **{phase.name: phase.value for phase in host.Phase},
         **{work.name: work.value for work in Work},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from skitter.frontier.contract import MAX_PRIORITY
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import LeaseRow, RequestState, Row, storable
 from skitter.model.host import Host
@@ -39,6 +40,7 @@ class CommitRules:
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
+        self._reordered: list[Row] = []
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -97,6 +99,8 @@ class CommitRules:
         return Committed(accepted, new_links=new, troubles=self._troubles)
 
     def _save(self, rows: Sequence[Row]) -> None:
+        if self._reordered:
+            self._tables.save_priorities(self._reordered)
         self._tables.save_rows(rows)
         if self._pages:
             self._tables.save_page_records(self._pages)
@@ -125,13 +129,17 @@ class CommitRules:
             row.blocks += struck
         else:
             row.attempts += struck or not of_the_host
-        hopeless = row.blocks >= politeness.BLOCK_LIMIT or row.attempts >= self._retry.max_attempts
+        max_attempts = outcome.max_attempts or self._retry.max_attempts
+        hopeless = row.blocks >= politeness.BLOCK_LIMIT or row.attempts >= max_attempts
         if hopeless or (of_the_host and politeness.is_down(host, self._retry)):
             self._requests.die(row, row.error_class, row.error)
         elif of_the_host:
             self._requests.requeue(row)
         else:
             row.not_before = self._now + outcome.retry_seconds
+            if self._retry.retry_priority:
+                row.priority = max(-MAX_PRIORITY, min(row.priority + self._retry.retry_priority, MAX_PRIORITY))
+                self._reordered.append(row)
             self._requests.move(row, RequestState.DELAYED)
 
     # ---- what the outcome tells of its host

@@ -48,6 +48,7 @@ job_settings = st.fixed_dictionaries(
         "robots_seconds": st.sampled_from([20.0, 1000.0]),
         "max_attempts": st.sampled_from([1, 2, 3]),
         "retry_delay_seconds": st.sampled_from([0.5, 2.0]),
+        "retry_priority": st.sampled_from([0, 0, -1, 2]),
         "host_backoff_seconds": st.just(3.0),
         "target_concurrency": st.sampled_from([None, None, None, 0.5, 2.0]),
         "max_delay_seconds": st.just(1.5),
@@ -108,6 +109,7 @@ def _all_endings() -> Iterator[dict[str, Any]]:
         yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}
     for seconds in (0.0, 1.0, 4.0):
         yield {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "retry_seconds": seconds}
+    yield {"ending": Ending.RETRY, "error_class": "timeout", "error": "slow", "max_attempts": 4}
     for pause in (None, 0.0, 2.0):
         news = HostNews(blocked=True, retry_after_seconds=pause)
         yield {"ending": Ending.RETRY, "error_class": "http_4xx", "status": 429, "news": news}

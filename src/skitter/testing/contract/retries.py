@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skitter.model.job import State
 from skitter.model.outcome import Ending
+from skitter.testing.contract.client import name_of, names_of
 from skitter.testing.contract.store import ContractStore
 
 
@@ -66,6 +67,44 @@ class Retries:
         trace = await client.trace("a/1")
         told = ("done", 2, "", "") if store.keeps_history else (store.ended_state, 0, "", "")
         assert (trace.state, trace.attempts, trace.error_class, trace.error) == told
+
+    async def test_an_outcome_may_have_its_own_number_of_attempts(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/more", "a/fewer", max_attempts=2)
+        failed = {"error_class": "timeout", "error": "too slow"}
+        attempts = {"a/more": 4, "a/fewer": 1}
+        for dead in (1, 1, 1, 2):
+            for lease in await client.lease():
+                await client.end(lease, Ending.RETRY, max_attempts=attempts[name_of(lease)], **failed)
+            assert (await client.counts()).dead == dead
+        assert sorted(dead.attempts for dead in await client.frontier.dead()) == [1, 4]
+        assert await client.state() is State.FINISHED
+
+    async def test_a_retry_may_come_after_others_of_its_host(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", retry_priority=-10, max_attempts=9)
+        for names in (["a/1", "a/2"], ["a/3", "a/1"]):
+            leases = await client.lease(limit=2)
+            assert names_of(leases) == names
+            await client.retry(leases[0])
+            await client.end(leases[1])
+        # a/3 has been tried once, and a/1 is done at its second attempt.
+        trace = await client.trace("a/3")
+        assert (trace.priority, trace.attempts) == (-10, 1)
+        await client.add("b/1", priority=-5)
+        assert await client.names(limit=1) == ["b/1"]
+        # It keeps what it has when its lease is lost, and what it has counts for its host.
+        lease = await client.one("gone")
+        await client.lose("gone")
+        await client.retry(await client.one())
+        assert (await client.trace("a/3")).priority == -20
+        assert names_of([lease]) == await client.names() == ["a/3"]
+
+    async def test_a_retry_because_of_the_host_keeps_its_priority(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", retry_priority=-10)
+        await client.blocked(await client.one(), 0.0)
+        assert (await client.trace("a/1")).priority == 0
 
     async def test_an_error_of_any_length_and_of_any_characters_is_kept(self, store: ContractStore) -> None:
         client = store.client()

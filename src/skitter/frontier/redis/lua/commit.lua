@@ -6,7 +6,8 @@
 -- its needs, its round trip, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
--- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil}; for an outcome that is nothing special they end with the news.
+-- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
+-- settings}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
@@ -30,7 +31,7 @@ end
 
 local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
-local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT = 8, 9, 10, 11, 12, 13, 14
+local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
@@ -123,12 +124,17 @@ local function end_page(id, hold, h, head, struck)
   elseif struck or not of_the_host then
     row[ATTEMPTS] = row[ATTEMPTS] + 1
   end
-  local hopeless = row[ROW_BLOCKS] >= BLOCK_LIMIT or row[ATTEMPTS] >= S.max_attempts
+  local max_attempts = (head[H_ATTEMPTS] or 0) > 0 and head[H_ATTEMPTS] or S.max_attempts
+  local hopeless = row[ROW_BLOCKS] >= BLOCK_LIMIT or row[ATTEMPTS] >= max_attempts
   if hopeless or (of_the_host and is_down(h)) then
     bury(id, row)
   elseif of_the_host then
     requeue(id, row)
   else
+    -- A run that was begun by an older skitter has no such setting.
+    if (S.retry_priority or 0) ~= 0 then
+      row[PRIORITY] = math.max(-MAX_PRIORITY, math.min(row[PRIORITY] + S.retry_priority, MAX_PRIORITY))
+    end
     delay_row(id, row, head[H_RETRY])
   end
 end
