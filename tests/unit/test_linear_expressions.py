@@ -45,6 +45,7 @@ NEVER_A_STRANGERS = {
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
     "skitter.sinks.streams.amqp": SERVER,
+    "skitter.testing.pytest_plugin": AUTHOR,
     "skitter.testing.web_pages": OURSELVES,
 }
 """Modules, or expressions, whose input no stranger chooses."""
@@ -115,6 +116,7 @@ STRANGERS = {
     "skitter.policy.retry:_DELTA": Reach(HEADER),
     "skitter.policy.robots:_FIELD": Reach(ROBOTS),
     "skitter.policy.robots:_LINE_END": Reach(ROBOTS),
+    "skitter.testing.recorded_pages:_NOT_IN_NAMES": Reach(URL),
     "skitter.policy.robots:_NAME": Reach(ROBOTS),
     "skitter.policy.robots:_PLAIN": Reach(ROBOTS),
     "skitter.policy.robots:_TO_NORMALISE": Reach(ROBOTS),

@@ -18,6 +18,8 @@ Pairs = Iterable[tuple[str, str]]
 """Names and values, in order."""
 File = tuple[str, bytes, str]
 """Name of the file, its content and its content type."""
+Part = tuple[bytes, bytes | None, bytes, bytes]
+"""Name of the field and of the file (None: a field), both as they stand between quotes; content type and content."""
 NO_FILE: File = ("", b"", "application/octet-stream")
 """What a browser sends for a file field that nobody has filled in."""
 
@@ -32,20 +34,28 @@ def urlencoded(pairs: Pairs, encoding: str = "utf-8") -> bytes:
 
 
 def multipart(pairs: Pairs, files: Mapping[str, File], encoding: str = "utf-8") -> tuple[str, bytes]:
-    """Return the content type, with a boundary that follows from the content, and the body. Files come last."""
-    parts: list[bytes] = []
+    """Return the content type and the body of a form with files, which come last."""
+    parts: list[Part] = []
     for name, value in pairs:
-        head = f'Content-Disposition: form-data; name="{_quoted(name)}"\r\n\r\n'
-        parts.append(_encoded(head, encoding) + _encoded(_with_crlf(value), encoding))
+        parts.append((_encoded(_quoted(name), encoding), None, b"", _encoded(_with_crlf(value), encoding)))
     for name, (filename, content, content_type) in files.items():
-        head = (
-            f'Content-Disposition: form-data; name="{_quoted(name)}"; filename="{filename.translate(_IN_HEADER)}"\r\n'
-        )
         kind = (content_type or NO_FILE[2]).translate(_IN_HEADER)
-        parts.append(_encoded(f"{head}Content-Type: {kind}\r\n\r\n", encoding) + content)
-    boundary = _boundary(parts)
+        head = _encoded(_quoted(name), encoding), _encoded(filename.translate(_IN_HEADER), encoding)
+        parts.append((*head, _encoded(kind, encoding), content))
+    return multipart_body(parts)
+
+
+def multipart_body(parts: Iterable[Part]) -> tuple[str, bytes]:
+    """Return the content type, with a boundary that follows from the content, and the body."""
+    pieces: list[bytes] = []
+    for name, filename, content_type, content in parts:
+        head = b'Content-Disposition: form-data; name="%b"' % name
+        if filename is not None:
+            head += b'; filename="%b"\r\nContent-Type: %b' % (filename, content_type)
+        pieces.append(head + b"\r\n\r\n" + content)
+    boundary = _boundary(pieces)
     mark = boundary.encode()
-    body = b"".join(b"--" + mark + b"\r\n" + part + b"\r\n" for part in parts) + b"--" + mark + b"--\r\n"
+    body = b"".join(b"--" + mark + b"\r\n" + piece + b"\r\n" for piece in pieces) + b"--" + mark + b"--\r\n"
     return f"{MULTIPART}; boundary={boundary}", body
 
 

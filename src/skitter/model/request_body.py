@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from skitter.errors import RequestError
+from skitter.model.form_data import URLENCODED, Part, multipart_body
 from skitter.model.request import DEFAULT_METHOD, Request, wrong
 from skitter.model.secrets import shown_url
 
 MAX_CONTENT_BYTES = 16 << 20
 """A request is stored whole, and goes along with each of its leases."""
-FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPE = "application/json"
 DEFAULT_FILE_TYPE = "application/octet-stream"
 
@@ -43,9 +42,10 @@ def take_content(request: Request) -> None:
     if value is not None:
         content_type, body = JSON_TYPE, _json_body(request, value)
     elif files is not None and (files or form is None):
-        content_type, body = multipart(form_pairs(request, form or {}), list(_file_parts(request, files)))
+        fields = [(_quoted(name), None, b"", each) for name, each in form_pairs(request, form or {})]
+        content_type, body = multipart_body([*fields, *_file_parts(request, files)])
     else:
-        content_type, body = FORM_TYPE, urlencode(form_pairs(request, form)).encode()
+        content_type, body = URLENCODED, urlencode(form_pairs(request, form)).encode()
     if len(body) > MAX_CONTENT_BYTES:
         raise RequestError(
             f"a request's content has more than {MAX_CONTENT_BYTES} bytes: {shown_url(request.url)}",
@@ -111,46 +111,18 @@ def _json_body(request: Request, value: Any) -> bytes:
 
 # ---- multipart/form-data
 
-_Part = tuple[bytes, bytes, bytes, bytes]
-"""Name of the field, file name, content type and content."""
-
-
-def multipart(pairs: Pairs, parts: list[_Part]) -> tuple[str, bytes]:
-    """Return the content type and the body of a form with files, as browsers send it.
-
-    The boundary is a hash of the content: the same form is the same request, and no content can have been made to
-    contain it.
-    """
-    pieces = [(b'name="%b"' % _quoted(name), b"", value) for name, value in pairs]
-    for name, file_name, content_type, content in parts:
-        pieces.append((b'name="%b"; filename="%b"' % (_quoted(name), _quoted(file_name)), content_type, content))
-    told = hashlib.blake2b(digest_size=16)
-    for piece in pieces:
-        for part in piece:
-            told.update(b"%d:" % len(part))
-            told.update(part)
-    boundary = f"skitter-{told.hexdigest()}".encode()
-    lines: list[bytes] = []
-    for head, content_type, content in pieces:
-        lines += [b"--", boundary, b"\r\nContent-Disposition: form-data; ", head]
-        if content_type:
-            lines += [b"\r\nContent-Type: ", content_type]
-        lines += [b"\r\n\r\n", content, b"\r\n"]
-    lines += [b"--", boundary, b"--\r\n"]
-    return f"multipart/form-data; boundary={boundary.decode()}", b"".join(lines)
-
 
 def _quoted(name: bytes) -> bytes:
     return name.replace(b'"', b"%22").replace(b"\r", b"%0D").replace(b"\n", b"%0A")
 
 
-def _file_parts(request: Request, files: Any) -> Iterator[_Part]:
+def _file_parts(request: Request, files: Any) -> Iterator[Part]:
     for name, value in _pairs(request, "files", files):
         for each in value if isinstance(value, list) else (value,):
             yield _file_part(request, name, each)
 
 
-def _file_part(request: Request, name: bytes, value: Any) -> _Part:
+def _file_part(request: Request, name: bytes, value: Any) -> Part:
     file_name: Any = None
     content_type: Any = DEFAULT_FILE_TYPE
     content = value
@@ -171,7 +143,8 @@ def _file_part(request: Request, name: bytes, value: Any) -> _Part:
         content = _read(request, content)
     if not isinstance(content, (bytes, bytearray)):
         raise wrong(request, "files", f"{type(content).__name__} ({name!r:.50})")
-    return name, _bytes(request, "files", file_name), content_type.encode(), bytes(content)
+    named = _quoted(_bytes(request, "files", file_name))
+    return _quoted(name), named, content_type.encode(), bytes(content)
 
 
 def _read(request: Request, path: Path) -> bytes:

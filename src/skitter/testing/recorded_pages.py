@@ -30,6 +30,7 @@ FORMAT: Final = 1
 DESCRIPTION: Final = ".page.json"
 _LEFT_OUT = ("set-cookie", "set-cookie2", "content-encoding", "content-length", "transfer-encoding")
 """Headers that are secrets, or not true of the body any more, which is decoded."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _SUFFIXES = {"html": ".html", "xml": ".xml", "other": ".bin"}
 
 
@@ -136,7 +137,7 @@ def _read(file: Path) -> RecordedPage:
 def _write(folder: Path, request: FetchRequest, page: Page) -> None:
     method, url, request_body = _key(request)
     parts = urlsplit(url)
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.hostname}{parts.path}").strip("-.")[:80]
+    slug = _NOT_IN_NAMES.sub("-", f"{parts.hostname}{parts.path}").strip("-.")[:80]
     name = f"{slug}-{_digest(f'{method} {url} {request_body}'.encode())[:8]}"
     headers = [f"{key}: {value}" for key, value in page.headers if key not in _LEFT_OUT]
     body = name + _suffix(page) if page.body else ""
