@@ -140,6 +140,7 @@ def test_files_are_stored_once_by_their_content(crawl: Any, shop: Any, skitter: 
     check_records(shop, crawl("downloads.py", "--fresh"))
     assert {name: path.stat().st_mtime_ns for name, path in found.items()} == times, "and written once"
     assert skitter.records("failed", "--job", "downloads")[0]["url"] == shop.url("/lost.png")
+    assert skitter.json("why", shop.url("/m.pdf"), "--job", "downloads")["state"] == "done"
 
 
 @pytest.mark.timeout(900)  # it may have to build the server

@@ -156,6 +156,7 @@ def test_what_a_request_asks_for_holds_for_it_alone(skitter, shop) -> None:
     assert error.startswith("HTTP 404")
     assert "the errback fails too" in error
     assert "ValueError: the shelf is empty" in dead["/callback"]["error"]
+    assert skitter.json("status", "--job", "shop")["tally"]["failed_errbacks"] == 1
 
 
 def test_a_retry_comes_after_others_of_its_host(skitter, site) -> None:
