@@ -15,7 +15,6 @@ import msgspec
 from skitter.errors import UsageError
 from skitter.model.page import Page
 from skitter.model.request import Request
-from skitter.observe.events import Event
 from skitter.policy.retry import MAX_RETRY_AFTER_SECONDS
 from skitter.spiders.failure import Failure
 from skitter.spiders.stats import Stats
@@ -23,6 +22,7 @@ from skitter.spiders.stats import Stats
 if TYPE_CHECKING:
     # Not loaded where hooks are only looked up: a process without pages needs no parser.
     from skitter.extract.response import Response
+    from skitter.observe.events import Event
 
 _NO_IDENTITY = "sessions and pools of proxies are not there yet; a delay gives the site time"
 

@@ -136,7 +136,8 @@ class Worker:
         self._commit_queue.stats = self._stats
         self.hooks = hooks_of(spider, settings.hooks.hooks, callback_seconds, settings.run.trusted, self._stats)
         self._item_functions = item_functions_of(
-            *(spider, settings.items.item_functions, callback_seconds, settings.run.trusted), hooks=self.hooks.on_item
+            *(spider, settings.items.item_functions, callback_seconds, settings.run.trusted),
+            hooks=[(hook.name, hook.call) for hook in self.hooks.on_item],
         )
         callbacks = Callbacks(
             callback_seconds=callback_seconds,

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ from skitter.spiders.stats import Stats
 from skitter.worker.callbacks import Callbacks, is_of_the_callback
 
 
-class Hook(NamedTuple):
+class Hook(msgspec.Struct, frozen=True):
     """One hook of one object."""
 
     name: str
@@ -34,7 +34,7 @@ class Hook(NamedTuple):
     call: Callable[..., Any]
 
 
-class HookFailure(NamedTuple):
+class HookFailure(msgspec.Struct, frozen=True):
     """A hook failed: its page is dead."""
 
     text: str

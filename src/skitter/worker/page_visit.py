@@ -230,7 +230,7 @@ class Visitor:
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
         # Whether the host has answered is not known.
         outcome.news = None
-        if outcome.ending is Ending.DEAD and not self._is_last(lease, request):
+        if outcome.ending is Ending.DEAD and outcome.error_class == "callback" and not self._is_last(lease, request):
             outcome.ending, outcome.retry_seconds = Ending.RETRY, self._backoff(lease)
             outcome.max_attempts = request.max_attempts or 0
         return outcome, urls
@@ -378,14 +378,16 @@ class Visitor:
     async def _asked(self, lease: Lease, request: Request) -> Request | tuple[Outcome, list[str]]:
         """The request to send, or how it ended without being sent."""
         assert self._hooks is not None
+        # A hook may also write into the request that it is given.
+        url = request.url
         decision = await self._hooks.ask_request(request)
-        if decision is request:
+        if decision is request and request.url == url:
             return request
         if isinstance(decision, Page):
             outcome, urls = await self._answered(lease, request, decision, None)
         elif isinstance(decision, Request):
             try:
-                changed = self._changed(lease, request, decision)
+                changed = self._changed(lease, url, decision)
             except (FetchError, RequestError, UrlError) as error:
                 changed = await self._fail(
                     lease, request, None, "hook", f"on_request gave what cannot be sent: {error}"
@@ -399,17 +401,17 @@ class Visitor:
         outcome.touched, outcome.news = False, None
         return outcome, urls
 
-    def _changed(self, lease: Lease, request: Request, changed: Request) -> Request | tuple[Outcome, list[str]]:
-        """What is sent in the place of a request, if it is for the same host; any other is queued as a new one."""
+    def _changed(self, lease: Lease, url: str, changed: Request) -> Request | tuple[Outcome, list[str]]:
+        """What is sent in the place of a request for ``url``, if its host is the same; any other is queued as new."""
         rules = self._rules
         changed = changed.replace(
-            url=absolute(changed.url, request.url),
+            url=absolute(changed.url, url),
             callback=None if changed.callback is None else rules.name_of(changed, "callback"),
             errback=None if changed.errback is None else rules.name_of(changed, "errback"),
         )
-        if host_key(changed.url) != host_key(request.url):
+        if host_key(changed.url) != host_key(url):
             # Another host has a delay, a robots.txt and an address of its own: as with a redirect.
-            hop = changed.replace(url=request.url)
+            hop = changed.replace(url=url)
             most = self._settings.fetch.max_redirects
             following, filtered = continuation(hop, 307, changed.url, most, rules.fingerprinter.identity)
             outcome = self._outcome(lease, None, Ending.REDIRECTED)
@@ -417,7 +419,7 @@ class Visitor:
             assert self._hooks is not None
             self._hooks.stats.count_decision("replace", "another host")
             return outcome, []
-        if changed.url != request.url and (rule := self._robots_rule(lease, changed.url)) is not None:
+        if changed.url != url and (rule := self._robots_rule(lease, changed.url)) is not None:
             return self._outcome(lease, None, Ending.EXCLUDED, error_class="robots", error=str(rule)), []
         return changed
 

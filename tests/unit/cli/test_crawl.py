@@ -113,7 +113,7 @@ SPIDER = """
 
     class Books(Spider):
         name = "my books"
-        custom_settings = {"DOWNLOAD_DELAY": 2, "per_host": 1, "EXTENSIONS": {}}
+        custom_settings = {"DOWNLOAD_DELAY": 2, "per_host": 1, "BOT_NAME": "x"}
 
         def __init__(self, shelf="", **rest):
             super().__init__(**rest)
@@ -128,7 +128,7 @@ def test_a_spider_brings_its_name_arguments_and_settings(skitter, fake_app, fold
     said = skitter("crawl", "./books.py", "-a", "shelf=a=b", "-a", "page=2")
     assert said.code == 0
     assert "warning: books.py:Books: ignored" in said.err
-    assert "EXTENSIONS" in said.err
+    assert "BOT_NAME" in said.err
     (plan,) = fake_app.told
     assert plan.spec.spider == "books.py:Books"
     assert plan.spec.arguments == {"shelf": "a=b", "page": "2"}

@@ -104,7 +104,7 @@ def test_a_mistake_in_the_environment_names_the_variable(folder) -> None:
 
 def test_a_foreign_module_is_mapped_and_the_rest_named_once(folder) -> None:
     (folder / "settings.py").write_text(
-        "import os\nBOT_NAME = 'x'\nEXTENSIONS = {}\nRETRY_TIMES = 2\nDEPTH_LIMIT = 0\nDOWNLOAD_MAXSIZE = 0\n"
+        "import os\nBOT_NAME = 'x'\nADDONS = {}\nRETRY_TIMES = 2\nDEPTH_LIMIT = 0\nDOWNLOAD_MAXSIZE = 0\n"
         "ITEM_PIPELINES = {'shop.pipes.B': 20, 'shop.pipes.A': 10, 'shop.C': None}\n"
         "ROBOTSTXT_OBEY = False\nUSER_AGENT = 'me/1.0'\n_PRIVATE = 1\nlower = 2\n"
     )
@@ -113,7 +113,7 @@ def test_a_foreign_module_is_mapped_and_the_rest_named_once(folder) -> None:
     assert (settings.limits.max_depth, settings.limits.max_pages) == (None, 3)
     assert settings.fetch.max_body_bytes > 1 << 60
     assert (settings.politeness.obey_robots, settings.fetch.user_agent) == (False, "me/1.0")
-    assert warnings == ["settings.py: ignored, skitter has nothing of the kind: BOT_NAME, EXTENSIONS"]
+    assert warnings == ["settings.py: ignored, skitter has nothing of the kind: ADDONS, BOT_NAME"]
     assert settings.items.item_functions == "shop.pipes:A,shop.pipes:B"
 
 

@@ -12,12 +12,12 @@ from skitter.dedup import hyperloglog
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
-from skitter.model import host, item, lease
+from skitter.model import counters, host, item, lease
 from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
 
 MODULES = (
     *(contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness, shares),
-    hyperloglog,
+    *(hyperloglog, counters),
 )
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]

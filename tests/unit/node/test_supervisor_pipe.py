@@ -20,9 +20,12 @@ import pytest
 
 from skitter.app import worker_main as child_module
 from skitter.app.worker_config import WorkerConfig
+from skitter.node.memory_watch import MemoryWatch
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
 from skitter.worker.loop_status import new_status
+
+MEMORY = MemoryWatch(warning_bytes=None, limit_bytes=None, on_warning=print, on_limit=print)
 
 
 class Pipe:
@@ -155,7 +158,7 @@ class Stand:
 
 async def test_the_heartbeat_says_that_the_process_is_alive(pipe: Pipe) -> None:
     worker = Stand()
-    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0, MEMORY)  # type: ignore[arg-type]
     heartbeat.beat()
     worker.committed = 4
     heartbeat.beat()
@@ -173,7 +176,7 @@ async def test_a_worker_whose_supervisor_is_gone_stops_and_if_it_cannot_it_ends(
     now = 100.0
     monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(child_module.os, "_exit", ended.append)
-    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0)  # type: ignore[arg-type]
+    heartbeat = child_module._Heartbeat(worker, SupervisorPipe(pipe.writing), 10.0, MEMORY)  # type: ignore[arg-type]
     pipe.close(pipe.reading)
     heartbeat.beat()
     await asyncio.sleep(0)

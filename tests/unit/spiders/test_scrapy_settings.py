@@ -94,7 +94,19 @@ def test_a_name_with_another_counterpart_is_told_it(name: str) -> None:
 
 
 def test_a_name_that_means_nothing_here_is_named() -> None:
-    assert read(EXTENSIONS={})[2] == ["settings.py: ignored, skitter has nothing of the kind: EXTENSIONS"]
+    assert read(BOT_NAME="x")[2] == ["settings.py: ignored, skitter has nothing of the kind: BOT_NAME"]
+
+
+def test_limits_and_statistics_of_scrapy_are_settings() -> None:
+    found = read(CLOSESPIDER_ITEMCOUNT=5, CLOSESPIDER_TIMEOUT=60, CLOSESPIDER_ERRORCOUNT=0, MEMUSAGE_LIMIT_MB=100)[0]
+    assert found == {
+        "close_after_items": 5,
+        "close_after_seconds": 60,
+        "close_after_errors": None,
+        "memory_limit_bytes": 104_857_600,
+    }
+    (warning,) = read(EXTENSIONS={})[2]
+    assert warning.startswith("settings.py: EXTENSIONS has no effect: hooks = ")
 
 
 def test_the_tables_lead_to_settings_that_exist() -> None:

@@ -12,6 +12,7 @@ from skitter import Answer, Ban, Drop, DropItem, Hooks, Request, Retry, Spider
 from skitter.errors import FetchError, SpiderError, UsageError
 from skitter.model.job import State
 from skitter.model.request import Fingerprinter
+from skitter.spiders.function_spider import function_spider
 
 BASE = "http://a.example"
 SEEDS = ["/a", "/b"]
@@ -70,6 +71,21 @@ class TestRequests:
         assert [request.url for request in crawl.fetcher.requests if request.url == f"{BASE}/a"] == []
         assert await crawl.places() == {"done": 2, "redirected": 1}
         assert (await crawl.frontier.report()).decisions == {"replace:another host": 1}
+
+    async def test_a_request_that_is_written_into_is_a_changed_one(self, crawl: Crawl) -> None:
+        class Writes(Site):
+            def on_request(self, request: Request) -> None:
+                request.headers = {"X-Written": "yes"}
+                if request.url == f"{BASE}/a":
+                    request.url = "http://mirror.example/a"
+
+        crawl.fetcher.answers["http://mirror.example/a"] = (200, {}, b"from the mirror")
+        items = await crawled(crawl, Writes())
+        assert [(item["url"], item["sent"]) for item in items] == [
+            (f"{BASE}/b", {"X-Written": "yes"}),
+            ("http://mirror.example/a", {"X-Written": "yes"}),
+        ]
+        assert await crawl.places() == {"done": 2, "redirected": 1}
 
     async def test_two_hosts_that_stand_for_each_other_come_to_an_end(self, crawl: Crawl) -> None:
         class Circle(Site):
@@ -222,6 +238,21 @@ class TestErrors:
         assert seen.count(("/a", "timeout", False)) == 2
         assert [item["body"] for item in items] == ["from the archive"]
         assert (await crawl.dead())["/b"].error == "broken page"
+
+    async def test_what_a_function_raises_can_be_dropped(self, crawl: Crawl) -> None:
+        def scrape(url: str) -> None:
+            raise OSError("no network")
+
+        class Dropping(function_spider(scrape)):  # type: ignore[misc]
+            start_urls = (BASE + "/a",)
+
+            def on_error(self, request: Request, failure: Any) -> Drop:
+                return Drop("not reachable")
+
+        await crawl.begin(Dropping())
+        await crawl.run_through()
+        dead = (await crawl.dead())["/a"]
+        assert (dead.error_class, dead.error, dead.attempts) == ("dropped", "not reachable", 1)
 
     async def test_a_status_can_be_tried_again_but_not_for_ever(self, crawl: Crawl) -> None:
         class Insistent(Site):

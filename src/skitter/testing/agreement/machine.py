@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from skitter.errors import JobError
 from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
-from skitter.model.job import Begun, Command, Job, JobSpec, SinkProgress, State
+from skitter.model.job import Begun, CloseClaim, Command, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import PageRecord
@@ -66,8 +66,14 @@ class FrontiersAgree(IntakeSteps):
 
     # ---- the job
 
-    @initialize(job_settings=job_settings, seeds=st.sets(names, min_size=3), piece=st.sampled_from(PIECES))
-    def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int) -> None:
+    @initialize(
+        job_settings=job_settings,
+        seeds=st.sets(names, min_size=3),
+        piece=st.sampled_from(PIECES),
+        on_close=st.booleans(),
+    )
+    def begins(self, job_settings: dict[str, Any], seeds: set[str], piece: int, on_close: bool) -> None:
+        self.on_close = on_close
         self.patch.setattr(contract, "BURY_BATCH", piece)
         self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
         # Where a limit cuts a grant short, the choice would show.
@@ -89,7 +95,7 @@ class FrontiersAgree(IntakeSteps):
         )
 
     def begin(self, *, fresh: bool) -> Begun:
-        spec = JobSpec(name="job", spider="", settings=self.settings)
+        spec = JobSpec(name="job", spider="", settings=self.settings, on_close=self.on_close)
         begun = self.agreed(lambda frontier, _: frontier.begin(spec, fresh=fresh))
         if begun is not Begun.RESUMED:
             self.run = self.loop.run_until_complete(self.oracle.job()).run
@@ -160,6 +166,13 @@ class FrontiersAgree(IntakeSteps):
     @staticmethod
     async def told(command: Command, frontier: Frontier, _: int) -> Job:
         return msgspec.structs.replace(await frontier.command(command), secret=b"")
+
+    @rule(owner=st.sampled_from(WORKERS), done=st.booleans())
+    def claims_the_end(self, owner: str, done: bool) -> None:
+        claim = self.agreed(lambda frontier, _: frontier.claim_close(owner, done=done))
+        if claim is not CloseClaim.NONE:
+            assert self.on_close
+            assert self.agreed(self.report_of).job.awaits_close
 
     @rule(seconds=st.sampled_from([0.01, 0.3, 0.55, 1.0, 3.0, LEASE_SECONDS + 1, 40.0]))
     def time_passes(self, seconds: float) -> None:

@@ -94,7 +94,7 @@ def _all_endings() -> Iterator[dict[str, Any]]:
         for items in ([], [NewItem(b"0"), NewItem(b"1", ItemKind.REJECT), NewItem(b"2", ItemKind.PAGE)]):
             need = "browser" if items and "c/2" in links else ""
             fields: dict[str, Any] = {"links": [entry(name, need=need) for name in links], "items": items}
-            yield {**fields, **FOUND, "tally": {"bytes": 10}}
+            yield {**fields, **FOUND, "tally": {"bytes": 10, "stat:pages": 2, "hook:retry:captcha": 1}}
             yield {**fields, "ending": Ending.DONE, "more": True, "tally": {"outside:host": 1}}
         for sign in (True, False):
             judged = HostNews(answered=True, latency_seconds=0.4, sign=sign)
