@@ -35,7 +35,7 @@ else
 endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --slice $(ARGS)
 
 # The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own: the
 # parts of the tests that every dependency takes part in, without servers.

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from hypothesis import HealthCheck, settings
 from own_redis import OwnRedis
 
 # Time limits belong to pytest-timeout: a per-example deadline fails on a busy machine and proves nothing.
-settings.register_profile("slice", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("slice", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile(
     "soak", max_examples=2_000, stateful_step_count=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -32,6 +34,38 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Commands that a crawl prints for its user begin with what a shell would find.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+SLICED_FOLDERS = {"acceptance", "fault"}
+"""Whose tests start processes; those of drivers are in others, and have a variant for each driver."""
+VARIANTS_SHARE = 4
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slice",
+        action="store_true",
+        help="run some of a test's variants, always the same ones",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--slice``, keep one variant of a parametrised test that starts processes, or a fourth of many."""
+    if not config.getoption("--slice"):
+        return
+    variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.path.parent.name in SLICED_FOLDERS:
+            variants[item.nodeid.partition("[")[0]].append(item)
+    dropped: set[pytest.Item] = set()
+    for found in variants.values():
+        # By a hash of the name: the same in all processes, and not always the first, which is the simplest.
+        found.sort(key=lambda item: hashlib.sha256(item.nodeid.encode()).digest())
+        dropped.update(found[max(1, len(found) // VARIANTS_SHARE) :])
+    if dropped:
+        config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+        items[:] = [item for item in items if item not in dropped]
 
 
 class CommandLine:

@@ -130,14 +130,8 @@ def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, st
     assert status["version"] == __version__
 
 
-@pytest.mark.parametrize(
-    ("kind", "enough"),
-    [
-        ("redis", 1500),
-        pytest.param("redis", 6000, marks=pytest.mark.soak),
-        pytest.param("sqlite", 6000, marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "enough"), [("redis", 6000), ("sqlite", 6000)])
 def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(
     skitter, start, services, until, kind, enough
 ) -> None:

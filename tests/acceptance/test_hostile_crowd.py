@@ -89,6 +89,7 @@ def seconds_of(skitter: Any, web: ServedWeb, job: str, *seeds: str) -> float:
     return times[-1] - times[0]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_good_host_keeps_half_its_speed_beside_eight_that_do_it_all(
     skitter, raw: Callable[[], Any], tmp_path: Path

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import pytest
+
 CANARIES = {
     "password": "canary-in-the-seed",
     "header": "canary-in-authorization",
@@ -161,6 +163,7 @@ def test_secrets_are_nowhere_to_be_seen(skitter: Any, site: Any) -> None:
     _drive(skitter, site, [])
 
 
+@pytest.mark.soak
 def test_nor_those_of_the_store(skitter: Any, site: Any, own_redis: Any) -> None:
     server = own_redis("--requirepass", CANARIES["frontier"])
     _drive(skitter, site, ["--frontier", server.url.replace("://", f"://:{CANARIES['frontier']}@")])

@@ -73,9 +73,8 @@ def test_a_page_that_holds_the_interpreter_is_dead_at_its_first_try(
     assert len(asked) <= 3, "nobody has to lose six workers to find out"
 
 
-@pytest.mark.parametrize(
-    ("bad_hosts", "good"), [(1, 120), pytest.param(4, 600, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("bad_hosts", "good"), [(1, 120), pytest.param(4, 600, marks=pytest.mark.timeout(900))])
 def test_a_good_host_keeps_half_its_speed_beside_hosts_whose_every_page_holds_the_interpreter(
     skitter, bad_hosts: int, good: int
 ) -> None:

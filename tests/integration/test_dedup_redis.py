@@ -202,7 +202,7 @@ for first in range(0, int(number), 1000):
 """
 
 
-@pytest.mark.parametrize("number", [50_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("number", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["exact", "bloom"])
 def test_sixteen_processes_add_the_same_keys_at_once_and_none_is_new_twice(
     url: str, name: str, kind: str, number: int

@@ -49,5 +49,4 @@ class SqliteAgrees(FrontiersAgree):
 
 
 TestSqliteAgrees = SqliteAgrees.TestCase
-# Each example is a short life of its own: a few more of them than of other properties.
-TestSqliteAgrees.settings = settings(max_examples=2 * settings.default.max_examples)
+TestSqliteAgrees.settings = settings()

@@ -124,7 +124,7 @@ def test_a_file_is_written_on_the_machine_that_begins_the_job(workers):
 
 
 @pytest.mark.parametrize(("number", "kills"), [(120, 2), pytest.param(5000, 30, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+@pytest.mark.parametrize("broker", [pytest.param("redis", marks=pytest.mark.soak), "rabbitmq"])
 def test_kill_9_of_pool_processes_costs_no_page_and_doubles_none(celery_workers, services, broker, number, kills):
     urls = {"broker": services.need("rabbitmq")["url"], "backend": "rpc://"} if broker == "rabbitmq" else {}
     workers = celery_workers(**urls)
