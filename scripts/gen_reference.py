@@ -63,7 +63,8 @@ spiders and other code of yours; libraries begin at `warning`, unless your code 
 counts on a terminal as well.
 
 `--set log_level=warning` leaves out what matters less, `-v` adds `debug`, and `-q` silences standard error but not a
-file. A file may be cut while it is written (`copytruncate`).
+file. A file is rotated by the settings `max_log_bytes` and `max_log_files` ([how to](../how-to/log-to-a-file.md)), or
+by tools that cut it while it is written (`copytruncate`).
 
 Every line has these fields, and besides those of its event:
 

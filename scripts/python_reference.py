@@ -106,7 +106,11 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "The tasks themselves are in the [how-to](../how-to/celery.md).",
         tuple(f"skitter.contrib.celery:{name}" for name in ("register", "beat_entry", "response_of")),
     ),
-    ("Crawling from a script", "See the [how-to](../how-to/crawl-from-a-script.md).", ("crawl",)),
+    (
+        "Crawling from a script",
+        "See the [how-to](../how-to/crawl-from-a-script.md).",
+        ("crawl", "acrawl", "stream", "ItemStream", "get", "aget"),
+    ),
     (
         "Submitting from a program",
         "See the [how-to](../how-to/submit-from-python.md).",
@@ -139,6 +143,8 @@ CONTRACTS = (
 )
 
 _SHOWN_SPECIAL = ("__call__",)
+_MADE_HERE = ("skitter.extract", "skitter.app.item_stream")
+"""Modules whose objects only skitter makes."""
 
 
 class _Source(str):
@@ -330,7 +336,7 @@ def _constructor(value: type) -> str:
     if issubclass(value, msgspec.Struct):
         return _struct_constructor(value)
     own = value.__dict__.get("__init__")
-    if not isinstance(own, FunctionType) or value.__module__.startswith("skitter.extract"):
+    if not isinstance(own, FunctionType) or value.__module__.startswith(_MADE_HERE):
         return ""
     if _is_protocol(value) or _is_suite(value) or issubclass(value, Exception) or dataclasses.is_dataclass(value):
         return ""

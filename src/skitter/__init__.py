@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from skitter.app.blocking_client import Client as Client
     from skitter.app.blocking_client import connect as connect
     from skitter.app.client import AsyncClient as AsyncClient
+    from skitter.app.get_page import aget as aget
+    from skitter.app.get_page import get as get
+    from skitter.app.item_stream import ItemStream as ItemStream
+    from skitter.app.item_stream import stream as stream
+    from skitter.app.script import acrawl as acrawl
     from skitter.app.script import crawl as crawl
     from skitter.errors import DropItem as DropItem
     from skitter.errors import RejectItem as RejectItem
@@ -29,28 +34,38 @@ __all__ = [
     "AsyncClient",
     "Client",
     "DropItem",
+    "ItemStream",
     "Priority",
     "RejectItem",
     "Request",
     "Response",
     "SkitterError",
     "Spider",
+    "acrawl",
+    "aget",
     "connect",
     "crawl",
+    "get",
+    "stream",
 ]
 
 _HOME = {
     "AsyncClient": "skitter.app.client",
     "Client": "skitter.app.blocking_client",
     "DropItem": "skitter.errors",
+    "ItemStream": "skitter.app.item_stream",
     "Priority": "skitter.model.request",
     "RejectItem": "skitter.errors",
     "Request": "skitter.model.request",
     "Response": "skitter.extract.response",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
+    "acrawl": "skitter.app.script",
+    "aget": "skitter.app.get_page",
     "connect": "skitter.app.blocking_client",
     "crawl": "skitter.app.script",
+    "get": "skitter.app.get_page",
+    "stream": "skitter.app.item_stream",
 }
 
 

@@ -261,6 +261,10 @@ class Logging(msgspec.Struct, frozen=True, kw_only=True):
 
     log_file: str = "-"
     """Where event lines go: a file, which is appended to, or `-` for standard error."""
+    max_log_bytes: Count | None = None
+    """At this size log_file is renamed FILE.1, and FILE.1 FILE.2; none: it grows. Several processes may share it."""
+    max_log_files: Count = 5
+    """With max_log_bytes: renamed files that are kept besides the one that is written."""
     log_format: Literal["text", "json"] = "text"
     """The form of event lines. With json and no log_file, all that a crawl says on standard error is JSON."""
     log_level: Literal["debug", "info", "notice", "warning", "error"] = "info"

@@ -175,3 +175,28 @@ def test_the_intake_of_the_page_brings_requests(skitter: Any) -> None:
         skitter.run("crawl", *words, env=environment(skitter.folder / "site"))
     assert len(skitter.lines("out.jsonl")) == 20
     assert [path.name for path in (skitter.folder / "incoming").iterdir()] == ["dead-letters.jsonl"]
+
+
+def test_the_programs_of_the_page_on_python_crawl(skitter: Any, site: Any) -> None:
+    write_modules("crawl-from-a-script.md", skitter.folder)
+    site.page("/", "<title>one</title><a href=/2>x</a>")
+    site.page("/2", "<title>two</title>")
+
+    def run(program: str, *words: str) -> str:
+        command = [*skitter.python, program, *words]
+        ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    assert run("as_they_come.py", site.url()) == f"{site.url()} one\n{site.url('/2')} two\n"
+    assert run("in_a_loop.py", site.url(), site.url("/2")) == "2 titles\n[2, 1]\n"
+    assert run("one_page.py", site.url()) == "200 one 1\n"
+
+
+def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
+    code = next(code for _, code in BLOCK.findall((PAGES / "test-a-spider.md").read_text()) if "test_books.py" in code)
+    (tmp_path / "test_books.py").write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_books.py"]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
+    assert "2 passed" in ended.stdout, ended.stdout

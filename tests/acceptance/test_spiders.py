@@ -842,8 +842,9 @@ def test_settings_of_a_script_have_effect_and_win_over_the_spiders_own(skitter, 
     assert {seen.headers["user-agent"] for seen in shop.seen} == {"script/1"}
     assert len(skitter.lines("titles.jsonl")) == 3
     log = (skitter.folder / "crawl.log").read_text()
-    assert "DEBUG   skitter.events: " in log
-    assert "INFO    skitter.events: the job is finished" in log
+    assert " debug   leases.granted: " in log
+    assert " info    job.state: the job is finished" in log
+    assert all("(job=titles node=" in line for line in log.splitlines()), log
     assert "EXTENSIONS" in done.stderr, "what has no counterpart is named"
 
 

@@ -95,7 +95,7 @@ async def test_two_nodes_that_work_in_this_process_leave_its_standard_output_as_
         done = await first.result
         assert done is not None
         assert not second.result.done(), "they end in the order in which they began"
-        assert sys.stdout is sys.stderr, "what a spider prints is no data"
+        assert sys.stdout is not before, "what a spider prints is no data"
         finished = await second.result
         assert finished is not None
         assert (done.pages, finished.pages) == (len(small.expected().done), len(large.expected().done))

@@ -8,8 +8,9 @@ import skitter
 
 
 def test_public_names() -> None:
-    names = "AsyncClient Client DropItem Priority RejectItem Request Response SkitterError Spider connect crawl"
-    assert skitter.__all__ == names.split()
+    classes = "AsyncClient Client DropItem ItemStream Priority RejectItem Request Response SkitterError Spider"
+    functions = "acrawl aget connect crawl get stream"
+    assert skitter.__all__ == [*classes.split(), *functions.split()]
 
 
 @pytest.mark.parametrize("name", skitter.__all__)

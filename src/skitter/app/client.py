@@ -16,7 +16,7 @@ from skitter.app.script import source_of
 from skitter.app.submit import check_submission
 from skitter.app.views.jobs import JobView, jobs_of_frontier
 from skitter.cluster.process_identity import worker_id
-from skitter.delivery.job_sinks import CLIENT
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import JobError, SinkError, UsageError
 from skitter.extract.items import decode_item
 from skitter.frontier.contract import Frontier

@@ -19,9 +19,12 @@ from skitter.app.resident_crawl import wait_for_due_page
 from skitter.app.summary import Summary, summary_of
 from skitter.app.vanished_store import explain_vanished_store
 from skitter.app.worker_processes import work_supervised
+from skitter.cluster.process_identity import worker_id
 from skitter.delivery.failover import SinkFailover, sink_failover
+from skitter.delivery.item_buffer import ItemBuffer
 from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
 from skitter.delivery.runner import Delivery
+from skitter.delivery.stream_runner import CLIENT, StreamRunner
 from skitter.errors import JobError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, State
@@ -29,16 +32,25 @@ from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.node.node import Node
 from skitter.observe import events
 from skitter.sinks.contract import Sink
+from skitter.sinks.rejects_file import SUFFIX, RejectsFile
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
 from skitter.stop_request import StopRequest
 
 
 def make_crawl_node(
-    config: CrawlConfig, *, on_report: OnReport, on_event: OnEvent, spider: Spider | None = None
+    config: CrawlConfig,
+    *,
+    on_report: OnReport,
+    on_event: OnEvent,
+    spider: Spider | None = None,
+    buffer: ItemBuffer | None = None,
 ) -> Node[Summary]:
-    """A node that crawls. ``spider``: an object to use in this process, where no other process could load it."""
-    return Node(lambda stop: _CrawlRun(config, stop, on_report, on_event, spider).run())
+    """A node that crawls. ``spider``: an object to use in this process, where no other process could load it.
+
+    ``buffer``: of a program that takes the items, besides the outputs of the configuration.
+    """
+    return Node(lambda stop: _CrawlRun(config, stop, on_report, on_event, spider, buffer).run())
 
 
 @asynccontextmanager
@@ -55,13 +67,20 @@ class _CrawlRun:
     """One run of a crawl's node."""
 
     def __init__(
-        self, config: CrawlConfig, stop: StopRequest, on_report: OnReport, on_event: OnEvent, spider: Spider | None
+        self,
+        config: CrawlConfig,
+        stop: StopRequest,
+        on_report: OnReport,
+        on_event: OnEvent,
+        spider: Spider | None,
+        buffer: ItemBuffer | None,
     ) -> None:
         self._config = msgspec.structs.replace(config, settings=trusting_own_code(config.settings))
         self._stop = stop
         self._on_report = on_report
         self._on_event = on_event
         self._spider = spider
+        self._buffer = buffer
         self._inline = spider is not None or not is_shared(config.frontier)
 
     async def run(self) -> Summary:
@@ -94,21 +113,22 @@ class _CrawlRun:
                     return await self._summary_of_ended_run(frontier)
             joins = await self._prepare(frontier)
             sinks = await self._choose_sinks(frontier)
-            delivery = current.delivery = make_delivery(frontier, sinks, config.spec.name, self._on_event)
+            streams = self._streams(frontier)
+            delivery = current.delivery = make_delivery(frontier, sinks, config.spec.name, self._on_event, streams)
+            targets = [*(sink.target for sink in sinks), *(CLIENT for _ in streams)]
             # From here on the crawl ends in order, with a summary.
             self._stop.hold()
             try:
                 # Before the run begins: a target that cannot be written must not cost the results of the last run.
                 await delivery.take()
-                begun = await frontier.begin(
-                    self._config.spec, fresh=config.fresh, sinks=[sink.target for sink in sinks]
-                )
+                begun = await frontier.begin(self._config.spec, fresh=config.fresh, sinks=targets)
                 begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
                 self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
                 self._tell_dedup(begun)
                 await delivery.open()
-                if not sinks and not joins:
+                await self._tell_waiting_items(frontier)
+                if not targets and not joins:
                     # A crawl that joins leaves the outputs to those that are at work.
                     self._on_event(events.JOB_NO_OUTPUT())
                 async with (
@@ -123,6 +143,18 @@ class _CrawlRun:
             report = await frontier.report()
             pass_on(report)
             return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
+
+    def _streams(self, frontier: Frontier) -> list[StreamRunner]:
+        if self._buffer is None:
+            return []
+        rejects = RejectsFile(f".skitter/{self._config.spec.name}{SUFFIX}")
+        return [StreamRunner(frontier, worker_id(), self._buffer, rejects)]
+
+    async def _tell_waiting_items(self, frontier: Frontier) -> None:
+        """Whoever goes on with the job of a stream in another way should know that it still has a taker."""
+        for sink in await frontier.sinks() if self._buffer is None else ():
+            if sink.target == CLIENT and not sink.owner:
+                self._on_event(events.SINK_FOR_PROGRAM(items=sink.undelivered))
 
     async def _summary_of_ended_run(self, frontier: Frontier) -> Summary:
         report = await frontier.report()

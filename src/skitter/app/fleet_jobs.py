@@ -13,7 +13,8 @@ import msgspec
 from skitter.app.frontiers import is_missing_file, list_jobs, open_frontier
 from skitter.cluster.process_identity import is_alive
 from skitter.delivery.archive import unserved_archives
-from skitter.delivery.job_sinks import CLIENT, STDOUT, OnEvent
+from skitter.delivery.job_sinks import STDOUT, OnEvent
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import FormatError, FrontierError, JobError, SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job, State

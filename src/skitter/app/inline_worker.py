@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import AsyncIterator
-from typing import TextIO
+from contextvars import ContextVar
+from typing import Any, TextIO, cast
 
 import msgspec
 
@@ -22,29 +24,48 @@ from skitter.stop_request import StopRequest
 from skitter.worker.lease_renewal import RenewalThread, renew_while_running
 from skitter.worker.loop import Worker
 
+_IN_WORKER: ContextVar[bool] = ContextVar("IN_WORKER", default=False)
 
-class _StdoutToStderr:
-    """Redirects ``sys.stdout`` while at least one worker of this process runs; the last one to end restores it.
+
+class _WorkerStdout:
+    """``sys.stdout`` while workers run in this process: what they print goes to standard error, the rest where it went.
+
+    Told apart by context: a program prints the items of ``skitter.stream`` while the worker that finds them runs.
+    """
+
+    def __init__(self, before: TextIO) -> None:
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr if _IN_WORKER.get() else self._before, name)
+
+
+class _StdoutOfWorkers:
+    """Replaces ``sys.stdout`` while at least one worker of this process runs; the last one to end restores it.
 
     ``contextlib.redirect_stdout`` restores what each found, which is wrong when two end in the order they began.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._workers = 0
         self._before: TextIO = sys.stdout
 
     def __enter__(self) -> None:
-        if not self._workers:
-            self._before, sys.stdout = sys.stdout, sys.stderr
-        self._workers += 1
+        with self._lock:
+            if not self._workers:
+                self._before = sys.stdout
+                sys.stdout = cast(TextIO, _WorkerStdout(self._before))
+            self._workers += 1
 
     def __exit__(self, *_: object) -> None:
-        self._workers -= 1
-        if not self._workers:
-            sys.stdout = self._before
+        with self._lock:
+            self._workers -= 1
+            if not self._workers:
+                sys.stdout = self._before
 
 
-_STDOUT_TO_STDERR = _StdoutToStderr()
+_STDOUT_OF_WORKERS = _StdoutOfWorkers()
 
 
 async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | None, stop: StopRequest) -> None:
@@ -56,13 +77,14 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     made = spider or make_spider(job, config.spec.spider, settings.run.trusted)
     worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
     await join(worker, frontier)
+    _IN_WORKER.set(True)
     running = asyncio.create_task(worker.run())
     stop.set_handlers(worker.stop, running.cancel)
     try:
         async with renewed(worker, config.frontier, job.spec.name, frontier, settings.limits.lease_seconds):
             # Not awaited: being cancelled itself and running's being cancelled are told apart. What the spider
             # prints goes where it goes in a process of its own: standard output is for data.
-            with _STDOUT_TO_STDERR:
+            with _STDOUT_OF_WORKERS:
                 await asyncio.wait([running])
         if not (stop.forced and running.cancelled()):
             running.result()

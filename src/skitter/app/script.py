@@ -1,13 +1,15 @@
-"""``skitter.crawl``: the same as the command, from a script or a notebook."""
+"""``skitter.crawl`` and ``skitter.acrawl``: the same as the command, from a script or a notebook."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
@@ -17,6 +19,7 @@ import msgspec
 from skitter.app.config import CrawlConfig, crawl_config
 from skitter.app.crawl_node import make_crawl_node
 from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
+from skitter.app.crawl_thread import RUNNING, CrawlThread, with_hint
 from skitter.app.event_loop import new_loop
 from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
@@ -62,11 +65,7 @@ def crawl(
     at a prompt or inside a function runs in this process; any other runs in workers of its own, as
     ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
     """
-    if file := LOADING.get():
-        # A worker that loads its spider from the script would start the script's crawl again, and so would its workers.
-        raise UsageError(
-            f"crawl() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
-        )
+    refuse_while_loading("crawl")
     config, inline, given = script_config(
         target,
         urls,
@@ -79,16 +78,66 @@ def crawl(
         arguments=arguments,
         fresh=fresh,
     )
+    if _is_in_loop():
+        thread = CrawlThread(config, inline, given)
+        thread.start()
+        return thread.wait()
     try:
         # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
-        with logging_as(config.settings.logging, given, config.spec.name):
+        with RUNNING.taken(config), logging_as(config.settings.logging, given, config.spec.name):
             config = msgspec.structs.replace(config, event_level=logger.getEffectiveLevel())
             return run(_crawl(config, inline))
     except SkitterError as error:
-        # The command line prints it; here a traceback is all that a person sees.
-        if error.hint:
-            error.add_note(f"hint: {error.hint}")
+        with_hint(error)
         raise
+
+
+async def acrawl(
+    target: type[Spider] | Callable[..., Any] | str | Sequence[str] = (),
+    urls: str | Sequence[str] = (),
+    *,
+    sitemaps: Sequence[str] = (),
+    output: str | Path | Sequence[str | Path] | None = None,
+    overwrite: bool = False,
+    job: str | None = None,
+    frontier: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    fresh: bool = False,
+) -> Summary:
+    """``crawl`` for a program with an event loop: other tasks go on meanwhile, and several crawls may run at a time.
+
+    Each has a thread and a loop of its own. Cancelling it stops the crawl in order, as Ctrl-C does in a notebook's cell
+    and under ``asyncio.run``; the same call again goes on. One program crawls a job once at a time.
+
+        books, films = await asyncio.gather(skitter.acrawl(Books), skitter.acrawl(Films))
+    """
+    refuse_while_loading("acrawl")
+    config, inline, given = script_config(
+        target,
+        urls,
+        sitemaps=sitemaps,
+        output=output,
+        overwrite=overwrite,
+        job=job,
+        frontier=frontier,
+        settings=settings,
+        arguments=arguments,
+        fresh=fresh,
+    )
+    thread = CrawlThread(config, inline, given)
+    thread.start()
+    summary = await thread.wait_in_loop()
+    assert summary is not None, "only who was cancelled stops it before it has begun"
+    return summary
+
+
+def refuse_while_loading(function: str) -> None:
+    """UsageError in a worker that loads its spider: it would start the crawl again, and so would its workers."""
+    if file := LOADING.get():
+        raise UsageError(
+            f"{function}() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
+        )
 
 
 def script_config(
@@ -163,27 +212,42 @@ async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end on a loop of skitter's own, also where one is running already (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_in_loop():
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(work)
-    results: list[T] = []
-    errors: list[BaseException] = []
+    ended: Future[T] = Future()
+    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append((asyncio.get_running_loop(), task))
+        return await work
 
     def beside() -> None:
         try:
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                results.append(runner.run(work))
+                ended.set_result(runner.run(main()))
         except BaseException as error:  # noqa: BLE001  handed on to the caller's thread
-            errors.append(error)
+            ended.set_exception(error)
 
-    thread = threading.Thread(target=beside, name="skitter-crawl")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    threading.Thread(target=beside, name="skitter-run", daemon=True).start()
+    try:
+        return ended.result()
+    except KeyboardInterrupt:
+        for loop, task in tasks:
+            # RuntimeError: it has ended.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(task.cancel)
+        raise
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _reference(spider: type[Spider] | FunctionType) -> str | None:

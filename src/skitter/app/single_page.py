@@ -37,6 +37,7 @@ from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.scrapy_settings import translated
 from skitter.worker.loop import Worker
+from skitter.worker.page_visit import Failure
 
 POLL_SECONDS = 0.2
 _MAX_ATTEMPTS = 20
@@ -119,15 +120,18 @@ class _Catcher(Spider):
         super().__init__()
         self._need = need
         self.handle_statuses = handle_statuses
-        self.page: Page | None = None
+        self.response: Response | None = None
+        self.refused: Response | None = None
 
     def parse(self, response: Response) -> None:
         # Whoever adds a URL without a need to this job has no use for its page.
         if response.request.need == self._need:
-            self.page = response.page
+            self.response = response
 
-    def failed(self, failure: Any) -> None:
-        """An errback: that the request has failed is told by its outcome."""
+    def failed(self, failure: Failure) -> None:
+        """An errback. That the request has failed is told by its outcome."""
+        if failure.request.need == self._need:
+            self.refused = failure.response
 
 
 class PageFetch:
@@ -154,6 +158,11 @@ class PageFetch:
         self._fetcher = fetcher
         self._catcher = _Catcher(entry.need, handle_statuses)
         self._source = _WatchedSource(store, entry.need)
+
+    @property
+    def response(self) -> Response | None:
+        """What was answered last, whatever its status, after ``run``; also if that has raised FetchError."""
+        return self._catcher.response or self._catcher.refused
 
     async def run(self, wait_seconds: float) -> Page | NotYet:
         """The page, or NotYet if its host kept it waiting for so long. Raises FetchError if it cannot be had."""
@@ -207,8 +216,8 @@ class PageFetch:
         return trace.ready_in_seconds if trace is not None else 0.0
 
     def _result(self, late: NotYet | None) -> Page | NotYet:
-        if self._catcher.page is not None:
-            return self._catcher.page
+        if self._catcher.response is not None:
+            return self._catcher.response.page
         if (last := self._source.last) is not None:
             kind = last.error_class or last.ending.value
             raise FetchError(kind, f"{last.error or kind}: {self._wanted_url}")

@@ -16,7 +16,8 @@ from skitter.app.frontiers import is_shared
 from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import is_begun, refuse_live_workers, settings_to_join
 from skitter.cluster.process_identity import live_workers
-from skitter.delivery.job_sinks import CLIENT, STDOUT, OnEvent, as_kept
+from skitter.delivery.job_sinks import STDOUT, OnEvent, as_kept
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Begun, State

@@ -24,7 +24,7 @@ from skitter.app.fleet_jobs import is_node_file
 from skitter.app.job_items import Written, make_drain_node
 from skitter.app.worker_node import make_worker_node
 from skitter.cluster.process_identity import live_workers
-from skitter.delivery.job_sinks import CLIENT
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import BackendError, JobError, SinkError, SkitterError
 from skitter.model.job import Counts, Report, State
 from skitter.node.node import Node

@@ -128,8 +128,8 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 
     message, hint, code = described(error, arguments)
     if _wants_json(arguments):
-        from skitter.cli.event_log import json_line
         from skitter.observe import events
+        from skitter.observe.log_lines import json_line
 
         print(json_line(events.COMMAND_FAILED(error=message, hint=hint, exit_code=code), job=""), file=sys.stderr)
         return code

@@ -8,28 +8,23 @@ with a bar. It holds nothing that a terminal would obey, and no password of a UR
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from typing import NamedTuple, TextIO
 
-import msgspec
-
-from skitter import private_files
 from skitter.cli.output import note
 from skitter.cli.progress import Progress
-from skitter.cli.terminal_text import clean, clean_block, clean_json
-from skitter.errors import UsageError
+from skitter.cli.terminal_text import clean
 from skitter.observe import events
-from skitter.observe.event_record import event_record, utc_time
 from skitter.observe.events import Event, Level
 from skitter.observe.library_log_filter import LibraryFilter
+from skitter.observe.log_file import LogFile
+from skitter.observe.log_lines import json_line, message_lines, text_line
 from skitter.settings import Logging
 
 STDERR = "-"
-BAR = "  | "
 _NEVER = logging.CRITICAL
 
 
@@ -79,9 +74,11 @@ def event_log_lines(
         destinations = []
         level = Level.DEBUG if verbose else Level[settings.log_level.upper()]
         if settings.log_file != STDERR:
-            file = stack.enter_context(_opened(settings.log_file))
+            file = stack.enter_context(
+                LogFile(settings.log_file, max_bytes=settings.max_log_bytes, max_files=settings.max_log_files)
+            )
             form = json_line if settings.log_format == "json" else text_line
-            destinations.append(LogDestination(level, level, lambda event: _write(file, form(event, job))))
+            destinations.append(LogDestination(level, level, lambda event: file.write(form(event, job))))
         if quiet:
             pass
         elif is_json_on_stderr(settings):
@@ -90,7 +87,7 @@ def event_log_lines(
             shown = max(level, (Level.NOTICE, Level.INFO, Level.DEBUG)[min(verbose, 2)])
             destinations.append(LogDestination(shown, level, lambda event: progress.event(terminal_line(event))))
         elif settings.log_file == STDERR:
-            destinations.append(LogDestination(level, level, lambda event: _write(sys.stderr, text_line(event))))
+            destinations.append(LogDestination(level, level, lambda event: _write(sys.stderr, text_line(event, job))))
         publisher = None
         if settings.events:
             from skitter.event_streams.publisher import EventPublisher
@@ -117,22 +114,6 @@ def terminal_line(event: Event) -> str:
     return f"{moment} {clean(event.job)}: {_message(event)}" if event.job else f"{moment} {_message(event)}"
 
 
-def text_line(event: Event, job: str = "") -> str:
-    """Format an event for a pipe, or with job and node for a file that several nodes may share."""
-    job = event.job or job
-    worker = f" worker={event.worker}" if event.worker else ""
-    who = f" ({clean(f'job={job} node={socket.gethostname()}{worker}')})" if job else ""
-    said = event.fields["logger"] if event.kind is events.LOG else event.kind.name
-    first, *more = _lines(event)
-    start = f"{utc_time(event.at)} {event.level.name.lower():<7} {clean(said)}: {first}{who}"
-    return "\n".join([start, *more])
-
-
-def json_line(event: Event, job: str) -> str:
-    """Format an event as JSON."""
-    return clean_json(msgspec.json.encode(event_record(event, job)).decode())
-
-
 def print_event(event: Event) -> None:
     """Print an event that a person should see, for commands without a log."""
     if event.level >= Level.NOTICE:
@@ -140,40 +121,16 @@ def print_event(event: Event) -> None:
 
 
 def _message(event: Event) -> str:
-    text = "\n".join(_lines(event))
+    text = "\n".join(message_lines(event))
     if event.kind is not events.LOG:
         return text
     return f"{event.level.name} {clean(event.fields['logger'])}: {text}"
 
 
-def _lines(event: Event) -> list[str]:
-    """Return the lines of an event; lines after the first (a traceback) begin with a bar."""
-    if event.kind is not events.LOG and "traceback" not in event.fields:
-        return [clean(event.text)]
-    first, *more = clean_block(event.text).splitlines() or [""]
-    return [clean(first), *(f"{BAR}{line}" for line in more)]
-
-
 def _write(stream: TextIO, line: str) -> None:
-    # In one piece: other threads, and in a file other processes, write there too.
+    # In one piece: other threads write there too.
     stream.write(line + "\n")
     stream.flush()
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[TextIO]:
-    try:
-        # Appended to and never moved: tools that rotate logs may cut it while it is written.
-        # For its owner alone, if it is new: a spider may log anything.
-        file = open(name, "a", encoding="utf-8", errors="backslashreplace", opener=private_files.opener)  # noqa: SIM115  closed just below
-    except OSError as error:
-        raise UsageError(f"cannot be written: {name}: {error.strerror}", hint="--log takes a file, or -") from error
-    try:
-        yield file
-    finally:
-        # Closing flushes, which fails again on a full disk.
-        with suppress(OSError):
-            file.close()
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from skitter.cli import output
-from skitter.cli.event_log import is_json_on_stderr, json_line
+from skitter.cli.event_log import is_json_on_stderr
 from skitter.cli.printed_lines import PrintedLines
 from skitter.cli.progress import Progress, Silent, TimedReports, choose_progress
 from skitter.observe import events
+from skitter.observe.log_lines import json_line
 
 if TYPE_CHECKING:
     from skitter.model.job import Report

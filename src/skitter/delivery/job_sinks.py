@@ -11,7 +11,8 @@ import msgspec
 
 from skitter.cluster.process_identity import worker_id
 from skitter.delivery.archive import archives_here, is_elsewhere, only_one_archive
-from skitter.delivery.runner import Delivery
+from skitter.delivery.runner import Delivery, Runner
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import FrontierError, JobError, SinkError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import SinkProgress, State
@@ -22,14 +23,21 @@ from skitter.sinks.targets import Target, parse_target, sink_of, without_options
 from skitter.stop_request import StopRequest
 
 STDOUT = "-"
-CLIENT = "client:"
-"""The target of a job that a program began by ``skitter.connect``: items wait in the outbox until it takes them."""
 OnEvent = Callable[[events.Event], None]
 
 
-def make_delivery(frontier: Frontier, sinks: Sequence[Sink], job: str, on_event: OnEvent) -> Delivery:
-    """A delivery that this process owns."""
-    return Delivery(frontier, sinks, owner=worker_id(), rejects=lambda sink: rejects_of(sink, job), on_event=on_event)
+def make_delivery(
+    frontier: Frontier, sinks: Sequence[Sink], job: str, on_event: OnEvent, others: Sequence[Runner] = ()
+) -> Delivery:
+    """A delivery that this process owns. ``others``: see ``Delivery``."""
+    return Delivery(
+        frontier,
+        sinks,
+        owner=worker_id(),
+        rejects=lambda sink: rejects_of(sink, job),
+        on_event=on_event,
+        others=others,
+    )
 
 
 async def choose_sinks(

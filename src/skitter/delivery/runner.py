@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from skitter.concurrency import gather_or_cancel
 from skitter.delivery.sink_runner import SinkRunner
@@ -19,6 +19,29 @@ from skitter.observe import events
 from skitter.sinks.contract import Rejects, Sink
 
 T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """What takes items from the outbox to one target: a ``SinkRunner``, or a ``StreamRunner`` for a program."""
+
+    nudged: asyncio.Event
+    delivered: int
+    rejected: int
+    is_closed: bool
+
+    async def take(self) -> None: ...
+
+    async def open(self, *, anew: bool) -> None: ...
+
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+    async def deliver(self) -> int: ...
+
+    async def drain(self, hurry: asyncio.Event) -> None: ...
+
+    async def finish(self, *, complete: bool, hurry: asyncio.Event) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Delivery:
@@ -37,12 +60,17 @@ class Delivery:
         *,
         rejects: Callable[[Sink], Rejects] | None = None,
         on_event: Callable[[events.Event], None] = events.emit,
+        others: Sequence[Runner] = (),
     ) -> None:
-        """``rejects``: where the items go that a sink will not take; without, such an item ends the delivery."""
-        self._runners = [
+        """``rejects``: where the items go that a sink will not take; without, such an item ends the delivery.
+
+        ``others``: runners of targets that are no sinks.
+        """
+        self._runners: list[Runner] = [
             SinkRunner(outbox, sink, owner, batch, rejects(sink) if rejects is not None else None, on_event)
             for sink in sinks
         ]
+        self._runners += others
         self.failed = asyncio.Event()
         """Since ``run`` began, a sink has failed: ``failure`` says how."""
         self.failure: SinkError | None = None
@@ -61,7 +89,7 @@ class Delivery:
     async def take(self) -> None:
         """Take every target for this process; it stays as it is. So a run does not begin that could not be written."""
         async with self._closed_unless_done():
-            await self._each(SinkRunner.take)
+            await self._each(lambda runner: runner.take())
 
     async def open(self, *, anew: bool = False) -> None:
         """Become the owner of every sink and bring each target back to what is committed; takes it if need be.
@@ -74,7 +102,7 @@ class Delivery:
     async def step(self) -> bool:
         """At most one batch for each sink; False: nothing was there."""
         async with self._closed_on_error():
-            return any(await self._each(SinkRunner.deliver))
+            return any(await self._each(lambda runner: runner.deliver()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver as items come, until ``stop`` is set. What is left is for ``drain`` or ``finish``.
@@ -115,7 +143,7 @@ class Delivery:
         ``complete`` records that the run has nothing more for it; without, a run goes on from here another time.
         """
 
-        async def finish(runner: SinkRunner) -> None:
+        async def finish(runner: Runner) -> None:
             try:
                 await runner.finish(complete=complete, hurry=self._hurry)
             except SinkAwayError:
@@ -133,7 +161,7 @@ class Delivery:
         for runner in self._runners:
             await runner.close()
 
-    async def _left_if_it_fails(self, runner: SinkRunner, call: Callable[[], Awaitable[None]]) -> None:
+    async def _left_if_it_fails(self, runner: Runner, call: Callable[[], Awaitable[None]]) -> None:
         try:
             await call()
         except SinkError as error:
@@ -141,9 +169,7 @@ class Delivery:
             self.failure = self.failure or error
             self.failed.set()
 
-    async def _each(
-        self, call: Callable[[SinkRunner], Awaitable[T]], runners: Sequence[SinkRunner] | None = None
-    ) -> list[T]:
+    async def _each(self, call: Callable[[Runner], Awaitable[T]], runners: Sequence[Runner] | None = None) -> list[T]:
         return await gather_or_cancel(call(runner) for runner in (self._runners if runners is None else runners))
 
     @asynccontextmanager

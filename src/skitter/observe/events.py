@@ -592,6 +592,15 @@ SINK_LEFT = _kind(
     target="of the sink",
     reason="what happened",
 )
+SINK_FOR_PROGRAM = _kind(
+    "sink.for_program",
+    Level.WARNING,
+    "the job keeps its items for a program that is not here, and {items} wait: skitter.stream takes them, a fresh run "
+    "forgets them",
+    "A program has left ``skitter.stream`` or the results of ``skitter.connect``, and another command goes on with its "
+    "job. Items are kept for the program; when the outbox is full, leasing stops.",
+    items="that wait for the program",
+)
 SINK_AWAY = _kind(
     "sink.away",
     Level.WARNING,

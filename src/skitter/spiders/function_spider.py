@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import threading
 from collections.abc import Callable
@@ -90,5 +91,6 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=run, daemon=True).start()
+    # With the context of the worker: where it prints, for example.
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
     return await ended

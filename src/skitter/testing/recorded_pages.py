@@ -33,18 +33,19 @@ _LEFT_OUT = ("set-cookie", "set-cookie2", "content-encoding", "content-length", 
 _SUFFIXES = {"html": ".html", "xml": ".xml", "other": ".bin"}
 
 
-class RecordedPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class RecordedPage(msgspec.Struct, kw_only=True):
     """``NAME.page.json`` of a folder of recorded pages."""
 
-    format: int = msgspec.field(default=0)
-    """Of this file."""
+    format: int
+    """The version of this form."""
     method: str = "GET"
     url: str
     """Without a password."""
     request_body: str = ""
     """A digest of what the request sent; empty: nothing."""
     status: int = 200
-    headers: list[tuple[str, str]] = []
+    headers: list[str] = []
+    """Lines, as ``content-type: text/html``."""
     body: str = ""
     """The file beside this one; empty: there was no body."""
 
@@ -94,10 +95,15 @@ def recorded_answers(folder: Path) -> Callable[[FetchRequest], Response | None]:
             return None
         recorded, body = known
         content = _try(body.read_bytes, body) if recorded.body else b""
-        page = Page(url=request.url, status=recorded.status, headers=recorded.headers, body=content)
+        headers = [(name.strip().lower(), value.strip()) for name, _, value in map(_parted, recorded.headers)]
+        page = Page(url=request.url, status=recorded.status, headers=headers, body=content)
         return Response(page, Request(request.url))
 
     return answer
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition(":")
 
 
 def _key(request: FetchRequest) -> tuple[str, str, str]:
@@ -132,7 +138,7 @@ def _write(folder: Path, request: FetchRequest, page: Page) -> None:
     parts = urlsplit(url)
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{parts.hostname}{parts.path}").strip("-.")[:80]
     name = f"{slug}-{_digest(f'{method} {url} {request_body}'.encode())[:8]}"
-    headers = [(key, value) for key, value in page.headers if key not in _LEFT_OUT]
+    headers = [f"{key}: {value}" for key, value in page.headers if key not in _LEFT_OUT]
     body = name + _suffix(page) if page.body else ""
     if body:
         _replace(folder / body, page.body)

@@ -17,7 +17,7 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.script import Target, source_of
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import make_spider, make_worker
-from skitter.delivery.job_sinks import CLIENT
+from skitter.delivery.stream_runner import CLIENT
 from skitter.extract.items import decode_item
 from skitter.fetch.contract import FetchRequest
 from skitter.frontier.contract import Frontier

@@ -11,7 +11,7 @@ import pytest
 
 import skitter
 from skitter.app.client import BATCH, AsyncClient
-from skitter.delivery.job_sinks import CLIENT
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import JobError, RequestError, SinkError, UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier

@@ -21,7 +21,7 @@ from skitter.app.worker_slice import Progress, SliceConfig
 from skitter.contrib.celery.base_task import JobRef, SkitterTask, job_of
 from skitter.contrib.celery.crawl_slice import SliceRun
 from skitter.contrib.celery.slice_length import slice_seconds as length_of
-from skitter.delivery.job_sinks import CLIENT
+from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import BackendError, JobError, RequestError, UsageError
 from skitter.model.job import Report, State, StopReason
 from skitter.model.request import EXPECTED, Request

@@ -1,0 +1,431 @@
+"""``acrawl``, ``stream`` and ``get``: crawls of a program, with and without an event loop, interrupted and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+import skitter
+from skitter.app import open_frontier
+from skitter.errors import FetchError, JobError, UsageError
+from skitter.testing.web import ServedWeb, WebSpec, served
+
+PAGES = 40
+ALLOWED = {"allow_private": True}
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[ServedWeb]:
+    with served(WebSpec.plain(hosts=1, pages_per_host=PAGES, latency_seconds=0.005)) as web:
+        yield web
+
+
+@pytest.fixture
+def base(web: ServedWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return web.urls[0]
+
+
+class Pages(skitter.Spider):
+    """Runs in workers of their own, which load it from this file."""
+
+    base = ""
+
+    def start(self) -> Iterator[skitter.Request]:
+        yield skitter.Request(self.base)
+
+    def parse(self, response: skitter.Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        yield response.links()
+
+
+def in_notebook(name: str, parse: Callable[[Any, skitter.Response], Any] | None = None) -> type[skitter.Spider]:
+    """A class that no other process could load, as those of a notebook."""
+
+    class Local(Pages):
+        pass
+
+    Local.name = name
+    if parse is not None:
+        Local.parse = parse  # type: ignore[method-assign]
+    return Local
+
+
+class Told:
+    """Waits for events of crawls, from any thread."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._changed = threading.Condition()
+        self._handler = logging.Handler()
+        self._handler.emit = self._emit  # type: ignore[method-assign]
+
+    def _emit(self, record: logging.LogRecord) -> None:
+        with self._changed:
+            self._names.append(record.event.kind.name)  # type: ignore[attr-defined]
+            self._changed.notify_all()
+
+    def wait_for(self, name: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: name in self._names, timeout=60), self._names
+
+    def __enter__(self) -> Self:
+        logger = logging.getLogger("skitter.events")
+        logger.addHandler(self._handler)
+        logger.setLevel(logging.INFO)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logger = logging.getLogger("skitter.events")
+        logger.removeHandler(self._handler)
+        logger.setLevel(logging.NOTSET)
+
+
+def crawl_threads() -> list[threading.Thread]:
+    """Those that go on; one that has told its end may take a moment to go."""
+    found = [thread for thread in threading.enumerate() if thread.name == "skitter-crawl"]
+    for thread in found:
+        thread.join(timeout=5)
+    return [thread for thread in found if thread.is_alive()]
+
+
+async def leased(name: str) -> int:
+    frontier = open_frontier(f"sqlite:.skitter/{name}.db", name, create=False)
+    try:
+        return (await frontier.counts()).leased
+    finally:
+        await frontier.close()
+
+
+# ---- stream
+
+
+def test_a_loop_gets_every_item_once_and_knows_how_the_crawl_ended(base: str) -> None:
+    items = skitter.stream(Pages, arguments={"base": base}, settings=ALLOWED, job="all")
+    assert items.summary is None
+    urls = [item["url"] for item in items]
+    assert len(urls) == len(set(urls)) == PAGES
+    assert items.summary is not None
+    assert (items.summary.state, items.summary.items, items.summary.undelivered) == ("finished", PAGES, 0)
+    assert list(items) == []
+
+
+@pytest.mark.parametrize("kind", [Pages, in_notebook("cut")])
+def test_a_loop_that_is_left_goes_on_with_the_item_that_it_had_in_its_hands(
+    base: str, kind: type[skitter.Spider]
+) -> None:
+    def stream(**options: Any) -> skitter.ItemStream:
+        return skitter.stream(kind, arguments={"base": base}, settings=ALLOWED, job="cut", **options)
+
+    by_break = []
+    for item in stream():
+        by_break.append(item["url"])
+        if len(by_break) == 3:
+            break
+    assert asyncio.run(leased("cut")) == 0, "what was in flight is finished or handed back"
+    by_error = []
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012  the loop is what is left
+        for item in stream():
+            by_error.append(item["url"])
+            if len(by_error) == 3:
+                raise ZeroDivisionError
+    assert by_error[0] == by_break[-1]
+    confirmed = []
+    for item in (items := stream()):
+        confirmed.append(item["url"])
+        items.confirm()
+        break
+    items.close()
+    items.close()
+    assert list(items) == []
+    assert confirmed == [by_error[-1]]
+    with stream() as items:
+        in_block = [next(items)["url"]]
+    assert not crawl_threads(), "nothing of a crawl that was left goes on"
+    rest = [item["url"] for item in stream()]
+    given = [*by_break[:-1], *by_error[:-1], *confirmed, *in_block, *rest]
+    assert len(given) == len(set(given)) == PAGES
+    assert len(list(stream())) == PAGES, "a new run"
+
+
+@pytest.mark.parametrize("shards", ["", "?shards=3"])
+def test_a_stream_on_redis_goes_on_in_the_middle_of_a_batch(base: str, services: Any, shards: str) -> None:
+    options: dict[str, Any] = {
+        "arguments": {"base": base},
+        "settings": ALLOWED,
+        "job": f"stream-{Path.cwd().name}",
+        "frontier": services.need("redis")["url"] + shards,
+    }
+    urls = []
+    for _ in range(2):
+        with skitter.stream(in_notebook("redis"), **options) as items:
+            urls += [next(items)["url"] for _ in range(5)]
+    urls += [item["url"] for item in skitter.stream(in_notebook("redis"), **options)]
+    assert len(urls) == len(set(urls)) == PAGES
+
+
+def test_a_stream_that_is_collected_stops_its_crawl(base: str) -> None:
+    items = skitter.stream(in_notebook("ring"), arguments={"base": base}, settings=ALLOWED)
+    next(items)
+    ring: list[Any] = [items]
+    ring.append(ring)
+    del items, ring
+    gc.collect()
+    assert not crawl_threads()
+
+
+def test_a_slow_program_holds_the_crawl_and_not_the_memory(base: str) -> None:
+    settings = ALLOWED | {"max_outbox_items": 15, "per_host": 1}
+    with Told() as told, skitter.stream(in_notebook("slow"), arguments={"base": base}, settings=settings) as items:
+        urls = [next(items)["url"]]
+        told.wait_for("sink.blocking")
+        counts = asyncio.run(_counts("slow"))
+        assert counts.done < PAGES / 2, "leasing has stopped"
+        urls += [item["url"] for item in items]
+    assert len(set(urls)) == PAGES
+
+
+async def _counts(name: str) -> Any:
+    frontier = open_frontier(f"sqlite:.skitter/{name}.db", name, create=False)
+    try:
+        return await frontier.counts()
+    finally:
+        await frontier.close()
+
+
+def test_a_crawl_that_goes_on_with_the_job_of_a_stream_loses_none_of_its_items(base: str) -> None:
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED}
+    spider = in_notebook("both")
+    for item in skitter.stream(spider, **options):
+        first = item
+        break
+    with Told() as told:
+        summary = skitter.crawl(spider, output="both.jsonl", **options)
+        told.wait_for("sink.for_program")
+    assert (summary.state, summary.items, summary.undelivered > 0) == ("finished", PAGES, True)
+    rest = list(skitter.stream(spider, **options))
+    assert (len(rest), rest[0]) == (PAGES, first), "what was found and not given out, and no new run"
+    assert skitter.crawl(spider, fresh=True, **options).begun == "rerun"
+
+
+def test_what_a_program_prints_is_not_what_its_spider_prints(base: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def parse(self: Any, response: skitter.Response) -> Any:
+        print("from the spider")  # noqa: T201
+        yield {"url": response.url}
+
+    for item in skitter.stream(
+        in_notebook("printed", parse), arguments={"base": base}, settings=ALLOWED, frontier="memory:"
+    ):
+        print("from the loop", item["url"])  # noqa: T201
+    out, error = capsys.readouterr()
+    assert out == f"from the loop {base}\n"
+    assert "from the spider" in error
+
+
+def test_what_ends_a_crawl_is_raised_in_the_loop(base: str) -> None:
+    items = skitter.stream(Pages, arguments={"base": base}, settings=ALLOWED, frontier="redis://127.0.0.1:1/0")
+    with pytest.raises(skitter.SkitterError) as caught:
+        next(items)
+    assert any(note.startswith("hint: ") for note in caught.value.__notes__)
+    assert list(items) == []
+    with pytest.raises(UsageError, match="nothing to crawl"):
+        skitter.stream()
+
+
+# ---- with a running loop
+
+
+async def test_a_running_loop_goes_on_while_it_takes_items(base: str) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    counting = asyncio.create_task(count())
+    urls = []
+    spider = in_notebook("loop")
+    async with skitter.stream(spider, arguments={"base": base}, settings=ALLOWED) as items:
+        async for item in items:
+            urls.append(item["url"])
+            if len(urls) == 5:
+                assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+                break
+    # Of one without a block the crawl may still be stopping: whoever comes next waits for it.
+    async for item in skitter.stream(spider, arguments={"base": base}, settings=ALLOWED):
+        urls.append(item["url"])
+        break
+    urls += [item["url"] async for item in skitter.stream(spider, arguments={"base": base}, settings=ALLOWED)]
+    counting.cancel()
+    assert len(set(urls)) == PAGES
+    assert len(urls) == PAGES + 1, "the one that was in hand without a block"
+    assert turns > 100
+    # A loop that blocks the notebook's.
+    assert len(list(skitter.stream(spider, arguments={"base": base}, settings=ALLOWED))) == PAGES
+
+
+@pytest.mark.parametrize("kind", [Pages, in_notebook("c")])
+async def test_a_crawl_that_is_cancelled_stops_in_order_and_is_resumed(base: str, kind: type[skitter.Spider]) -> None:
+    def crawl() -> Any:
+        return skitter.acrawl(
+            kind,
+            arguments={"base": base},
+            settings=ALLOWED | {"per_host": 1, "delay_seconds": 0.05},
+            job="c",
+            output="c.jsonl",
+        )
+
+    with Told() as told:
+        crawling = asyncio.create_task(crawl())
+        await asyncio.to_thread(told.wait_for, "job.begun")
+        crawling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await crawling
+    assert await leased("c") == 0
+    summary = await skitter.acrawl(kind, arguments={"base": base}, settings=ALLOWED, job="c", output="c.jsonl")
+    assert (summary.begun, summary.state, summary.pages) == ("resumed", "finished", PAGES)
+    urls = [json.loads(line)["url"] for line in Path("c.jsonl").read_text().splitlines()]  # noqa: ASYNC240
+    assert len(urls) == len(set(urls)) == PAGES
+
+
+async def test_a_wait_for_an_item_that_is_cancelled_stops_the_crawl(base: str) -> None:
+    """As the cell of a notebook that is interrupted."""
+
+    async def take() -> None:
+        settings = ALLOWED | {"per_host": 1, "delay_seconds": 5}
+        async for _ in skitter.stream(in_notebook("cell"), arguments={"base": base}, settings=settings):
+            pass
+
+    with Told() as told:
+        cell = asyncio.create_task(take())
+        await asyncio.to_thread(told.wait_for, "job.begun")
+        cell.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cell
+    assert not crawl_threads()
+    assert await leased("cell") == 0
+
+
+async def test_several_crawls_run_at_a_time_and_one_of_each_job(base: str) -> None:
+    arguments = {"base": base}
+    first, second, twice = await asyncio.gather(
+        skitter.acrawl(Pages, arguments=arguments, settings=ALLOWED, output="first.jsonl", job="first"),
+        skitter.acrawl(in_notebook("second"), arguments=arguments, settings=ALLOWED, output="second.jsonl"),
+        skitter.acrawl(Pages, arguments=arguments, settings=ALLOWED, job="first"),
+        return_exceptions=True,
+    )
+    assert isinstance(twice, JobError)
+    assert "crawls the job already: first" in str(twice)
+    for summary in (first, second):
+        assert isinstance(summary, type(first))
+        assert (summary.state, summary.items) == ("finished", PAGES)
+    # One after the other, in one script and in a loop.
+    assert skitter.crawl(in_notebook("second"), arguments=arguments, settings=ALLOWED).begun == "rerun"
+
+
+# ---- get
+
+
+async def test_get_fetches_one_page_as_a_crawl_would(base: str, site: Any) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /private", content_type="text/plain")
+    site.page("/old", status=301, location="/new")
+    site.page("/new", "<h1>new</h1>")
+    found = skitter.get(site.url("/old"))
+    assert (found.url, found.css("h1::text").get(), found.request.chain) == (
+        site.url("/new"),
+        "new",
+        (site.url("/old"),),
+    )
+    missing = await skitter.aget(skitter.Request(site.url("/missing"), method="POST", body="a=1", meta={"n": 1}))
+    assert (missing.status, missing.meta, site.seen[-1].method, site.seen[-1].body) == (404, {"n": 1}, "POST", b"a=1")
+    with pytest.raises(FetchError) as caught:
+        await skitter.aget(site.url("/private"))
+    assert caught.value.error_class == "robots"
+    assert (await skitter.aget(site.url("/private"), settings={"obey_robots": False})).status == 404
+    with pytest.raises(FetchError) as caught:
+        skitter.get("http://127.0.0.1:1/", settings={"max_attempts": 1})
+    assert caught.value.error_class == "connect"
+    with pytest.raises(UsageError, match="not an absolute URL"):
+        skitter.get("nowhere")
+
+
+# ---- scripts that end in the middle
+
+SCRIPT = """
+    import os, signal, sys, time
+    import skitter
+
+    class Pages(skitter.Spider):
+        name = "pages"
+
+        def start(self):
+            yield skitter.Request(self.base)
+
+        def parse(self, response):
+            yield {"url": response.url}
+            yield response.links()
+
+    if __name__ == "__main__":
+        end, stop_at = sys.argv[2], int(sys.argv[3])
+        arguments = {"base": sys.argv[1]}
+        items = skitter.stream(Pages, arguments=arguments, settings={"allow_private": True, "workers": 2})
+        for count, item in enumerate(items, 1):
+            os.write(1, item["url"].encode() + b"\\n")
+            if count == stop_at:
+                if end == "raise":
+                    raise ValueError("of the loop")
+                os.kill(os.getpid(), {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}[end])
+                if end == "interrupt":
+                    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("raise", 1),
+        pytest.param("interrupt", -signal.SIGINT, marks=pytest.mark.soak),
+        ("kill", -signal.SIGKILL),
+    ],
+)
+def test_a_script_that_ends_in_the_middle_goes_on_where_it_was(base: str, end: str, code: int) -> None:
+    Path("pages.py").write_text(textwrap.dedent(SCRIPT))
+
+    def run(stop_at: int) -> tuple[int, list[str], str]:
+        command = [sys.executable, "pages.py", base, end, str(stop_at)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=dict(os.environ))
+        return ended.returncode, ended.stdout.split(), ended.stderr
+
+    returned, first, error = run(7)
+    assert returned == code, error
+    assert len(first) == 7
+    if end != "kill":
+        assert asyncio.run(leased("pages")) == 0
+        assert error.count("Traceback") == 1, error
+    returned, second, error = run(1000)
+    assert returned == 0, error
+    assert len({*first, *second}) == PAGES
+    again = set(first) & set(second)
+    if end == "kill":
+        # At most what was confirmed since the frontier was told.
+        assert again <= set(first)
+        assert first[-1] in again
+    else:
+        assert again == {first[-1]}
+    assert len(second) == len(set(second))
