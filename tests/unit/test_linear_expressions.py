@@ -25,6 +25,7 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
+    "skitter.app.new_project": OPERATOR,
     "skitter.app.schedules": OPERATOR,
     "skitter.cluster.zookeeper.locks": SERVER,
     "skitter.dedup.redis_sets": AUTHOR,
@@ -46,6 +47,7 @@ NEVER_A_STRANGERS = {
     "skitter.sinks.part_files": OPERATOR,
     "skitter.sinks.streams.amqp": SERVER,
     "skitter.testing.pytest_plugin": AUTHOR,
+    "skitter.testing.recorded_pages": AUTHOR,
     "skitter.testing.web_pages": OURSELVES,
 }
 """Modules, or expressions, whose input no stranger chooses."""

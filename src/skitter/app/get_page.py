@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from skitter._version import __version__
@@ -13,7 +14,6 @@ from skitter.app.crawl_source import seed_url
 from skitter.app.crawl_thread import with_hint
 from skitter.app.fetchers import make_fetcher
 from skitter.app.single_page import PageFetch
-from skitter.app.worker_config import job_settings
 from skitter.errors import FetchError, SkitterError
 from skitter.extract.response import Response
 from skitter.model.job import JobSpec
@@ -49,25 +49,25 @@ async def aget(url: str | Request, *, settings: Mapping[str, Any] | None = None)
 
 
 async def _fetched(wanted: Request, given: Mapping[str, Any]) -> Response:
-    settings = Settings.from_layers([translated("settings", given, [])[0]])
+    own = {"concurrency": 1, "shutdown_seconds": 5.0}
+    settings = Settings.from_layers([translated("settings", given, [])[0], ("get", own)])
     request = wanted.replace(
         url=seed_url(wanted.url), callback=None, errback="failed", need=_NEED, dont_filter=True, seed=True
     )
-    async with opened(_MEMORY, _JOB, create=True) as store:
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(opened(_MEMORY, _JOB, create=True))
         await store.begin(JobSpec(name=_JOB, spider="", settings=settings.job_wide(), version=__version__))
         job = await store.job()
         entry = Fingerprinter.of_job(job).entry(request, 0, 0)
         await store.add([entry])
-        own = job_settings(job, {"concurrency": 1, "shutdown_seconds": 5.0})
-        fetcher = make_fetcher(own)
-        fetch = PageFetch(_MEMORY, store, job, entry, own, fetcher)
+        fetcher = make_fetcher(settings)
+        stack.push_async_callback(fetcher.close)
+        fetch = PageFetch(_MEMORY, store, job, entry, settings, fetcher)
         try:
             await fetch.run(math.inf)
         except FetchError:
             if fetch.response is None:
                 raise
-        finally:
-            await fetcher.close()
         if (response := fetch.response) is None:
             # Its host was given up, which the frontier decides.
             for dead in await store.dead("", 1):

@@ -70,6 +70,10 @@ class PageSession:
             self._fetcher = make_fetcher(self._settings)
         try:
             return await self._fetch(request, self._fetcher)
+        except asyncio.CancelledError:
+            # By Ctrl-C at a prompt: what was leased must not hold up the next page of the host.
+            await self._forget_hosts()
+            raise
         except FetchError as error:
             # A host that was given up gets a new chance.
             await self._forget_hosts()

@@ -14,7 +14,7 @@ import msgspec
 
 from skitter.app.crawl_source import CrawlSource, source_of_spider
 from skitter.app.fetchers import check_fetcher
-from skitter.app.frontiers import is_missing_file, is_shared, list_jobs, open_frontier
+from skitter.app.frontiers import HTTP_SCHEMES, is_missing_file, is_redis, is_shared, list_jobs, open_frontier
 from skitter.app.outputs import Described, collect_outputs
 from skitter.errors import SkitterError
 from skitter.model.secrets import shown_frontier
@@ -146,10 +146,11 @@ def _names_in_call(call: ast.Call) -> Iterator[tuple[str, str]]:
 async def frontier_finding(url: str, *, connect: bool) -> Finding | None:
     """Whether a frontier's URL is understood, and with ``connect`` whether the store answers."""
     try:
-        if is_shared(url) and not url.startswith("sqlite:"):
+        shared = is_shared(url)
+        if is_redis(url) or url.partition(":")[0].lower() in HTTP_SCHEMES:
             # Opening reads the address and connects to nothing.
             await open_frontier(url, "check", create=False).close()
-        if connect and is_shared(url) and not is_missing_file(url):
+        if connect and shared and not is_missing_file(url):
             async with asyncio.timeout(CONNECT_SECONDS):
                 await list_jobs(url)
     except SkitterError as error:
