@@ -46,8 +46,8 @@ NEVER_A_STRANGERS = {
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
     "skitter.sinks.streams.amqp": SERVER,
+    "skitter.extract.downloads": AUTHOR,
     "skitter.testing.pytest_plugin": AUTHOR,
-    "skitter.testing.recorded_pages": AUTHOR,
     "skitter.testing.web_pages": OURSELVES,
 }
 """Modules, or expressions, whose input no stranger chooses."""
