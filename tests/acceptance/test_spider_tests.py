@@ -15,7 +15,7 @@ import pytest
 from skitter import Request, Response, Spider, testing
 from skitter.errors import UsageError
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "quotes"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TEST = """
     import skitter
 
@@ -48,10 +48,17 @@ def run_plugin(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return run_pytest(folder, "-p", "skitter.testing.pytest_plugin", *options, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
 
 
-def test_the_tests_of_the_example_pass(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLE, tmp_path / "quotes", ignore=shutil.ignore_patterns("__pycache__"))
-    ended = run_pytest(tmp_path / "quotes")
-    assert "4 passed" in ended.stdout, ended.stdout
+def test_the_tests_of_the_examples_pass(tmp_path: Path) -> None:
+    tested = sorted(path.parent for path in EXAMPLES.glob("*/test_*.py"))
+    for folder in tested:
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    ended = run_pytest(tmp_path)
+    assert ended.returncode == 0, ended.stdout
+    assert f"{sum(folder_tests(folder) for folder in tested)} passed" in ended.stdout, ended.stdout
+
+
+def folder_tests(folder: Path) -> int:
+    return sum(path.read_text().count("\ndef test_") for path in folder.glob("test_*.py"))
 
 
 def test_pages_are_recorded_once_and_then_no_network_is_used(tmp_path: Path, site: Any) -> None:

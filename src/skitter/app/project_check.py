@@ -21,6 +21,7 @@ from skitter.model.secrets import shown_frontier
 from skitter.settings import Settings
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
+from skitter.spiders.hook_loading import make_hooks
 from skitter.spiders.loading import full_reference, load_spider
 from skitter.worker.item_functions import item_functions_of
 
@@ -75,6 +76,8 @@ def _check_source(check: SpiderCheck, source: CrawlSource, collect: CollectSetti
     settings, tables = collect(source)
     with _found(check):
         item_functions_of(source.instance, settings.items.item_functions, settings.limits.callback_seconds)
+    with _found(check):
+        make_hooks(source.instance, settings.hooks.hooks)
     with _found(check):
         for target in collect_outputs(
             typed=(),

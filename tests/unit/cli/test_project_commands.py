@@ -96,6 +96,7 @@ def test_check_of_a_sound_project(skitter: Any, write: Any) -> None:
         ("def parse(self, r): yield Request('/', errback=self.gone)", "Own has no errback of this name: gone"),
         ("custom_settings = {'delay_secs': 1}", "unknown setting in spiders/own.py:Own: delay_secs"),
         ("item_functions = ['nowhere:clean']", "cannot be imported: nowhere:clean"),
+        ("custom_settings = {'hooks': 'nowhere:Captcha'}", "cannot be imported: nowhere:Captcha"),
         ("sinks = ['what://x']", "what://x"),
         ("start_urls = []", "a spider that starts nowhere: Own"),
         ("x = 1 / 0", "a spider cannot be imported: spiders/own.py: ZeroDivisionError"),
