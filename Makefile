@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Test processes. Tests start workers of their own, so more than two are slower on two cores.
-JOBS ?= 2
+# Test processes. Many tests wait for processes of their own: with two of them a third of two cores is idle.
+JOBS ?= 3
 # Where make crawl URL=... stops: for a first look, and not for a whole site.
 PAGES ?= 100
 # Passed on to pytest: make test ARGS="-k lease"

@@ -106,6 +106,6 @@ def test_several_processes_write_one_file_and_lose_no_line(tmp_path: Path) -> No
         assert writer.stdin is not None
         writer.stdin.close()
     files = written(tmp_path)
-    assert len(files) > 10
+    assert len(files) > 1, "it was rotated"
     lines = sorted(line for lines in files.values() for line in lines)
     assert lines == sorted(f"{who} {number:06} {'x' * 20}" for who in range(3) for number in range(1_500))

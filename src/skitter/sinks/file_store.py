@@ -72,7 +72,11 @@ class FolderStore:
             # Whoever writes the same file is waited for: the lock ends with that process. What it has written then has
             # its name, and what is locked here may be that file: it must not be touched.
             fcntl.flock(fd, fcntl.LOCK_EX)
-            if _is_there(path, content) or not _is_at(part, fd):
+            if not _is_at(part, fd):
+                return False
+            if _is_there(path, content):
+                # A new one, made by the open above when the other process had renamed its own.
+                part.unlink()
                 return False
             os.ftruncate(fd, 0)
             write_all(fd, content)
