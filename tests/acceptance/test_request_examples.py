@@ -36,7 +36,7 @@ def crawl(skitter: Any, site: Any) -> Any:
 
 
 def test_examples_are_short() -> None:
-    spiders = [path for path in EXAMPLES.parent.glob("*/*.py") if "(Spider)" in path.read_text()]
+    spiders = [path for path in EXAMPLES.parent.glob("*/*.py") if "Spider):" in path.read_text()]
     sizes = {path.name: len(path.read_text().splitlines()) for path in spiders}
     assert sizes.keys() >= {"search_form.py", "json_api.py", "downloads.py", "search.py", "soft_ban.py", "quotes.py"}
     assert max(sizes.values()) <= 40

@@ -69,7 +69,7 @@ def test_the_pages_of_a_killed_machine_return_within_the_time_of_a_session(tmp_p
         findings = cluster.report(f"coordinator-kill-{kind}")
     assert findings.held_at_faults, "the node that was killed held something"
     judge(findings, recovery_seconds=SOON_SECONDS)
-    assert findings.smallest_gap_seconds >= DELAY_SECONDS - 0.01, findings.text()
+    assert findings.smallest_gap_seconds >= 0.9 * DELAY_SECONDS, findings.text()
     assert findings.most_in_flight <= PER_HOST, findings.text()
 
 
@@ -109,7 +109,7 @@ def test_a_living_node_that_is_cut_off_from_the_coordinator_starts_nothing_and_g
         sent = sent_by(victim, tmp_path)
         findings = cluster.report(f"coordinator-cut-{kind}")
     judge(findings, recovery_seconds=SOON_SECONDS)
-    assert findings.smallest_gap_seconds >= DELAY_SECONDS - 0.01, findings.text()
+    assert findings.smallest_gap_seconds >= 0.9 * DELAY_SECONDS, findings.text()
     assert findings.most_in_flight <= PER_HOST, findings.text()
     # Two thirds of the session after the last renewal, which was before the cut.
     assert not [one for one in sent if at + SESSION_SECONDS * 2 / 3 + 0.2 < one < back_at]
@@ -148,7 +148,7 @@ def test_a_machine_that_stands_still_for_longer_than_a_session_loses_its_pages_a
             cluster.finish(100)
         findings = cluster.report("coordinator-stop")
     judge(findings, recovery_seconds=SOON_SECONDS)
-    assert findings.smallest_gap_seconds >= DELAY_SECONDS - 0.01, findings.text()
+    assert findings.smallest_gap_seconds >= 0.9 * DELAY_SECONDS, findings.text()
 
 
 SPIDER = """

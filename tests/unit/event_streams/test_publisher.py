@@ -28,6 +28,8 @@ class Stream:
     def __init__(self) -> None:
         self.published: list[EventMessage] = []
         self.batches = 0
+        self.logger = f"driver.{id(self)}"
+        """Of its own: a thread of an earlier test may still say something."""
         self.trouble: EventStreamError | None = None
         self.hold = threading.Event()
         self.hold.set()
@@ -40,7 +42,7 @@ class Stream:
         self.hold.wait(30)
         if self.trouble is not None:
             raise self.trouble
-        logging.getLogger("driver").warning("said while it publishes")
+        logging.getLogger(self.logger).warning("said while it publishes")
         self.published += messages
         self.batches += 1
 
@@ -55,13 +57,16 @@ class Stream:
 class Told(logging.Handler):
     """The log of the node, which is published too."""
 
-    def __init__(self, publisher: EventPublisher) -> None:
+    def __init__(self, publisher: EventPublisher, stream: Stream) -> None:
         super().__init__()
+        self._stream = stream
         self.kinds: list[str] = []
         self.fields: list[dict[str, Any]] = []
         self._publisher = publisher
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("driver.") and record.name != self._stream.logger:
+            return
         event = events.of_record(record)
         self.kinds.append(event.kind.name)
         self.fields.append(event.fields)
@@ -71,7 +76,7 @@ class Told(logging.Handler):
 @contextmanager
 def running(stream: Stream) -> Iterator[tuple[EventPublisher, Told]]:
     publisher = EventPublisher(stream, "shop")
-    told = Told(publisher)
+    told = Told(publisher, stream)
     logging.getLogger().addHandler(told)
     try:
         with publisher:
