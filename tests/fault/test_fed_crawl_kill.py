@@ -140,8 +140,8 @@ def crawl_under_kills(skitter: Any, broker: Any, *, messages: int, kills: int) -
         return crawl.run(faults)
 
 
-# RabbitMQ 3.10 at times confirms nothing any more for a quorum queue if it is killed soon after that was made: the crawl
-# waits for it, as it should, and so does the test.
+# RabbitMQ 3.10 at times confirms nothing any more for a quorum queue if it is killed soon after that was made. The
+# crawl waits for it, as it should, and so does the test.
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_every_message_is_crawled_once_whoever_is_killed(skitter, rabbitmq):
