@@ -92,6 +92,22 @@ def test_a_body_that_was_cut_is_not_kept(tmp_path: Path) -> None:
     assert not asked(fetcher).cached
 
 
+def test_a_page_whose_body_a_hook_did_not_want_is_not_kept(tmp_path: Path) -> None:
+    class WithoutBody(Counting):
+        async def fetch(self, request: FetchRequest) -> Page:
+            page = await super().fetch(request)
+            if request.on_headers is not None and not request.on_headers(page):
+                page.body = b""
+            return page
+
+    fetcher = CachingFetcher(WithoutBody(), PageCache(tmp_path))
+    assert asked(fetcher, on_headers=lambda _page: False).body == b""
+    whole = asked(fetcher, on_headers=lambda _page: True)
+    assert not whole.cached
+    assert whole.body
+    assert asked(fetcher).cached
+
+
 def test_an_old_answer_is_fetched_again(tmp_path: Path) -> None:
     inner = Counting()
     asked(CachingFetcher(inner, PageCache(tmp_path)))

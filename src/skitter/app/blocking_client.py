@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from skitter.app.client import BATCH, AsyncClient, SpiderLike, Urls
 from skitter.app.views.jobs import JobView
+from skitter.concurrency import LoopThread
 from skitter.model.job import Counts, JobState, Trace
 from skitter.model.request import Request
 from skitter.model.worker import WorkerSeen
@@ -23,10 +22,8 @@ class Client:
 
     def __init__(self, frontier: str) -> None:
         self._client = AsyncClient(frontier)
-        # A loop of its own in a thread: a notebook has one running already.
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-client", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("skitter-client")
+        self._wait_for = self._thread.wait_for
 
     def __enter__(self) -> Self:
         return self
@@ -36,12 +33,10 @@ class Client:
 
     def close(self) -> None:
         """Close all connections; jobs go on. May be called again."""
-        if self._loop.is_closed():
+        if self._thread.is_stopped:
             return
         self._wait_for(self._client.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.stop()
 
     def submit(
         self,
@@ -121,14 +116,6 @@ class Client:
     def wait(self, job: str, *, timeout_seconds: float | None = None) -> JobState:
         """Wait until a job is finished or stopped; TimeoutError: it was not, in that time."""
         return self._wait_for(self._client.wait(job, timeout_seconds=timeout_seconds))
-
-    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
 
 
 def _batches(urls: Urls) -> Iterator[list[str | Request]]:

@@ -7,9 +7,7 @@ its proxy and its cookies.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -20,6 +18,7 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
 from skitter.app.proxy_check import check_proxy
 from skitter.app.single_page import NotYet, PageFetch
+from skitter.concurrency import LoopThread
 from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher
@@ -126,30 +125,19 @@ class BlockingPageSession:
 
     def __init__(self, settings: Settings) -> None:
         self._session = PageSession(settings)
-        self._loop = new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-pages", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("skitter-pages", new_loop())
+        self._wait_for = self._thread.wait_for
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._wait_for(self._session.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.stop()
 
     def fetch(self, request: Request) -> Response:
         """Return the page as a callback would be given it."""
         return response_of(self._wait_for(self._session.fetch(request)), request)
-
-    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
 
 
 def response_of(page: Page, request: Request) -> Response:

@@ -46,10 +46,10 @@ def add_page_options(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app.page_session import response_of
     from skitter.cli.output import note, print_json, warn
-    from skitter.cli.page_source import page_source
+    from skitter.cli.spider_settings import spider_settings
     from skitter.model.request import Request
 
-    source = page_source(options, options.spider)
+    source = spider_settings(options, options.spider)
     for warning in source.warnings:
         warn(warning)
     request = Request(options.url)
@@ -77,7 +77,7 @@ def fetched(request: Request, settings: Settings) -> Page:
     """Fetch one page in a session of its own."""
     from skitter.app.event_loop import new_loop
     from skitter.app.page_session import PageSession
-    from skitter.cli.page_source import without_events
+    from skitter.cli.spider_settings import without_events
 
     async def fetch() -> Page:
         async with PageSession(settings) as session:

@@ -31,11 +31,11 @@ def run(options: argparse.Namespace) -> int:
     from skitter.app.page_parse import parse_page
     from skitter.cli.fetch import fetched
     from skitter.cli.output import error, print_json, stdout_for_data, warn
-    from skitter.cli.page_source import page_source
+    from skitter.cli.spider_settings import spider_settings
     from skitter.model.request import Request
     from skitter.spiders.site_spider import SiteSpider
 
-    source = page_source(options, options.spider)
+    source = spider_settings(options, options.spider)
     for warning in source.warnings:
         warn(warning)
     settings = source.collected.settings

@@ -26,11 +26,11 @@ def configure(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import note, print_json, warn
-    from skitter.cli.page_source import page_source
+    from skitter.cli.spider_settings import spider_settings
     from skitter.cli.terminal_text import clean, table
     from skitter.settings import shown_value
 
-    source = page_source(options, options.spider)
+    source = spider_settings(options, options.spider)
     for warning in source.warnings:
         warn(warning)
     rows = setting_rows(source.collected, changed=options.changed)

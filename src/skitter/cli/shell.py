@@ -34,10 +34,10 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app.page_session import BlockingPageSession
     from skitter.cli.output import warn
-    from skitter.cli.page_source import page_source, without_events
+    from skitter.cli.spider_settings import spider_settings, without_events
     from skitter.spiders.site_spider import SiteSpider
 
-    source = page_source(options, options.spider)
+    source = spider_settings(options, options.spider)
     for warning in source.warnings:
         warn(warning)
     spider = source.source.instance if source.source is not None else None

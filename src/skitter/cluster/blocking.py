@@ -14,6 +14,7 @@ from skitter.cluster.coordinators import SESSION_SECONDS, connect
 from skitter.cluster.lock import LIFETIME_SECONDS, RETRY_SECONDS, Held, Lock
 from skitter.cluster.membership import MemberEvent, Membership
 from skitter.cluster.rate_limit import RateLimit
+from skitter.concurrency import LoopThread
 from skitter.errors import LockLostError
 
 T = TypeVar("T")
@@ -70,14 +71,13 @@ class BlockingCluster:
     """
 
     def __init__(self, url: str, *, session_seconds: float = SESSION_SECONDS) -> None:
-        # A loop of its own in a thread: it renews locks whatever the program does, and a notebook has one running.
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="skitter-cluster", daemon=True)
-        self._thread.start()
+        # The loop renews locks whatever the program does.
+        self._thread = LoopThread("skitter-cluster")
+        self._wait_for = self._thread.wait_for
         try:
             self._cluster: Cluster = self._wait_for(self._connect(url, session_seconds))
         except BaseException:
-            self._stop()
+            self._thread.stop()
             raise
 
     def __enter__(self) -> Self:
@@ -88,12 +88,12 @@ class BlockingCluster:
 
     def close(self) -> None:
         """Release every lock that is held, leave every group, and disconnect. May be called again."""
-        if self._loop.is_closed():
+        if self._thread.is_stopped:
             return
         try:
             self._wait_for(self._cluster.close())
         finally:
-            self._stop()
+            self._thread.stop()
 
     @property
     def state(self) -> SessionState:
@@ -220,7 +220,7 @@ class BlockingCluster:
             while True:
                 yield self._wait_for(take())
         finally:
-            if not self._loop.is_closed():
+            if not self._thread.is_stopped:
                 self._wait_for(stream.aclose())
 
     @staticmethod
@@ -228,19 +228,6 @@ class BlockingCluster:
         cluster = connect(url, session_seconds=session_seconds)
         await cluster.open()
         return cluster
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
 
 
 class BlockingMembership:

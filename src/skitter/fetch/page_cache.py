@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -96,6 +97,18 @@ def is_kept(request: FetchRequest, page: Page) -> bool:
     return 200 <= page.status < 300 and page.status != 206
 
 
+class _HeadersSeen:
+    """Remembers what ``on_headers`` has said: a page whose body nobody wanted comes without it, and is not kept."""
+
+    def __init__(self, on_headers: Callable[[Page], bool]) -> None:
+        self._on_headers = on_headers
+        self.body_wanted = True
+
+    def __call__(self, page: Page) -> bool:
+        self.body_wanted = self._on_headers(page)
+        return self.body_wanted
+
+
 class CachingFetcher:
     """A fetcher that asks a cache first."""
 
@@ -107,10 +120,12 @@ class CachingFetcher:
     async def fetch(self, request: FetchRequest) -> Page:
         """Return the kept answer, whose ``cached`` is true, or fetch it."""
         page = await asyncio.to_thread(self._cache.get, request, time.time())
-        if page is None:
-            page = await self._fetcher.fetch(request)
-            if is_kept(request, page):
-                await asyncio.to_thread(self._cache.put, request, page)
+        if page is not None:
+            return page
+        headers = _HeadersSeen(request.on_headers) if request.on_headers is not None else None
+        page = await self._fetcher.fetch(msgspec.structs.replace(request, on_headers=headers))
+        if is_kept(request, page) and (headers is None or headers.body_wanted):
+            await asyncio.to_thread(self._cache.put, request, page)
         return page
 
     async def close(self) -> None:

@@ -7,12 +7,12 @@ To leave an item out on purpose there are DropItem, which is counted, and Reject
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from skitter.concurrency import wait_within
 from skitter.errors import DropItem, SpiderError
 from skitter.extract.items import is_item
 from skitter.spiders.base import Spider
@@ -48,15 +48,8 @@ class ItemFunctions:
         for name, function, takes_response, _, hook in self._steps:
             result = function(item, response) if takes_response else function(item)
             if isinstance(result, Awaitable):
-                limit = asyncio.timeout(self._seconds)
-                try:
-                    async with limit:
-                        result = await result
-                except TimeoutError as error:
-                    if not limit.expired():
-                        raise
-                    kind = "hook" if hook else "item function"
-                    raise TimeoutError(f"the {kind} {name} took more than {self._seconds:g} s") from error
+                kind = "hook" if hook else "item function"
+                result = await wait_within(result, self._seconds, f"the {kind} {name}")
             if result is None and hook:
                 continue
             if not is_item(result):

@@ -5,7 +5,6 @@ A hook that raises, takes too long or returns what it may not becomes a ``HookFa
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.concurrency import wait_within
 from skitter.errors import SpiderError
 from skitter.extract.response import Response
 from skitter.model.page import Page
@@ -180,14 +180,7 @@ class WorkerHooks:
         try:
             result = hook.call(*arguments)
             if isinstance(result, Awaitable):
-                limit = asyncio.timeout(self._seconds)
-                try:
-                    async with limit:
-                        result = await result
-                except TimeoutError as error:
-                    if not limit.expired():
-                        raise
-                    raise TimeoutError(f"it took more than {self._seconds:g} s") from error
+                result = await wait_within(result, self._seconds, "it")
         except BaseException as error:
             if not is_of_the_callback(error):
                 raise

@@ -29,7 +29,7 @@ def without_events() -> Iterator[None]:
         events.logger.setLevel(before)
 
 
-class PageSource(NamedTuple):
+class SpiderSettings(NamedTuple):
     """A spider, or none, and all settings as a crawl of it would have them."""
 
     source: CrawlSource | None
@@ -37,7 +37,7 @@ class PageSource(NamedTuple):
     warnings: list[str]
 
 
-def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
+def spider_settings(options: argparse.Namespace, spider: str | None) -> SpiderSettings:
     """Load the spider, if one is named, and join all layers of settings. Its file is run."""
     import os
     from pathlib import Path
@@ -69,4 +69,4 @@ def page_source(options: argparse.Namespace, spider: str | None) -> PageSource:
         config=options.config,
         overrides=options.overrides,
     )
-    return PageSource(source, collected, [*(source.warnings if source is not None else ()), *collected.warnings])
+    return SpiderSettings(source, collected, [*(source.warnings if source is not None else ()), *collected.warnings])
