@@ -53,6 +53,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The host key was typed as a seed: the network guard lets it through."""
     page: PageRecord | None = None
     """The record of the page, in a job that recrawls; None: it was not fetched before."""
+    jar: int = 0
+    """The newest version of the jars of the host's registrable domain, of all sessions; 0: there is none."""
 
     @property
     def request(self) -> Request:

@@ -56,6 +56,7 @@ from skitter.worker.page_yield import LinkContext
 from skitter.worker.revisit import RevisitRules
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
+from skitter.worker.session_jars import SessionJars
 from skitter.worker.start_permit import StartPermit
 from skitter.worker.url_table import UrlTable
 from skitter.worker.worker_stats import CallbackStats
@@ -156,6 +157,7 @@ class Worker:
             worker=worker_id,
         )
         self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
+        self._jars = self._commit_queue.jars = SessionJars(source) if settings.fetch.cookies else None
         self._loop_status = loop_status or LoopStatus()
         self.distinct_urls = DistinctUrls()
         self._visitor = Visitor(
@@ -169,6 +171,7 @@ class Worker:
             distinct_urls=self.distinct_urls,
             hooks=self.hooks if self.hooks.has_page_hooks else None,
             robots_rule=self._robots_gate.rule_against,
+            jars=self._jars,
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -460,6 +463,8 @@ class Worker:
             return
         self._scope.permit(grant.permitted)
         await self._robots_gate.load(grant.leases)
+        if self._jars is not None:
+            await self._jars.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
             task = loop.create_task(self._work(lease, _start_by(lease, asked_at, start_from)))

@@ -21,6 +21,7 @@ from skitter.model.lease import Lease
 from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
+from skitter.model.session import CookieNews
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
@@ -38,6 +39,7 @@ from skitter.worker.page_directives import DirectivePolicy
 from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
 from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
+from skitter.worker.session_jars import SessionJars
 from skitter.worker.trap_detector import TrapDetector
 
 
@@ -67,8 +69,12 @@ class Visitor:
         distinct_urls: DistinctUrls | None = None,
         hooks: WorkerHooks | None = None,
         robots_rule: Callable[[Lease, str], object] = lambda _lease, _url: None,
+        jars: SessionJars | None = None,
     ) -> None:
-        """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host."""
+        """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host.
+        ``jars``: None: no cookies are kept.
+        """
+        self._jars = jars
         self._hooks = hooks
         self._robots_rule = robots_rule
         self._prepared: dict[int, Request] = {}
@@ -141,6 +147,7 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
+        news: CookieNews | None = None
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -149,6 +156,7 @@ class Visitor:
                     headers=request.headers if revisit is None else revisit.headers,
                     body=request.body,
                     cookies=request.cookies,
+                    jar=None if self._jars is None else self._jars.lines(lease, request),
                     trusted=lease.trusted,
                     timeout_seconds=request.timeout,
                     start_by=start_by,
@@ -165,8 +173,13 @@ class Visitor:
                 work = self._answered(lease, request, page, revisit)
             else:
                 work = self._decided(lease, request, page, decision)
+            if page.cookies and self._jars is not None:
+                news = await self._jars.received(lease, request, page)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
-        return await self._loop_status.noted(work, lease)
+        ended = await self._loop_status.noted(work, lease)
+        if news is not None:
+            ended[0].cookies = news
+        return ended
 
     async def _answered(
         self, lease: Lease, request: Request, page: Page, revisit: Revisit | None

@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "1"
+VERSION = "2"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"
@@ -75,7 +75,7 @@ ROLES = {
         Role.VIEWER,
     ),
     **dict.fromkeys(
-        ("lease", "renew", "commit", "release", "tell", "robots", "known_pages", "count_distinct"), Role.WORKER
+        ("lease", "renew", "commit", "release", "tell", "robots", "jars", "known_pages", "count_distinct"), Role.WORKER
     ),
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),
     **dict.fromkeys(("open_sink", "items", "items_done", "close_sink", "claim_close"), Role.WORKER),

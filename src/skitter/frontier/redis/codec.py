@@ -21,12 +21,13 @@ from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.request import Entry
+from skitter.model.session import Cookie, CookieNews, Jar, JarRef
 from skitter.policy import host_budgets
 from skitter.settings import Settings
 
-FORMAT = 4
+FORMAT = 5
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 11
+LEASE_FIELDS = 12
 _NO_SUCH_KEY = b"?"
 _TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
@@ -92,6 +93,8 @@ class ScriptsRecord(msgspec.Struct):
     shortened: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reschedule_after: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     closing: tuple[str, float] = ("", 0.0)
+    jars: Annotated[int, msgspec.Meta(ge=0)] = 0
+    jar_version: Annotated[int, msgspec.Meta(ge=0)] = 0
     closed: bool = False
 
 
@@ -128,6 +131,7 @@ _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
+_decode_jar = msgspec.msgpack.Decoder(tuple[int, float, list[Cookie]]).decode
 decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 
@@ -325,7 +329,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
         fields = flat[place : place + LEASE_FIELDS]
-        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page = fields
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, jar = fields
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -346,6 +350,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 robots_version=robots,
                 trusted=trusted == 1,
                 page=decode_page_record(page) if page else None,
+                jar=jar,
             )
         )
     return Grant(
@@ -384,12 +389,15 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
             [part for pair in tally.items() for part in pair] if tally else None,
             None if outcome.news is None else _news(outcome.news),
         )
-        page = outcome.page
-        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds or page:
+        page, cookies = outcome.page, outcome.cookies
+        is_special = error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds
+        if is_special or page or cookies:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
-            if page is not None or outcome.max_attempts:
+            if page is not None or outcome.max_attempts or cookies is not None:
                 head += (None if page is None else page.next_at, outcome.max_attempts)
+            if cookies is not None:
+                head += (pack_cookies(cookies),)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:
@@ -401,6 +409,24 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         if outcome.links:
             pack_entries(arguments, outcome.links)
     arguments[place] = _encode(heads)
+
+
+def pack_cookies(news: CookieNews) -> tuple[Any, ...]:
+    """What 8_jars.lua takes in."""
+    return news.session, news.domain, news.base, news.cookies
+
+
+def read_jar(session: str, domain: str, stored: bytes) -> Jar:
+    """A jar as 8_jars.lua has packed it."""
+    version, changed_at, cookies = _decode_jar(stored)
+    return Jar(session=session, domain=domain, version=version, changed_at=changed_at, cookies=cookies)
+
+
+def read_jars(wanted: Sequence[JarRef], found: Sequence[bytes | None]) -> list[Jar]:
+    """The answer of read_jars.lua, without those whose version is known."""
+    pairs = [(ref, stored) for ref, stored in zip(wanted, found, strict=True) if stored]
+    jars = [(ref.version, read_jar(ref.session, ref.domain, stored)) for ref, stored in pairs]
+    return [jar for known, jar in jars if known != jar.version]
 
 
 def _news(news: HostNews) -> tuple[Any, ...]:

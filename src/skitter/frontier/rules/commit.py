@@ -37,6 +37,7 @@ class CommitRules:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._outbox = transaction.outbox
+        self._jars = transaction.jars
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
@@ -53,6 +54,7 @@ class CommitRules:
         links: list[Entry] = []
         has_budgets = hosts.budgets is not None
         changed: list[Row] = []
+        jars: list[int] = []
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -66,6 +68,8 @@ class CommitRules:
                 self._stage(outcome, lease)
                 continue
             ended.add((lease.work, lease.id))
+            if outcome.cookies is not None:
+                jars.append(self._jars.take(outcome.cookies))
             self._outbox.publish(outcome, lease, self._tally, keep=keep_items)
             self._leases.end(lease)
             if lease.work is Work.SEED:
@@ -96,7 +100,7 @@ class CommitRules:
         for name, amount in self._tally.items():
             self._job.count(name, amount)
         self._job.sample_rate()
-        return Committed(accepted, new_links=new, troubles=self._troubles)
+        return Committed(accepted, new_links=new, troubles=self._troubles, jars=jars)
 
     def _save(self, rows: Sequence[Row]) -> None:
         if self._reordered:

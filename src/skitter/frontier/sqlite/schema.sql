@@ -1,4 +1,4 @@
--- The SQLite frontier, format 4. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 5. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
@@ -33,6 +33,7 @@
 -- sinks     each sink's progress and owner
 -- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as cards
 -- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
+-- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -204,6 +205,17 @@ CREATE TABLE intakes (
     record BLOB NOT NULL,
     PRIMARY KEY (job, source)
 ) WITHOUT ROWID;
+
+CREATE TABLE jars (
+    job INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at REAL NOT NULL,
+    cookies BLOB NOT NULL,
+    PRIMARY KEY (job, session, domain)
+) WITHOUT ROWID;
+CREATE INDEX jars_domain ON jars (job, domain, version);
 
 CREATE TABLE IF NOT EXISTS delivered (
     job INTEGER NOT NULL,

@@ -15,6 +15,8 @@ local leases, new_fields, new_keys = {}, {}, {}
 -- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
 -- would have been granted if this shard's part of max_pages were larger.
 local asked, goes_first, short = false, false, false
+-- Functions of 8_jars.lua.
+local jars = {}
 -- So many hosts were passed over, because their addresses are full, that others were not reached.
 local in_haste = false
 
@@ -179,7 +181,7 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
--- the distance that the worker keeps, the record of the page.
+-- the distance that the worker keeps, the record of the page, the version of its jars.
 local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
@@ -197,6 +199,7 @@ local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   leases[place + 8] = robots
   leases[place + 9] = trusted
   leases[place + 10] = distance > 0 and text(distance) or ''
+  leases[place + 12] = row and J.jars and jars.version_of(host_key) or 0
   leases[place + 11] = row and S.recrawl and call('HGET', BASE .. 'records', lease_key) or ''
 end
 
