@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from skitter.fetch.cookie_lines import CookieLines
+from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
 
 
@@ -32,7 +32,7 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Sent with this request, beside those of the jar, and not kept."""
     jar: CookieLines | None = None
     """Cookies of its session that it may send, if they are for its URL; what the answer sets is ``Page.cookies``.
-    A fetcher keeps none from one request to the next. None: none but ``cookies``, and those of the answer are not read."""
+    A fetcher keeps none from one request to the next. None: none but ``cookies``, and the answer sets none."""
     trusted: bool = False
     """The host key was typed as a seed: the network guard lets it through. The same for every request of a host key."""
     timeout_seconds: float | None = None

@@ -11,7 +11,7 @@ import contextlib
 
 import pycurl
 
-from skitter.fetch.cookie_lines import CookieLines, read_netscape_line
+from skitter.model.cookie_lines import CookieLines, read_netscape_line
 from skitter.model.session import DELETED, Cookie
 from skitter.policy.cookies import is_acceptable
 from skitter.policy.public_suffixes import is_public_suffix

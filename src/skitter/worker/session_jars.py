@@ -12,8 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from skitter.fetch.cookie_lines import CookieLines
 from skitter.frontier.contract import WorkSource
+from skitter.model.cookie_lines import CookieLines
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.page import Page

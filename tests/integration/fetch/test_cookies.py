@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skitter.errors import FetchError
-from skitter.fetch.cookie_lines import CookieLines, netscape_line, read_netscape_line
+from skitter.model.cookie_lines import CookieLines, netscape_line, read_netscape_line
 from skitter.model.page import Page
 from skitter.model.session import DELETED, Cookie
 from skitter.policy.cookies import merged
@@ -75,7 +75,8 @@ async def test_cookies_that_are_changed_and_taken_back_are_told(serve: Any, clie
     jar = _after(EMPTY, await client.get(site.url("/x/y"), jar=EMPTY))
     site.behaviour = serve.says(serve.answer(b"", "Set-Cookie: b=2; Path=/", "Set-Cookie: c=; Path=/x; Max-Age=0"))
     page = await client.get(site.url("/x/z"), jar=jar)
-    assert {(cookie.name, cookie.value, cookie.expires) for cookie in page.cookies} == {("b", "2", 0), ("c", "", DELETED)}
+    told = {(cookie.name, cookie.value, cookie.expires) for cookie in page.cookies}
+    assert told == {("b", "2", 0), ("c", "", DELETED)}
     assert {cookie.name: cookie.path for cookie in _after(jar, page).cookies} == {"a": "/x", "b": "/"}
 
 

@@ -14,9 +14,7 @@ from skitter.testing.contract.store import ContractStore
 LEASE, COMMIT = (Call(token=token) for token in ("lease", "commit"))
 
 
-def news(
-    *cookies: tuple[str, str] | Cookie, session: str = "", domain: str = "a.example", base: int = 0
-) -> CookieNews:
+def news(*cookies: tuple[str, str] | Cookie, session: str = "", domain: str = "a.example", base: int = 0) -> CookieNews:
     """Cookies of a domain: a name and a value each."""
     found = [one if isinstance(one, Cookie) else Cookie(one[0], one[1], domain) for one in cookies]
     return CookieNews(session=session, domain=domain, cookies=found, base=base)
