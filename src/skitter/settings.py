@@ -56,7 +56,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     http2: bool = True
     """Offer HTTP/2 to https servers."""
     cookies: bool = True
-    """Keep a cookie jar per worker."""
+    """Keep cookies, for all workers of the job (docs/how-to/log-in.md)."""
 
     def __post_init__(self) -> None:
         objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)

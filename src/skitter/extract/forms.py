@@ -23,9 +23,19 @@ _OPTIONS_HINT = "form.request(values, callback=…, meta=…) takes what a Reque
 class Form:
     """A form of a page, by ``Response.form``: its fields as the page fills them in, and requests that send them."""
 
-    __slots__ = ("_base", "_element", "_encoding", "_page_url", "_root")
+    __slots__ = ("_base", "_element", "_encoding", "_page_url", "_root", "_session")
 
-    def __init__(self, element: FormElement, root: LexborNode, *, page_url: str, base: str, encoding: str) -> None:
+    def __init__(
+        self,
+        element: FormElement,
+        root: LexborNode,
+        *,
+        page_url: str,
+        base: str,
+        encoding: str,
+        session: str | None = "",
+    ) -> None:
+        self._session = session
         self._element = element
         self._root = root
         self._page_url = page_url
@@ -81,6 +91,7 @@ class Form:
         **options: Any,
     ) -> Request:
         """As ``submit``, with a callback and whatever else a Request takes."""
+        options.setdefault("session", self._session)
         button = self._button(click)
         attributes = button.attributes if button is not None else {}
         method = _method(attributes.get("formmethod", self._element.attributes.get("method")))

@@ -293,9 +293,13 @@ class Response:
             raise UrlError("unparsable", f"not a URL: {href[:200]}") from error
 
     def follow(self, link: Any, callback: Any = None, **fields: Any) -> Request:
-        """A request for a link: its text, or a selector of it or of its element. Raises UrlError for a bad one."""
+        """A request for a link: its text, or a selector of it or of its element. Raises UrlError for a bad one.
+
+        It is of the session of this page, unless another one is given; so are those of ``follow_all``, of forms and of
+        downloads, and the links that a callback yields as they are.
+        """
         url = absolute(self._href(link), self._base())
-        return Request(url, callback, **fields)
+        return Request(url, callback, **{"session": self.request.session} | fields)
 
     def follow_all(
         self,
@@ -314,6 +318,7 @@ class Response:
         elif xpath is not None:
             urls = self.xpath(xpath)
         join = self._joined()
+        session = {"session": self.request.session}
         requests = []
         for link in urls or ():
             try:
@@ -322,7 +327,7 @@ class Response:
                 join.flaws[error.rule] += 1
                 continue
             if url is not None:
-                requests.append(Request(url, callback, **fields))
+                requests.append(Request(url, callback, **session | fields))
         return requests
 
     def form(
@@ -347,7 +352,13 @@ class Response:
         root = self._tree()
         elements = form_controls.read_forms(root)
         element = forms.pick_form(elements, root, css=css, name=name, form_id=id, index=index)
-        return forms.Form(element, root, page_url=self.page.url, base=self._base(), encoding=self.encoding)
+        return forms.Form(
+            *(element, root),
+            page_url=self.page.url,
+            base=self._base(),
+            encoding=self.encoding,
+            session=self.request.session,
+        )
 
     def download(
         self,

@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
 from skitter.model.secrets import shown_url
 
@@ -31,6 +32,9 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     body: bytes = b""
     cookies: dict[str, str] = {}
     """Sent with this request, beside those of the jar, and not kept."""
+    jar: CookieLines | None = None
+    """Cookies of its session that it may send, if they are for its URL; what the answer sets is ``Page.cookies``.
+    A fetcher keeps none from one request to the next. None: none but ``cookies``, and the answer sets none."""
     trusted: bool = False
     """The host key was typed as a seed: the network guard lets it through. The same for every request of a host key."""
     proxy: str = ""

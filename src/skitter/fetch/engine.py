@@ -20,7 +20,6 @@ from skitter.errors import FetchError, SettingsError
 from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
-from skitter.fetch.cookies import CookieJar
 from skitter.fetch.dns_lookups import MAX_LOOKUPS, DnsLookups, origin_of
 from skitter.fetch.header_lines import HeaderLines
 from skitter.fetch.malloc import tune_malloc
@@ -64,7 +63,6 @@ class CurlFetcher:
         "_guard",
         "_header_lines",
         "_idle",
-        "_jar",
         "_kicked",
         "_known",
         "_lookups",
@@ -113,7 +111,6 @@ class CurlFetcher:
         self._guard = Guard(allow_private=settings.allow_private)
         self._running: dict[pycurl.Curl, Transfer] = {}
         self._bodies = Bodies(self._running, max_bytes=max_buffered_bytes, max_ratio=settings.max_ratio)
-        self._jar = CookieJar() if settings.cookies else None
         self._multi = pycurl.CurlMulti()
         # The limit of open files is shared: a quarter for connections that are kept for the next request of their host,
         # an eighth for name lookups, and the rest for slow transfers. Each has a socket.
@@ -295,7 +292,6 @@ class CurlFetcher:
             self._settings,
             guard=self._guard,
             bodies=self._bodies,
-            jar=self._jar,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
             call=self._call,

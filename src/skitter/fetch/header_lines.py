@@ -65,20 +65,19 @@ class HeaderLines:
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[str, str]] = {}
 
-    def read(self, lines: list[bytes]) -> tuple[list[tuple[str, str]], int, int]:
-        """The headers, how many of them set a cookie, and in how many bytes."""
-        known, headers, set_cookies, cookie_bytes = self._known, [], 0, 0
+    def read(self, lines: list[bytes]) -> tuple[list[tuple[str, str]], bool]:
+        """The headers, and whether one of them sets a cookie."""
+        known, headers, set_cookies = self._known, [], False
         for line in lines:
             header = known.get(line)
             if header is None:
                 name, _, value = line.decode("latin-1").partition(":")
                 header = (name.strip().lower(), value.strip())
                 if header[0] == "set-cookie":
-                    set_cookies += 1
-                    cookie_bytes += len(line)
+                    set_cookies = True
                 elif len(line) < 100:
                     if len(known) >= _MAX_KNOWN_LINES:
                         known.clear()
                     known[line] = header
             headers.append(header)
-        return headers, set_cookies, cookie_bytes
+        return headers, set_cookies

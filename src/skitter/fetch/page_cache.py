@@ -73,7 +73,7 @@ class PageCache:
                 temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, private_files.FILE_MODE
             )
             with os.fdopen(descriptor, "wb") as file:
-                file.write(_VERSION + _ENCODER.encode(page))
+                file.write(_VERSION + _ENCODER.encode(msgspec.structs.replace(page, cookies=())))
             temporary.replace(path)
         except OSError as error:
             with suppress(OSError):

@@ -17,7 +17,7 @@ import pycurl
 from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import FetchRequest
-from skitter.fetch.cookies import CookieJar
+from skitter.fetch.cookies import CookieEngine
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
 from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
@@ -50,9 +50,10 @@ class Transfer:
         "_ca_file",
         "_call",
         "_call_number",
+        "_engine",
         "_guard",
         "_header_lines",
-        "_jar",
+        "_is_whole",
         "_late",
         "_lines",
         "_opened",
@@ -78,7 +79,6 @@ class Transfer:
         *,
         guard: Guard,
         bodies: Bodies,
-        jar: CookieJar | None,
         ca_file: str | None,
         header_lines: HeaderLines,
         call: Call,
@@ -88,7 +88,6 @@ class Transfer:
         self._call = call
         self._call_number = 0
         self._guard = guard
-        self._jar = jar
         self._header_lines = header_lines
         self._ca_file = ca_file
         self._proxy = proxy
@@ -97,8 +96,7 @@ class Transfer:
         """Whether it stands aside (``SlowTransfers``)."""
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
-        if jar is not None:
-            jar.attach(self.curl)  # for good: a reset does not undo it
+        self._engine = CookieEngine(self.curl)
         self._configure()
 
     def _configure(self) -> None:
@@ -153,11 +151,12 @@ class Transfer:
         self._steps = NOT_CONNECTED
         self._problem: tuple[str, str] | None = None
         self._plain = True
-        self._unwanted = False
+        self._unwanted = self._is_whole = False
         self._body.begin(self._settings.max_body_bytes)
         self.started_at = time.time()
         try:
             self.curl.setopt(pycurl.URL, request.url)
+            self._engine.hold(request.jar)
             if self._settings.http2 and request.url.startswith("https:") != self._waits:
                 # Rather a stream of a connection that is being made than one more connection. Not for http,
                 # where libcurl would wait for the first connection's whole answer before it opens a second.
@@ -220,6 +219,8 @@ class Transfer:
         """Forget the request, once the handle is out of the multi handle."""
         self._lines.clear()
         self._body.clear()
+        if not self._is_whole:
+            self._engine.spoil()
         if not self._plain:
             self.reset()
 
@@ -239,7 +240,8 @@ class Transfer:
         if self._proxy is not None and self.curl.getinfo(pycurl.RESPONSE_CODE) == 407:
             raise FetchError("proxy", f"the proxy {self._proxy.url} wants another user name or password")
         lines = self._lines
-        if lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1:
+        has_more = lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1
+        if has_more:
             lines = final_block(lines) or []
             if not lines:
                 raise FetchError("protocol", f"an answer without headers: {self._request.url}")
@@ -247,9 +249,8 @@ class Transfer:
         status = getinfo(pycurl.RESPONSE_CODE)
         if status < 200:
             raise FetchError("protocol", f"an upgrade that nobody has asked for ({status}): {self._request.url}")
-        headers, set_cookies, cookie_bytes = self._header_lines.read(lines[1:-1])
-        if set_cookies and self._jar is not None:
-            self._jar.received(host_name(self._request.url), set_cookies, cookie_bytes)
+        self._is_whole = True
+        headers, set_cookies = self._header_lines.read(lines[1:-1])
         return Page(
             url=self._request.url,
             status=status,
@@ -260,6 +261,8 @@ class Transfer:
             started_at=self.started_at,
             seconds=getinfo(pycurl.TOTAL_TIME),
             wire_bytes=int(getinfo(pycurl.SIZE_DOWNLOAD_T)),
+            # Also what an informational answer before it has set, so that no other request sends it.
+            cookies=self._engine.read(self._request.url) if (set_cookies or has_more) and self._engine.is_on else (),
         )
 
     def _error(self, code: int, message: str) -> FetchError:
@@ -350,7 +353,7 @@ class Transfer:
         if lines[-1] is not line or not status.isdigit():
             return None
         assert self._request.on_headers is not None
-        headers, _, _ = self._header_lines.read(lines[1:-1])
+        headers, _ = self._header_lines.read(lines[1:-1])
         page = Page(url=self._request.url, status=int(status), headers=headers, body=b"", started_at=self.started_at)
         self._unwanted = not self._request.on_headers(page)
         return -1 if self._unwanted else None

@@ -78,6 +78,10 @@ Rules that all backends share:
   next calls of ``lease`` see to it, ``BATCH`` hosts each); a longer delay counts from the next grant on. A resumed run
   keeps what ``change_settings`` has changed, unless the specification of the ``begin`` has another value than that of
   the one before; a new run begins with its own.
+- A cookie takes effect with the commit of the page that set it, in the order of the commits: a refused outcome sets
+  none. A lease says the newest version of the jars of its host's registrable domain (``Lease.jar``), so a worker knows
+  whether to read one (``jars``) before it fetches. Jars are bounded (policy.cookies) and belong to the run: a resumed
+  one has them, a new one begins with none.
 - A run whose specification has ``on_close`` is over when that was called: ``claim_close`` gives the call of it to one
   owner at a time, as a sink has one. Until then ``begin`` resumes the finished run, as it does for a target that lacks
   items. A finished job that has new work is claimed again at its next end.
@@ -120,6 +124,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
+from skitter.model.session import Jar, JarRef
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -194,6 +199,10 @@ class WorkSource(Protocol):
 
     async def proxies(self) -> list[ProxySeen]:
         """The proxies of the job's pool, by id, with their passwords. Cheap enough to be polled."""
+        ...
+
+    async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
+        """The jars that are there, without those whose version is known. They are secrets."""
         ...
 
     async def count_distinct(self, changes: bytes) -> None:

@@ -24,6 +24,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
+from skitter.model.session import Jar
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
@@ -107,6 +108,7 @@ class MemoryTables:
         self._intakes: dict[str, IntakeRow] = {}
         self._proxies: dict[str, ProxyRecord] = {}
         self._host_proxies: dict[str, HostProxies] = {}
+        self._jars: dict[tuple[str, str], Jar] = {}
 
     def clock(self) -> float:
         return self._clock.now()
@@ -253,6 +255,28 @@ class MemoryTables:
         found = self._due.onwards(first, limit)
         last = min(until, found[-1][0]) if len(found) == limit else until
         return [self._pages[key[-1]] for key in self._due.between(first, (last, math.inf))]
+
+    # ---- jars
+
+    def jars(self, session: str, domains: Sequence[str]) -> list[Jar]:
+        return [self._jars[session, domain] for domain in domains if (session, domain) in self._jars]
+
+    def jar_versions(self, domains: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        wanted = set(domains)
+        for (_, domain), jar in self._jars.items():
+            if domain in wanted:
+                found[domain] = max(jar.version, found.get(domain, 0))
+        return found
+
+    def save_jar(self, jar: Jar) -> None:
+        self._jars[jar.session, jar.domain] = jar
+
+    def drop_oldest_jar(self) -> None:
+        del self._jars[min(self._jars, key=lambda key: (key[0] != "", self._jars[key].version))]
+
+    def all_jars(self) -> list[Jar]:
+        return [self._jars[key] for key in sorted(self._jars)]
 
     # ---- hosts
 

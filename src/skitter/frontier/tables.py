@@ -24,6 +24,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
+from skitter.model.session import Jar
 from skitter.model.worker import WorkerCard
 from skitter.policy.shares import ShortWorker
 
@@ -177,6 +178,10 @@ class JobRow(msgspec.Struct):
     close_owned_until: float = 0.0
     closed: bool = False
     """``on_close`` was called."""
+    jars: int = 0
+    """Jars that there are. While it is 0, nobody looks for them."""
+    jar_version: int = 0
+    """Of the jar that was changed last."""
     reschedule_after: float | None = None
     """Of hosts that wait, those that are due later than this are still to be looked at for that. None: none are."""
     pooled: bool = False
@@ -314,7 +319,7 @@ class Tables(Protocol):
     def load_job(self) -> JobRow | None: ...
     def save_job(self, job: JobRow) -> None: ...
     def forget_run(self) -> None:
-        """Drop requests, leases, items, sinks, intakes and permits.
+        """Drop requests, leases, items, sinks, intakes, permits and jars.
 
         Known pages and ids that were delivered stay, and so do hosts: none of them is ready, waiting or given up.
         """
@@ -398,6 +403,21 @@ class Tables(Protocol):
 
     def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         """See ``WorkSource.known_pages``."""
+        ...
+
+    # Jars: touched only where an answer has set a cookie
+    def jars(self, session: str, domains: Sequence[str]) -> list[Jar]: ...
+    def jar_versions(self, domains: Sequence[str]) -> dict[str, int]:
+        """The newest version of the jars of each domain; those without one are left out."""
+        ...
+
+    def save_jar(self, jar: Jar) -> None: ...
+    def drop_oldest_jar(self) -> None:
+        """The least recently changed one of the unnamed session; of any, if that has none."""
+        ...
+
+    def all_jars(self) -> list[Jar]:
+        """By session and domain. For people, and the consistency check."""
         ...
 
     # Hosts

@@ -37,6 +37,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
+from skitter.model.session import Jar, JarRef
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
@@ -207,6 +208,9 @@ class TransactionalFrontier:
             return {key: record for key, record in found.items() if record is not None}
 
         return await self._store.run(read, write=False)
+
+    async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
+        return await self._run(lambda transaction: transaction.jars.read(wanted), write=False)
 
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         return await self._run(lambda transaction: transaction.tables.known_pages(after, until, limit), write=False)

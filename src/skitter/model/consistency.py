@@ -48,6 +48,7 @@ CODES = {
     "outbox_leftover": "Items are kept that every sink has.",
     "sink_position": "A sink is ahead of the newest item, or lacks items that are gone.",
     "intakes_count": "The number of open intakes in the job's record is not that of the intakes.",
+    "jars_count": "The number of jars of cookies is not what the job's record and the index of their domains say.",
     "permit": "The list of permitted hosts contradicts the hosts.",
     "robots": "The robots.txt that governs a host is not stored.",
     "known_page": "A page that the job recrawls, its time and its record contradict each other.",

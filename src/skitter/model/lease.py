@@ -55,6 +55,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The record of the page, in a job that recrawls; None: it was not fetched before."""
     proxy: str = ""
     """Id of the proxy that it must go through, in a job with a pool of proxies."""
+    jar: int = 0
+    """The newest version of the jars of the host's registrable domain, of all sessions; 0: there is none."""
 
     @property
     def request(self) -> Request:

@@ -11,6 +11,7 @@ from skitter.model.lease import Grant, Lease
 from skitter.model.page_record import PageRecord
 from skitter.model.proxy import ProxyNews
 from skitter.model.request import Entry
+from skitter.model.session import CookieNews
 
 FAILED_ERRBACKS = "failed_errbacks"
 """The counter of pages whose errback failed as well."""
@@ -92,6 +93,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """What was seen of the proxy of the lease."""
     page: PageRecord | None = None
     """The new record of the page, in a job that recrawls; None: it stays as it is, and the page stays due."""
+    cookies: CookieNews | None = None
+    """What the answer has changed in its jar; with the last part of a page only."""
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +128,6 @@ class Committed(msgspec.Struct, frozen=True):
     """Of the accepted links, those that were not known."""
     troubles: list[HostTrouble] = []
     """In the order of the outcomes."""
+    jars: list[int] = []
+    """Of each accepted outcome that had cookies the version of its jar after it; 0: others had changed the jar since
+    the version that the outcome names. A call that is sent again is not told."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from skitter.model.secrets import shown_url
+from skitter.model.session import Cookie
+
 
 class Page(msgspec.Struct, kw_only=True):
     """Unparsed answer of a server, with its timing."""
@@ -25,6 +28,12 @@ class Page(msgspec.Struct, kw_only=True):
     """Of the body as it came over the network."""
     cached: bool = False
     """It comes from a cache: no network was touched."""
+    cookies: tuple[Cookie, ...] = ()
+    """Those that it has set or taken back, where the request had a jar."""
+
+    def __repr__(self) -> str:
+        # Written to tracebacks: its headers may have secrets, and its body is large.
+        return f"<Page {self.status} {shown_url(self.url)}>"
 
     def header(self, name: str) -> str | None:
         """The first value of a header, by its lower-case name."""

@@ -15,6 +15,7 @@ from skitter.errors import FormatError, RequestError
 from skitter.model.job import Job
 from skitter.model.meta_codec import encode_meta, read_extension
 from skitter.model.secrets import shown_url
+from skitter.model.session import SESSION_PATTERN, is_session_name
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
@@ -41,6 +42,7 @@ _PROXY = re.compile(r"(?:https?|socks(?:4a?|5h?))://[!-~]{1,2000}")
 StoredTimeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_SECONDS)]
 StoredAttempts = Annotated[int, msgspec.Meta(ge=1, le=MAX_ATTEMPTS)]
 StoredStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
+StoredSession = Annotated[str, msgspec.Meta(pattern=SESSION_PATTERN)]
 ALL_STATUSES: Literal["all"] = "all"
 
 
@@ -96,6 +98,9 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """In place of the setting of that name; 1: it is never tried again, even if its host asks for a pause."""
     handle_statuses: Sequence[StoredStatus] | Literal["all"] = ()
     """Statuses besides 2xx, and besides those of the spider, whose pages the callback wants to see; or ``"all"``."""
+    session: StoredSession | None = ""
+    """The session whose cookies it sends, and that keeps those of its answer; empty: the job's own. A name is a part of
+    what tells two requests apart. None: no cookies are sent but ``cookies``, and none are kept."""
 
     proxy: str = ""
     """The URL of a proxy for this request alone, in place of the job's pool and of the setting ``proxy``. It is no part
@@ -147,8 +152,8 @@ class Request(RequestFields):
             self.cb_kwargs = _as_dict(self, "cb_kwargs", self.cb_kwargs)
         if self.priority or self.is_list or self.dont_filter:
             _check_flags(self)
-        if self.need != "" and not is_need(self.need):
-            raise wrong(self, "need", repr(self.need)[:100])
+        if self.need != "" or self.session != "":
+            _check_names(self)
         if self.timeout is not None or self.max_attempts is not None or self.handle_statuses or self.proxy:
             _check_options(self)
         if self.form is not None or self.json is not None or self.files is not None:
@@ -236,6 +241,10 @@ class Fingerprinter:
         if request.callback == FILE_CALLBACK:
             # Whether a file is stored must not depend on whether a link to it was followed first.
             fingerprint = self._hash(b"4:file%d" % fingerprint)
+        if request.session:
+            # Two users may fetch the same page.
+            name = request.session.encode()
+            fingerprint = self._hash(b"7:session%d:%b%d" % (len(name), name, fingerprint))
         if filtered and not request.dont_filter:
             return fingerprint
         told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
@@ -287,13 +296,14 @@ EXPECTED = {
     "max_attempts": f"a whole number from 1 to {MAX_ATTEMPTS}",
     "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
     "proxy": "the URL of a proxy: http, https, socks4, socks4a, socks5 or socks5h",
+    "session": "a name of at most 64 letters, digits and . _ @ + -, or None",
     "form": "a dict or a list of pairs, of text, bytes and numbers",
     "json": "a value that JSON has",
     "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
 _CONTENT = frozenset({"form", "json", "files"})
-OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy"}
+OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy", "session"}
 """Fields that say how a request is sent and judged."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
@@ -399,6 +409,13 @@ def _check_flags(request: Request) -> None:
             raise wrong(request, field, _kind(value))
 
 
+def _check_names(request: Request) -> None:
+    if request.need != "" and not is_need(request.need):
+        raise wrong(request, "need", repr(request.need)[:100])
+    if request.session and not is_session_name(request.session):
+        raise wrong(request, "session", repr(request.session)[:100])
+
+
 def _check_options(request: Request) -> None:
     timeout: Any = request.timeout
     if timeout is not None:
@@ -469,7 +486,8 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
-    if request.timeout is not None or request.max_attempts is not None or request.handle_statuses or request.proxy:
+    has_options = request.timeout is not None or request.max_attempts is not None or request.handle_statuses
+    if has_options or request.proxy or request.session != "":
         return _WITH_OPTIONS + stored
     if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
         # A struct that may have 16 fields or more gets a head of three bytes, however few of them it has.

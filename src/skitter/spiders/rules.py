@@ -70,11 +70,12 @@ class Rule:
         if self.cb_kwargs and self.callback is None:
             raise SpiderError("a rule with cb_kwargs and no callback", hint=_HINT)
 
-    def request(self, url: str) -> Request:
+    def request(self, url: str, session: str | None = "") -> Request:
         """The request for a link of this rule."""
         if self.callback is None or not self.follow:
-            return Request(url, self.callback, cb_kwargs=self.cb_kwargs)
-        return Request(url, RULE_CALLBACK, cb_kwargs=self.cb_kwargs, meta={_CALLBACK: self.callback})
+            return Request(url, self.callback, cb_kwargs=self.cb_kwargs, session=session)
+        meta = {_CALLBACK: self.callback}
+        return Request(url, RULE_CALLBACK, cb_kwargs=self.cb_kwargs, meta=meta, session=session)
 
 
 def check_rules(spider: Spider) -> None:
@@ -108,7 +109,7 @@ def rule_links(spider: Spider, response: Response) -> Iterator[Links | Request]:
                 yield Links(urls)
             continue
         for url in urls:
-            request: Any = rule.request(url)
+            request: Any = rule.request(url, response.request.session)
             if rule.process_request is not None:
                 request = getattr(spider, rule.process_request)(request, response)
             if request is not None:

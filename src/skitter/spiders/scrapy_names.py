@@ -12,6 +12,7 @@ from typing import Any
 from skitter.errors import RequestError, SpiderError
 from skitter.model.request import ALL_STATUSES, EXPECTED, Request
 from skitter.model.secrets import shown_url
+from skitter.model.session import is_session_name
 from skitter.settings import names
 
 _STATUSES = "handle_statuses of the spider lists statuses besides 2xx that its callbacks want to see"
@@ -19,17 +20,14 @@ _ATTEMPTS = "max_attempts of a Request counts its attempts, with the first one"
 _BROWSER = "pages are not rendered: ask for the data that the page's scripts load"
 _CHAIN = "response.request.chain has the URLs that redirected to the page"
 _SIZE = "the setting max_body_bytes is that of every page of the job"
-_COOKIES = "each worker keeps one cookie jar; the setting cookies=false turns it off"
 
 META: dict[str, str] = {
     "autothrottle_dont_adjust_delay": "the setting target_concurrency is that of the whole job",
     "allow_offsite": "allowed_domains of the spider says which links are followed",
     "bindaddress": "the system chooses the address that requests come from",
-    "cookiejar": _COOKIES,
     "crawlera": "--proxies gives a job a pool of proxies, and proxy of a Request is one for it alone",
     "depth": "response.request.depth has the links from a seed; give a number of your own another name",
     "dont_cache": "there is no cache: every page is fetched",
-    "dont_merge_cookies": _COOKIES,
     "dont_obey_robotstxt": "the setting obey_robots is that of the whole job",
     "download_fail_on_dataloss": "a body that ends too early is fetched again, and dead after max_attempts",
     "download_latency": "response.seconds has it",
@@ -66,7 +64,8 @@ OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "proxy": ("proxy", str),
 }
 """Keys of ``meta`` that are options of a request: which, and how their value is read. ``dont_retry`` and
-``handle_httpstatus_all`` are too, and ``dont_redirect`` makes the page that redirects the last one."""
+``handle_httpstatus_all`` are too, ``cookiejar`` and ``dont_merge_cookies`` are its session, and ``dont_redirect`` makes
+the page that redirects the last one."""
 
 REFUSED: dict[str, str] = {
     "handle_httpstatus_all": _STATUSES,
@@ -127,10 +126,25 @@ def with_options(request: Request) -> Request:
     # Whatever the order of the keys, these are stronger than max_retry_times and a list.
     if request.meta.get("dont_retry"):
         found["max_attempts"] = 1
+    if request.meta.get("dont_merge_cookies"):
+        found["session"] = None
+    elif request.meta.get("cookiejar") is not None:
+        found["session"] = _session_of(request)
     if request.meta.get("handle_httpstatus_all"):
         found["handle_statuses"] = ALL_STATUSES
     changes = {field: value for field, value in found.items() if not getattr(request, field)}
     return request.replace(**changes) if changes else request
+
+
+def _session_of(request: Request) -> str:
+    """The session of Scrapy's ``cookiejar``, which may be any number or text."""
+    name = str(request.meta["cookiejar"])
+    if not is_session_name(name):
+        raise RequestError(
+            f"meta['cookiejar'] has a value that it cannot have: {name!r:.50}: {shown_url(request.url)}",
+            hint=f"it is session of a Request: {EXPECTED['session']}",
+        )
+    return name
 
 
 def _asks(name: str, value: Any) -> bool:

@@ -18,6 +18,7 @@ from skitter.worker.call_state import CallState
 from skitter.worker.callback_failure_log import CallbackFailures
 from skitter.worker.commit_events import tell_commit
 from skitter.worker.known_urls import KnownUrls
+from skitter.worker.session_jars import SessionJars
 from skitter.worker.worker_stats import CallbackStats, PageAverages
 
 log = logging.getLogger("skitter.worker")
@@ -61,6 +62,8 @@ class CommitQueue:
         self.callback_failures = CallbackFailures(worker_id)
         self.page_averages = PageAverages()
         self._callback_stats = callback_stats or CallbackStats()
+        self.jars: SessionJars | None = None
+        """What the worker knows of cookies."""
         self.stats = Stats()
         """Where hooks count what belongs to no page."""
         self._store: str | None = None
@@ -130,7 +133,12 @@ class CommitQueue:
             outcomes[0].tally = outcomes[0].tally | counted
         if outside := self.stats.take_outside():
             outcomes[0].tally = _sum(outcomes[0].tally, outside)
+        jars = self.jars if any(outcome.cookies is not None for outcome in outcomes) else None
+        if jars is not None:
+            jars.begin_commit(outcomes)
         answer = await self._commit(outcomes, want)
+        if jars is not None:
+            jars.end_commit(outcomes, answer.accepted, answer.jars)
         accepted_outcomes = []
         for (outcome, urls), accepted in zip(batch, answer.accepted, strict=True):
             self.held.pop(outcome.lease.epoch, None)

@@ -57,6 +57,7 @@ from skitter.worker.page_yield import LinkContext
 from skitter.worker.revisit import RevisitRules
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
+from skitter.worker.session_jars import SessionJars
 from skitter.worker.start_permit import StartPermit
 from skitter.worker.url_table import UrlTable
 from skitter.worker.worker_stats import CallbackStats
@@ -158,6 +159,7 @@ class Worker:
         )
         proxies = LeasedProxies(source, settings.proxies)
         self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings, proxies=proxies)
+        self._jars = self._commit_queue.jars = SessionJars(source) if settings.fetch.cookies else None
         self._loop_status = loop_status or LoopStatus()
         self.distinct_urls = DistinctUrls()
         self._visitor = Visitor(
@@ -172,6 +174,7 @@ class Worker:
             hooks=self.hooks if self.hooks.has_page_hooks else None,
             robots_rule=self._robots_gate.rule_against,
             proxies=proxies,
+            jars=self._jars,
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -463,6 +466,8 @@ class Worker:
             return
         self._scope.permit(grant.permitted)
         await self._robots_gate.load(grant.leases)
+        if self._jars is not None:
+            await self._jars.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
             task = loop.create_task(self._work(lease, _start_by(lease, asked_at, start_from)))

@@ -22,6 +22,7 @@ from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.proxy import ProxyFault, ProxyNews
 from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
+from skitter.model.session import CookieNews
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
@@ -40,6 +41,7 @@ from skitter.worker.page_directives import DirectivePolicy
 from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
 from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
+from skitter.worker.session_jars import SessionJars
 from skitter.worker.trap_detector import TrapDetector
 
 
@@ -72,8 +74,12 @@ class Visitor:
         hooks: WorkerHooks | None = None,
         robots_rule: Callable[[Lease, str], object] = lambda _lease, _url: None,
         proxies: LeasedProxies | None = None,
+        jars: SessionJars | None = None,
     ) -> None:
-        """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host."""
+        """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host.
+        ``jars``: None: no cookies are kept.
+        """
+        self._jars = jars
         self._hooks = hooks
         self._proxies = proxies
         self._robots_rule = robots_rule
@@ -151,6 +157,7 @@ class Visitor:
         if of_pool:
             assert self._proxies is not None, "whoever leases through a pool has one"
             proxy = await self._proxies.url_of(lease)
+        news: CookieNews | None = None
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -159,6 +166,7 @@ class Visitor:
                     headers=request.headers if revisit is None else revisit.headers,
                     body=request.body,
                     cookies=request.cookies,
+                    jar=None if self._jars is None else self._jars.lines(lease, request),
                     trusted=lease.trusted,
                     proxy=proxy,
                     proxy_trusted=of_pool,
@@ -181,8 +189,13 @@ class Visitor:
                 work = self._decided(lease, request, page, decision)
             if of_pool and self._proxies is not None:
                 work = self._through_pool(lease, request, work, self._proxies.of_page(page, proxy), page)
+            if page.cookies and self._jars is not None:
+                news = await self._jars.received(lease, request, page)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
-        return await self._loop_status.noted(work, lease)
+        ended = await self._loop_status.noted(work, lease)
+        if news is not None:
+            ended[0].cookies = news
+        return ended
 
     async def _through_pool(
         self,

@@ -95,6 +95,7 @@ class PageYield:
         "_parent",
         "_place",
         "_rules",
+        "_session",
         "is_large",
         "items",
         "links",
@@ -121,6 +122,7 @@ class PageYield:
         self._origin = origin
         self._in_parts = in_parts
         self._is_seeding = origin is None
+        self._session = origin.session if origin is not None else ""
         # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
         self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
@@ -187,6 +189,11 @@ class PageYield:
         self.is_large = self._in_parts and (self.is_large or len(self.items) >= PART_ITEMS)
 
     def _take_links(self, urls: Links) -> None:
+        if self._session != "":
+            # What other sessions know says nothing of this one.
+            for url in urls:
+                self._take_request(Request(url, session=self._session))
+            return
         new = self._rules.known.unknown(urls)
         if len(new) < len(urls):
             self.tally["duplicates"] += len(urls) - len(new)
@@ -216,6 +223,8 @@ class PageYield:
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
+        if request.session:
+            plain = False
         if request.callback is not None and _is_file(request.callback):
             plain = False
         if plain and request.url in rules.known:
@@ -254,6 +263,7 @@ class PageYield:
             timeout=request.timeout,
             max_attempts=request.max_attempts,
             handle_statuses=request.handle_statuses,
+            session=request.session,
         )
         self._add(found, plain=plain)
 

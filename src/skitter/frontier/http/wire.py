@@ -75,7 +75,7 @@ ROLES = {
         Role.VIEWER,
     ),
     **dict.fromkeys(
-        ("lease", "renew", "commit", "release", "tell", "robots", "known_pages", "count_distinct", "proxies"),
+        ("lease", "renew", "commit", "release", "tell", "robots", "proxies", "jars", "known_pages", "count_distinct"),
         Role.WORKER,
     ),
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),

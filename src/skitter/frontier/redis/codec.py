@@ -22,12 +22,13 @@ from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import Entry
+from skitter.model.session import Cookie, CookieNews, Jar, JarRef
 from skitter.policy import host_budgets
 from skitter.settings import Proxies, Settings
 
 FORMAT = 5
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 12
+LEASE_FIELDS = 13
 _NO_SUCH_KEY = b"?"
 _TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
@@ -97,6 +98,8 @@ class ScriptsRecord(msgspec.Struct):
     proxy_serial: Annotated[int, msgspec.Meta(ge=0)] = 0
     proxy_draw: Annotated[int, msgspec.Meta(ge=0)] = 1
     proxy_hosts: Annotated[int, msgspec.Meta(ge=0)] = 0
+    jars: Annotated[int, msgspec.Meta(ge=0)] = 0
+    jar_version: Annotated[int, msgspec.Meta(ge=0)] = 0
     closed: bool = False
 
 
@@ -135,6 +138,7 @@ decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
 decode_proxy = msgspec.msgpack.Decoder(ProxyRecord).decode
 decode_host_proxies = msgspec.msgpack.Decoder(HostProxies).decode
+_decode_jar = msgspec.msgpack.Decoder(tuple[int, float, list[Cookie]]).decode
 decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 
@@ -346,7 +350,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
         fields = flat[place : place + LEASE_FIELDS]
-        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, proxy = fields
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, proxy, jar = fields
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -368,6 +372,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 trusted=trusted == 1,
                 page=decode_page_record(page) if page else None,
                 proxy=proxy.decode(),
+                jar=jar,
             )
         )
     return Grant(
@@ -406,15 +411,17 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
             [part for pair in tally.items() for part in pair] if tally else None,
             None if outcome.news is None else _news(outcome.news),
         )
-        page, proxy_news = outcome.page, outcome.proxy_news
+        page, proxy_news, cookies = outcome.page, outcome.proxy_news, outcome.cookies
         is_special = error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds
-        if is_special or page or proxy_news:
+        if is_special or page or proxy_news or cookies:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
-            if page is not None or outcome.max_attempts or proxy_news is not None:
+            if page is not None or outcome.max_attempts or proxy_news is not None or cookies is not None:
                 head += (None if page is None else page.next_at, outcome.max_attempts)
-                if proxy_news is not None:
-                    head += ((proxy_news.fault, proxy_news.latency_seconds, proxy_news.bytes),)
+            if proxy_news is not None:
+                head += ((proxy_news.fault, proxy_news.latency_seconds, proxy_news.bytes),)
+            if cookies is not None:
+                head += (() if proxy_news is not None else (None,)) + (pack_cookies(cookies),)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:
@@ -426,6 +433,24 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         if outcome.links:
             pack_entries(arguments, outcome.links)
     arguments[place] = _encode(heads)
+
+
+def pack_cookies(news: CookieNews) -> tuple[Any, ...]:
+    """What 9_jars.lua takes in."""
+    return news.session, news.domain, news.base, news.cookies
+
+
+def read_jar(session: str, domain: str, stored: bytes) -> Jar:
+    """A jar as 9_jars.lua has packed it."""
+    version, changed_at, cookies = _decode_jar(stored)
+    return Jar(session=session, domain=domain, version=version, changed_at=changed_at, cookies=cookies)
+
+
+def read_jars(wanted: Sequence[JarRef], found: Sequence[bytes | None]) -> list[Jar]:
+    """The answer of read_jars.lua, without those whose version is known."""
+    pairs = [(ref, stored) for ref, stored in zip(wanted, found, strict=True) if stored]
+    jars = [(ref.version, read_jar(ref.session, ref.domain, stored)) for ref, stored in pairs]
+    return [jar for known, jar in jars if known != jar.version]
 
 
 def _news(news: HostNews) -> tuple[Any, ...]:

@@ -29,13 +29,13 @@ _TYPES = {
     "string": "job spec dropped begun ended filter distinct",
     "hash": (
         "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
-        " needs intakes intake_marks proxies host_proxies"
+        " needs intakes intake_marks proxies host_proxies jars jar_domains"
     ),
     "list": "q q_for staged items permits",
     "set": "seen kept generation delivered held alone permitted",
     "zset": (
         "workers due returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for"
-        " waiting parked given_up deadlines notable"
+        " waiting parked given_up deadlines notable jar_order"
     ),
 }
 _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split()}
@@ -171,6 +171,9 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "intakes": lambda source, value: (source.decode(), codec.decode_intake(value)),
     "proxies": lambda proxy, value: (proxy.decode(), codec.decode_proxy(value)),
     "host_proxies": lambda host, value: (host.decode(), codec.decode_host_proxies(value)),
+    "jars": lambda name, value: codec.read_jar(name.decode().partition(" ")[0], name.decode().partition(" ")[2], value),
+    "jar_order": lambda name, rank: (name.decode(), int(float(rank))),
+    "jar_domains": lambda name, value: (name.decode(), [int(word) for word in value.split(b" ", 1)]),
     "reasons": lambda host, value: (host.decode(), msgspec.msgpack.decode(value, type=tuple[str, str])),
     "permits": lambda _, value: value.decode(),
     "permitted": lambda _, value: value.decode(),

@@ -44,6 +44,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen, ProxyState, proxy_id
 from skitter.model.request import Entry
+from skitter.model.session import Jar, JarRef
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -192,9 +193,9 @@ class RedisFrontier:
             state = (call.run, call.permits, token, call.slots, " ".join(call.needs), call.round_trip_seconds)
             arguments: list[Any] = [worker, want, *state]
             codec.pack_outcomes(arguments, outcomes)
-            accepted, answer, new, troubles = await self._run("commit", *arguments)
+            accepted, answer, new, troubles, jars = await self._run("commit", *arguments)
         grant = None if answer is None else codec.read_grant(answer, self._server.life, call)
-        return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles))
+        return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles), jars)
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])
@@ -230,6 +231,12 @@ class RedisFrontier:
             return {}
         found = await self._server.command("HMGET", self._prefix + "robots", *host_keys)
         return {key: _decode_robots(record) for key, record in zip(host_keys, found, strict=True) if record}
+
+    async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
+        if not wanted:
+            return []
+        found = await self._run("read_jars", *(f"{ref.session} {ref.domain}" for ref in wanted))
+        return codec.read_jars(wanted, found)
 
     async def count_distinct(self, changes: bytes) -> None:
         await self._run("count_distinct", checked_changes(changes))

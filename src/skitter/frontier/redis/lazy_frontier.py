@@ -134,6 +134,7 @@ class LazyFrontier:
     reap = _of_opened(Frontier.reap)
     revive = _of_opened(Frontier.revive)
     robots = _of_opened(Frontier.robots)
+    jars = _of_opened(Frontier.jars)
     count_distinct = _of_opened(Frontier.count_distinct)
     known_pages = _of_opened(Frontier.known_pages)
     open_sink = _of_opened(Frontier.open_sink)

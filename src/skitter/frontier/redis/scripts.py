@@ -17,16 +17,16 @@ from skitter.dedup.lua_files import lua
 from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec
 from skitter.frontier.tables import RequestState
-from skitter.model import counters, host
+from skitter.model import counters, host, session
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.model.proxy import ProxyFault, ProxyState
-from skitter.policy import generations, host_budgets, lost_leases, politeness, proxy_choice, shares
+from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, proxy_choice, shares
 from skitter.settings import Proxies
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
-SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_proxies")
+SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_proxies", "9_jars")
 CONSISTENCY = frozenset(
     "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
     " count_bits mend_host mend_request mend_lease mend_job".split()
@@ -112,6 +112,11 @@ def constants() -> dict[str, int | float | str]:
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": contract.MAX_PRIORITY,
+        "MAX_JARS": cookies.MAX_JARS,
+        "MAX_JAR_COOKIES": cookies.MAX_JAR_COOKIES,
+        "MAX_JAR_BYTES": cookies.MAX_JAR_BYTES,
+        "NAMED_RANK": cookies.NAMED_RANK,
+        "DELETED": session.DELETED,
         **{f"AT_{state.name}": state.value for state in RequestState},
         **{phase.name: phase.value for phase in host.Phase},
         **{work.name: work.value for work in Work},

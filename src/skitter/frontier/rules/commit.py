@@ -38,6 +38,7 @@ class CommitRules:
         self._leases = transaction.leases
         self._outbox = transaction.outbox
         self._proxies = transaction.proxies
+        self._jars = transaction.jars
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
@@ -57,6 +58,7 @@ class CommitRules:
         ended: set[tuple[Work, int]] = set()
         links: list[Entry] = []
         changed: list[Row] = []
+        jars: list[int] = []
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -70,6 +72,8 @@ class CommitRules:
                 self._stage(outcome, lease)
                 continue
             ended.add((lease.work, lease.id))
+            if outcome.cookies is not None:
+                jars.append(self._jars.take(outcome.cookies))
             self._outbox.publish(outcome, lease, self._tally, keep=keep_items)
             self._leases.end(lease)
             if lease.work is Work.SEED:
@@ -92,7 +96,7 @@ class CommitRules:
         for name, amount in self._tally.items():
             self._job.count(name, amount)
         self._job.sample_rate()
-        return Committed(accepted, new_links=new, troubles=self._troubles)
+        return Committed(accepted, new_links=new, troubles=self._troubles, jars=jars)
 
     def _end_of_host(self, outcome: Outcome, lease: LeaseRow) -> None:
         """What the outcome means for the host of its lease, its proxy and its request."""

@@ -78,7 +78,20 @@ class _Comparison:
         yield from self._counts()
         yield from self._outbox()
         yield from self._intakes()
+        yield from self._jars()
         yield from self._state()
+
+    # ---- jars
+
+    def _jars(self) -> Iterator[Fault]:
+        jars, job = self._tables.all_jars(), self._job
+        if len(jars) != job.jars:
+            mend = _setter(job, "jars", len(jars))
+            yield fault("jars_count", "job", "jars of cookies", len(jars), job.jars, mend)
+        newest = max((jar.version for jar in jars), default=0)
+        if newest > job.jar_version:
+            mend = _setter(job, "jar_version", newest)
+            yield fault("sequence", "job", "jar_version", f"{newest} at least", job.jar_version, mend)
 
     # ---- leases
 

@@ -102,6 +102,7 @@ class _Chooser:
         self._politeness = transaction.settings.politeness
         self._lease_seconds = transaction.settings.limits.lease_seconds
         self._recrawl = transaction.settings.recrawl.is_on
+        self._jars = transaction.jars
         self._hosts = transaction.hosts
         self._requests = transaction.requests
         self._leases = transaction.leases
@@ -255,6 +256,8 @@ class _Chooser:
     def _read_leases(self) -> list[Lease]:
         rows = self._tables.rows_at([choice.seq for choice in self._chosen if choice.work is Work.PAGE])
         pages = self._page_records(rows)
+        if self._record.jars:
+            self._jars.load(row.host_key for row in rows.values())
         leases = [self._lease(choice, rows.get(choice.seq), pages) for choice in self._chosen]
         self._chosen = []
         return leases
@@ -296,6 +299,7 @@ class _Chooser:
             trusted=host.trusted if host else False,
             page=pages.get(request_id),
             proxy=choice.proxy,
+            jar=self._jars.versions.get(host_key, 0),
         )
 
     def held_since(self, first_epoch: int, granted: int) -> list[Lease]:
@@ -307,6 +311,8 @@ class _Chooser:
         rows = self._tables.rows_at([lease.row.seq for lease in held if lease.row is not None])
         deadline = min((lease.deadline for lease in held), default=0.0)
         pages = self._page_records(rows)
+        if self._record.jars:
+            self._jars.load(row.host_key for row in rows.values())
         return [self._held(lease, deadline, rows, pages) for lease in held]
 
     def _held(self, lease: LeaseRow, deadline: float, rows: dict[int, Row], pages: dict[int, PageRecord]) -> Lease:
@@ -329,6 +335,7 @@ class _Chooser:
             trusted=host.trusted if host else False,
             page=pages.get(lease.id),
             proxy=lease.proxy,
+            jar=self._jars.versions.get(lease.host_key, 0),
         )
 
     def ask_again_seconds(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.rules.intakes import IntakeRules
+from skitter.frontier.rules.jars import JarRules
 from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.leases import LeaseRules
 from skitter.frontier.rules.outbox import OutboxRules
@@ -31,6 +32,7 @@ class Transaction:
             tables, record, now, self.hosts, recrawl=settings.recrawl, skips_delivered=whole_job
         )
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
+        self.jars = JarRules(tables, record, now)
         self.leases = LeaseRules(
             *(tables, record, now),
             lease_seconds=limits.lease_seconds,

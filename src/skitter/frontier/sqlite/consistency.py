@@ -15,6 +15,7 @@ from skitter.frontier.clock import StoreClock
 from skitter.frontier.contract import BATCH
 from skitter.frontier.sqlite.damage_search import find_damage
 from skitter.frontier.sqlite.hosts import READY_FOR_NEEDS
+from skitter.frontier.sqlite.jars import JarTable
 from skitter.frontier.sqlite.leases import LeaseTable
 from skitter.frontier.sqlite.outbox import OutboxTable
 from skitter.frontier.sqlite.pages import PageTable
@@ -32,7 +33,7 @@ _decode_page = msgspec.msgpack.Decoder(PageRecord).decode
 _HELD = "SELECT place, count(*) FROM holds CROSS JOIN requests ON requests.job = holds.job AND requests.id = holds.id"
 
 
-class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTable):
+class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTable, JarTable):
     """All tables of one job, and what the consistency check asks of them."""
 
     def __init__(self, connection: sqlite3.Connection, job_name: str, clock: StoreClock) -> None:

@@ -22,6 +22,7 @@ from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import decode
+from skitter.model.session import Cookie
 from skitter.model.worker import WorkerCard
 
 Row = dict[str, Any]
@@ -50,7 +51,7 @@ def _blob(value: Any, _: Row) -> bool:
     return type(value) is bytes
 
 
-def _packed(kind: type) -> Check:
+def _packed(kind: Any) -> Check:
     decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(kind)
     return lambda value, _: type(value) is bytes and decoder.decode(value)
 
@@ -83,8 +84,9 @@ def _job_record(value: Any, row: Row) -> bool:
     record.spec = msgspec.msgpack.decode(row["spec"], type=JobSpec)
     check_job(public_job(record))
     counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.dead)
+    jars = (record.jars, record.jar_version)
     sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded, record.needy)
-    return all(0 <= number < 2**63 for number in (*counters, *sequences, record.intakes))
+    return all(0 <= number < 2**63 for number in (*counters, *sequences, *jars, record.intakes))
 
 
 _ID = _integer()
@@ -156,6 +158,16 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "kind": _KIND, "record": _blob}),
     "delivered": ("id", {"id": _ID}),
     "distinct_urls": ("job", {"registers": lambda value, _: type(value) is bytes and checked_registers(value)}),
+    "jars": (
+        "domain",
+        {
+            "session": _text,
+            "domain": _text,
+            "version": _integer(1),
+            "changed_at": _time,
+            "cookies": _packed(list[Cookie]),
+        },
+    ),
     "intakes": ("source", {"source": _text, "mark": _blob, "record": _packed(IntakeRecord)}),
     "proxies": ("proxy", {"proxy": _text, "record": _packed(ProxyRecord)}),
     "host_proxies": ("host", {"host": _text, "record": _packed(HostProxies)}),

@@ -35,6 +35,7 @@
 -- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
 -- proxies   the proxies of the job's pool: msgpack of model.proxy.ProxyRecord, with their passwords
 -- host_proxies bans and failures of proxies at single hosts: msgpack of model.proxy.HostProxies
+-- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -220,6 +221,16 @@ CREATE TABLE host_proxies (
     record BLOB NOT NULL,
     PRIMARY KEY (job, host)
 ) WITHOUT ROWID;
+CREATE TABLE jars (
+    job INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    changed_at REAL NOT NULL,
+    cookies BLOB NOT NULL,
+    PRIMARY KEY (job, session, domain)
+) WITHOUT ROWID;
+CREATE INDEX jars_domain ON jars (job, domain, version);
 
 CREATE TABLE IF NOT EXISTS delivered (
     job INTEGER NOT NULL,

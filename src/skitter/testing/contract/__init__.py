@@ -23,7 +23,7 @@ import pytest
 
 _MODULES = (
     "backoff bursts changed_settings client close_claims counters dedup delivered fencing gate given_up_hosts"
-    " host_budgets intakes job_states lost_leases needs order outbox per_ip politeness proxies recrawl reports"
+    " host_budgets intakes jars job_states lost_leases needs order outbox per_ip politeness proxies recrawl reports"
     " resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
@@ -42,6 +42,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     given_up_hosts,
     host_budgets,
     intakes,
+    jars,
     job_states,
     lost_leases,
     needs,
@@ -114,6 +115,7 @@ class FrontierContract(
     outbox.Outbox,
     intakes.Intakes,
     intakes.IntakeReaders,
+    jars.Jars,
     reports.Traces,
     reports.Revival,
     reports.Reports,
@@ -132,6 +134,7 @@ class EveryCall(
     fencing.Commits,
     fencing.Parts,
     intakes.Intakes,
+    jars.Jars,
     job_states.Begin,
     lost_leases.HeldWorkers,
     outbox.Outbox,

@@ -15,6 +15,8 @@ local leases, new_fields, new_keys = {}, {}, {}
 -- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
 -- would have been granted if this shard's part of max_pages were larger.
 local asked, goes_first, short = false, false, false
+-- Functions of 9_jars.lua.
+local jars = {}
 -- So many hosts were passed over, because their addresses are full, that others were not reached.
 local in_haste = false
 
@@ -183,7 +185,7 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
--- the distance that the worker keeps, the record of the page, its proxy.
+-- the distance that the worker keeps, the record of the page, its proxy, the version of its jars.
 local function tell_lease(lease_key, epoch, host_key, row, window, distance, proxy)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
@@ -203,6 +205,7 @@ local function tell_lease(lease_key, epoch, host_key, row, window, distance, pro
   leases[place + 10] = distance > 0 and text(distance) or ''
   leases[place + 11] = row and S.recrawl and call('HGET', BASE .. 'records', lease_key) or ''
   leases[place + 12] = proxy
+  leases[place + 13] = row and J.jars and jars.version_of(host_key) or 0
 end
 
 local function hold_for(worker, lease_key, host_key, row, alone)

@@ -1,7 +1,7 @@
 -- check_job: compares the job's record with the outbox, the sinks, and the lists that are short.
 --
 --   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:errors, RUN:dead:CLASS, RUN:permits,
---   RUN:permitted, RUN:intakes (read)
+--   RUN:permitted, RUN:intakes, RUN:jars, RUN:jar_order, RUN:jar_domains (read)
 --
 -- ARGV: time. Answers faults and the number of items.
 
@@ -50,6 +50,18 @@ local function check_intakes()
   end
 end
 
+-- A jar that is not in its indexes would be told to nobody, and never give way.
+local function check_jars()
+  local number, ranked, of_domains = call('HLEN', RUN .. 'jars'), call('ZCARD', RUN .. 'jar_order'), 0
+  for _, value in ipairs(call('HVALS', RUN .. 'jar_domains')) do
+    of_domains = of_domains + (tonumber(string.match(value, ' (%d+)$')) or 0)
+  end
+  if number ~= (J.jars or 0) or number ~= ranked or number ~= of_domains then
+    local found = (J.jars or 0) .. ', ' .. ranked .. ', ' .. of_domains
+    fault('jars_count', 'job', 'jars of cookies, by record, order and domains', number, found, 'mend_job', 'jars')
+  end
+end
+
 local function check_state()
   if J.shards then
     if J.state == 'finished' and not is_idle() then
@@ -79,6 +91,7 @@ end
 check_errors()
 local items = check_outbox()
 check_intakes()
+check_jars()
 check_state()
 check_lists()
 return {faults, items}

@@ -7,12 +7,14 @@
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
--- settings, what was seen of its proxy {fault, latency or nil, bytes} or nil}; for an outcome that is nothing special they end with the news.
+-- settings, what was seen of its proxy {fault, latency or nil, bytes} or nil, cookies or nil: {session, domain, version that is known, list of cookies}}; for an
+-- outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
 -- Answers a text of 1 and 0, a grant when some were wanted, the number of new links, and for each strike against a host
--- {its key, class of the error, strikes, pause, given up, rule, pages}; the last two for one whose budget is spent.
+-- {its key, class of the error, strikes, pause, given up, rule, pages}; the last two for one whose budget is spent. Then of each
+-- accepted outcome with cookies the version of its jar, or 0 (9_jars.lua).
 
 if not load_job() then return false end
 asked, share.slots = ARGV[2], tonumber(ARGV[7])
@@ -26,19 +28,19 @@ if earlier then
   local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
   close()
   -- What was new or struck was told with the answer that got lost.
-  return {earlier.accepted, grant, 0, {}}
+  return {earlier.accepted, grant, 0, {}, {}}
 end
 
 local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
-local H_PROXY = 16
+local H_PROXY, H_COOKIES = 16, 17
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
 local SPECIAL = 12
 local keep_items = call('HLEN', RUN .. 'sinks') > 0
-local outbox, troubles = {}, {}
+local outbox, troubles, jar_versions = {}, {}, {}
 
 local function did(news, what)
   return news ~= nil and bit.band(news[N_DID], what) ~= 0
@@ -224,6 +226,7 @@ for place, head in ipairs(heads) do
       end
     else
       over[key] = true
+      if head[H_COOKIES] then jar_versions[#jar_versions + 1] = jars.take(head[H_COOKIES]) end
       publish(key, hold, head, first)
       end_hold(key, hold)
       if key == SEED_KEY then
@@ -316,7 +319,7 @@ end
 save_hosts()
 save_holds()
 
-local answer = {table.concat(accepted), false, new, troubles}
+local answer = {table.concat(accepted), false, new, troubles, jar_versions}
 if want > 0 then answer[2] = lease(worker, want, permits_run, permits_known) end
 remember(worker, token, answer[1])
 close()

@@ -1,6 +1,6 @@
 -- mend_job: sets a count or a sequence of the job to what it has to be.
 --
---   job, RUN:errors, RUN:addresses, RUN:proxies, RUN:items, RUN:permits, RUN:needs, RUN:ended (written), hosts (read)
+--   job, RUN:errors, RUN:addresses, RUN:proxies, RUN:items, RUN:permits, RUN:needs, RUN:ended, RUN:jar_order, RUN:jar_domains (written), RUN:jars (read), hosts (read)
 --
 -- ARGV: time, step, then for
 --   "set"      field of the record, number: a sequence only grows
@@ -12,7 +12,7 @@
 --   "need"     need, queued requests
 --   "ids"      what the keys of an exact set begin with, ids
 --   "bits"     sub-filter, bits that are set
---   "items", "state": nothing more
+--   "items", "state", "jars": nothing more
 -- Answers 1; for "permits" where to go on.
 
 if not load_job() then return false end
@@ -36,6 +36,7 @@ local steps = {
     if may_be_missing[name] and value == 0 then J[name] = nil end
   end,
   error = function() count_dead(name) end,
+  jars = function() jars.index() end,
   load = function()
     if tonumber(ARGV[4]) == 0 then
       call('HDEL', RUN .. 'addresses', name)

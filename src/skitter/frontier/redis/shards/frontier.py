@@ -15,6 +15,7 @@ from skitter.concurrency import gather_or_cancel
 from skitter.errors import UsageError
 from skitter.frontier.redis.shards.consistency import check_shards
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
+from skitter.frontier.redis.shards.jars import ShardedJars
 from skitter.frontier.redis.shards.leasing import ShardedLeasing, numbered
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
 from skitter.frontier.redis.shards.report import MergedReport, joined_proxies
@@ -43,6 +44,7 @@ from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
+from skitter.model.session import Jar, JarRef
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
@@ -57,7 +59,8 @@ class ShardedFrontier:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shard_set = ShardSet(shards)
         self._cross_shard_links = CrossShardLinks(self._shard_set)
-        self._leasing = ShardedLeasing(self._shard_set)
+        self._jars = ShardedJars(self._shard_set, self._cross_shard_links.home_of)
+        self._leasing = ShardedLeasing(self._shard_set, self._jars)
         self._outbox = ShardedOutbox(self._shard_set)
         self._report = MergedReport(self._shard_set)
         self._renewing: dict[tuple[Shard, str], asyncio.Task[list[bool]]] = {}
@@ -148,6 +151,7 @@ class ShardedFrontier:
             await self._shard_set.call_each(lambda shard: shard.silent_workers(silent, forget=True))
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
+        outcomes, jars = await self._jars.take_cookies(outcomes)
         own, new = await self._cross_shard_links.add_links_of(outcomes)
         accepted = [False] * len(outcomes)
         troubles: list[HostTrouble] = []
@@ -172,7 +176,8 @@ class ShardedFrontier:
             grant = await self.lease(worker, want, call)
         else:
             await self._shard_set.settle(homes)
-        return Committed(accepted, grant, new_links, _in_order(troubles, outcomes))
+        versions = [jars[index] for index in sorted(jars) if accepted[index]]
+        return Committed(accepted, grant, new_links, _in_order(troubles, outcomes), versions)
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         homes = self._by_home(leases)
@@ -213,6 +218,9 @@ class ShardedFrontier:
         for some in await self._shard_set.call_each(lambda shard: shard.robots(groups[shard]), groups):
             found |= some
         return found
+
+    async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
+        return await self._jars.read(wanted)
 
     async def count_distinct(self, changes: bytes) -> None:
         await self._shard_set.lead.count_distinct(changes)

@@ -18,6 +18,7 @@ import msgspec
 
 from skitter.concurrency import gather_or_cancel
 from skitter.frontier.contract import POLL_SECONDS
+from skitter.frontier.redis.shards.jars import ShardedJars
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.job import State
@@ -27,8 +28,9 @@ from skitter.model.lease import ONCE, Call, Grant, Lease
 class ShardedLeasing:
     """Leases for the worker of one client. One call at a time: only then is it known what the worker holds."""
 
-    def __init__(self, shard_set: ShardSet) -> None:
+    def __init__(self, shard_set: ShardSet, jars: ShardedJars) -> None:
         self._shard_set = shard_set
+        self._jars = jars
         self._page_limit = PageLimit(shard_set)
         self._next = 0
         self._one_at_a_time = asyncio.Lock()
@@ -66,7 +68,7 @@ class ShardedLeasing:
         permitted, permits = await self._permitted(run)
         blocked_by = "sink" if full else "proxy" if self._lacks_proxy and not leases else ""
         return Grant(
-            leases=leases,
+            leases=await self._jars.with_versions(leases),
             state=shard_set.state,
             run=run,
             ask_again_seconds=min([POLL_SECONDS, *(shard.status.due_seconds for shard in shard_set.shards)]),
