@@ -264,6 +264,7 @@ class PageYield:
             max_attempts=request.max_attempts,
             handle_statuses=request.handle_statuses,
             session=request.session,
+            proxy=request.proxy,
         )
         self._add(found, plain=plain)
 
