@@ -33,6 +33,7 @@ COMMANDS = {
     "resume": "go on after pause or stop",
     "stop": "let what is in flight end, then stop",
     "set": "change settings of a job while it runs",
+    "sessions": "which sessions a job has; writes and reads cookie files",
     "drain": "write out items that no running crawl will write",
     "items": "some of a job's items, and how full their fields are",
     "export": "write what a job's outbox or a file of results holds to another target",

@@ -24,24 +24,25 @@ if TYPE_CHECKING:
     from skitter.extract.response import Response
     from skitter.observe.events import Event
 
-_NO_IDENTITY = "sessions and pools of proxies are not there yet; a delay gives the site time"
+_NO_IDENTITY = "pools of proxies are not there yet; a delay gives the site time"
 
 
 class Retry:
     """Decision of a hook: fetch the request again. It spends an attempt, and after the last one the request is dead.
 
     ``reason`` is what it is counted by. ``delay`` is in seconds, a day at most; None: as after any failure.
+    ``new_session``: the session that the frontier has handed out for it has expired, and is replaced.
     """
 
-    __slots__ = ("delay", "reason")
+    __slots__ = ("delay", "new_session", "reason")
 
     def __init__(
         self, reason: str, *, delay: float | None = None, new_proxy: bool = False, new_session: bool = False
     ) -> None:
         self.reason = _checked_reason("Retry", reason)
-        if new_proxy or new_session:
-            name = "new_proxy" if new_proxy else "new_session"
-            raise UsageError(f"cannot be asked for: {name} of Retry({reason!r:.100})", hint=_NO_IDENTITY)
+        if new_proxy:
+            raise UsageError(f"cannot be asked for: new_proxy of Retry({reason!r:.100})", hint=_NO_IDENTITY)
+        self.new_session = new_session
         if delay is not None and not 0 <= delay <= MAX_RETRY_AFTER_SECONDS:
             raise ValueError(f"a delay of Retry is from 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds: {delay!r:.100}")
         self.delay = None if delay is None else float(delay)

@@ -76,7 +76,7 @@ def intakes_seen(flat: Sequence[Any], now: float) -> list[IntakeSeen]:
 
 def needs_of(answer: Sequence[Any]) -> dict[str, int]:
     """How many queued requests have each need."""
-    return {name.decode(): int(queued) for name, queued in _tuples(answer[10], 2)}
+    return {codec.read_need(name): int(queued) for name, queued in _tuples(answer[10], 2)}
 
 
 def most_needed(needs: dict[str, int]) -> list[NeedSeen]:

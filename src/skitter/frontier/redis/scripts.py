@@ -20,11 +20,11 @@ from skitter.frontier.tables import RequestState
 from skitter.model import counters, host, session
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
-from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, shares
+from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, sessions, shares
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
-SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_jars")
+SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_jars", "9_sessions")
 CONSISTENCY = frozenset(
     "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
     " count_bits mend_host mend_request mend_lease mend_job".split()
@@ -102,6 +102,15 @@ def constants() -> dict[str, int | float | str]:
         "MAX_JAR_BYTES": cookies.MAX_JAR_BYTES,
         "NAMED_RANK": cookies.NAMED_RANK,
         "DELETED": session.DELETED,
+        "POOL": session.POOL,
+        "SESSION_WORD": codec.SESSION_WORD,
+        "LOGIN_WORD": codec.LOGIN_WORD,
+        **{f"SESSION_{state.name}": state.value for state in session.SessionState},
+        "LOGIN_ASK_SECONDS": sessions.LOGIN_ASK_SECONDS,
+        "LOGIN_SECONDS": sessions.LOGIN_SECONDS,
+        "LOGIN_RETRY_SECONDS": sessions.LOGIN_RETRY_SECONDS,
+        "MAX_LOGIN_FAILURES": sessions.MAX_LOGIN_FAILURES,
+        "MAX_NEEDS": sessions.MAX_NEEDS,
         **{f"AT_{state.name}": state.value for state in RequestState},
         **{phase.name: phase.value for phase in host.Phase},
         **{work.name: work.value for work in Work},

@@ -38,10 +38,12 @@ class CommitRules:
         self._leases = transaction.leases
         self._outbox = transaction.outbox
         self._jars = transaction.jars
+        self._sessions = transaction.sessions
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
         self._reordered: list[Row] = []
+        self._jar_versions: list[int] = []
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -54,7 +56,6 @@ class CommitRules:
         links: list[Entry] = []
         has_budgets = hosts.budgets is not None
         changed: list[Row] = []
-        jars: list[int] = []
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -68,10 +69,10 @@ class CommitRules:
                 self._stage(outcome, lease)
                 continue
             ended.add((lease.work, lease.id))
-            if outcome.cookies is not None:
-                jars.append(self._jars.take(outcome.cookies))
             self._outbox.publish(outcome, lease, self._tally, keep=keep_items)
             self._leases.end(lease)
+            if outcome.cookies is not None or lease.session:
+                self._take_identity(outcome, lease)
             if lease.work is Work.SEED:
                 self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")
                 continue
@@ -100,7 +101,7 @@ class CommitRules:
         for name, amount in self._tally.items():
             self._job.count(name, amount)
         self._job.sample_rate()
-        return Committed(accepted, new_links=new, troubles=self._troubles, jars=jars)
+        return Committed(accepted, new_links=new, troubles=self._troubles, jars=self._jar_versions)
 
     def _save(self, rows: Sequence[Row]) -> None:
         if self._reordered:
@@ -108,6 +109,13 @@ class CommitRules:
         self._tables.save_rows(rows)
         if self._pages:
             self._tables.save_page_records(self._pages)
+
+    def _take_identity(self, outcome: Outcome, lease: LeaseRow) -> None:
+        """Cookies, and what the answer tells of its session; in this order, for one that has expired forgets them."""
+        if outcome.cookies is not None:
+            self._jar_versions.append(self._jars.take(outcome.cookies))
+        if lease.session:
+            self._sessions.committed(lease, outcome)
 
     def _stage(self, outcome: Outcome, lease: LeaseRow) -> None:
         if self._outbox.stage(outcome, lease):

@@ -16,6 +16,7 @@ from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.outbox import OutboxRules
 from skitter.frontier.rules.requests import RequestRules
+from skitter.frontier.rules.sessions import HandedOutSessions
 from skitter.frontier.tables import JobRow, LeaseRow, Row, Tables
 from skitter.model.host import Host
 from skitter.model.lease import Lease, Work
@@ -37,7 +38,9 @@ class LeaseRules:
         hosts: HostRules,
         requests: RequestRules,
         outbox: OutboxRules,
+        sessions: HandedOutSessions,
     ) -> None:
+        self._sessions = sessions
         self._tables = tables
         self._record = record
         self._now = now
@@ -84,6 +87,8 @@ class LeaseRules:
             host = self._hosts.host(lease.host_key)
             host.in_flight -= 1
             self._hosts.addresses.give_back(lease.address)
+            if lease.session:
+                self._sessions.ended(lease)
             if lease.work is Work.ROBOTS:
                 host.gate = False
 
@@ -124,6 +129,8 @@ class LeaseRules:
                     politeness.given_back(host, lease.epoch, self._now)
                 if late:
                     politeness.came_late(host)
+                if lease.session and not touched:
+                    self._sessions.given_back(lease)
             self.end(lease)
             if lease.row is not None:
                 self._requests.requeue(lease.row)

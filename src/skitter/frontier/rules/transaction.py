@@ -9,7 +9,9 @@ from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.leases import LeaseRules
 from skitter.frontier.rules.outbox import OutboxRules
 from skitter.frontier.rules.requests import RequestRules
+from skitter.frontier.rules.sessions import HandedOutSessions
 from skitter.frontier.tables import JobRow, Tables
+from skitter.policy.sessions import rules_of
 from skitter.settings import Settings
 
 
@@ -31,6 +33,7 @@ class Transaction:
         )
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
         self.jars = JarRules(tables, record, now)
+        self.sessions = HandedOutSessions(tables, now, rules_of(settings.sessions, login=record.spec.login), self.jars)
         self.leases = LeaseRules(
             *(tables, record, now),
             lease_seconds=limits.lease_seconds,
@@ -38,6 +41,7 @@ class Transaction:
             hosts=self.hosts,
             requests=self.requests,
             outbox=self.outbox,
+            sessions=self.sessions,
         )
 
     def close(self) -> None:

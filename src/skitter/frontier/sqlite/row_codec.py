@@ -49,6 +49,7 @@ class _LeaseRecord(msgspec.Struct, array_like=True, gc=False):
     history: bytes
     address: str = ""
     need: str = ""
+    session: str = ""
 
 
 _STATES = [*RequestState, RequestState.QUEUED]
@@ -100,6 +101,8 @@ def lease_record(lease: LeaseRow) -> bytearray:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
     # Most leases are counted under no address, and most requests have no need.
     rest = [lease.address, row.need] if row is not None and row.need else [lease.address] if lease.address else []
+    if lease.session:
+        rest.append(lease.session)
     return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
 
 
@@ -112,4 +115,6 @@ def lease_of(
         told = (r.not_before, r.error_class, r.history, r.need)
         row = row_of(r.seq, request_id, r.host_key, r.priority, b"", RequestState.LEASED, *told)
     times = (r.leased_at, deadline)
-    return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *times, bool(alone), r.staged, row, r.address)
+    return LeaseRow(
+        _WORKS[work], request_id, epoch, worker, r.host_key, *times, bool(alone), r.staged, row, r.address, r.session
+    )

@@ -34,6 +34,7 @@
 -- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as cards
 -- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
 -- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
+-- sessions  those that the frontier hands out: msgpack of model.session.SessionRecord
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -214,6 +215,12 @@ CREATE TABLE jars (
     changed_at REAL NOT NULL,
     cookies BLOB NOT NULL,
     PRIMARY KEY (job, session, domain)
+) WITHOUT ROWID;
+CREATE TABLE sessions (
+    job INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, name)
 ) WITHOUT ROWID;
 CREATE INDEX jars_domain ON jars (job, domain, version);
 

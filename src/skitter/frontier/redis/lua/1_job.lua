@@ -66,6 +66,7 @@
 --   intakes       hash    source -> msgpack array: its record (intake_records.lua)
 --   intake_marks  hash    source -> how far it was read, as its reader has written it
 --   jars, jar_order, jar_domains   cookies (8_jars.lua)
+--   sessions      hash    sessions that are handed out (9_sessions.lua)
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it

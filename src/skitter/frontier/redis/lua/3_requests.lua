@@ -176,7 +176,7 @@ local function add(places)
     priority = seen.marks[string.byte(priority)] and string.sub(priority, 2) or priority
     local number, need = tonumber(priority), ''
     if not number then
-      number, need = string.match(priority, '^(.+)@(.+)$')
+      number, need = string.match(priority, '^(.-)@(.+)$')
       number = tonumber(number)
       needs.count(need, 1)
     end

@@ -7,7 +7,7 @@
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
--- settings, cookies or nil: {session, domain, version that is known, list of cookies}}; for an outcome that is nothing special they end with the news.
+-- settings, cookies or nil: {session, domain, version that is known, list of cookies}, whether its session has expired}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
@@ -33,7 +33,7 @@ end
 local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
-local H_COOKIES = 16
+local H_COOKIES, H_EXPIRED = 16, 17
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
@@ -214,6 +214,14 @@ for place, head in ipairs(heads) do
       if head[H_COOKIES] then jar_versions[#jar_versions + 1] = jars.take(head[H_COOKIES]) end
       publish(key, hold, head, first)
       end_hold(key, hold)
+      if hold[TAKEN] ~= '' then
+        local going_on = 0
+        for link = 0, head[H_LINKS] - 1 do
+          local word = ARGV[first + head[H_ITEMS] + link * ENTRY + 2]
+          if string.find(word, '@' .. LOGIN_WORD, 1, true) then going_on = going_on + 1 end
+        end
+        sessions.committed(hold[TAKEN], row_of(hold)[NEED], head[H_ENDING], head[H_EXPIRED], going_on)
+      end
       if key == SEED_KEY then
         seeding_over(head[H_ENDING] == 'dead' and head[H_ERROR] or '')
       else
