@@ -279,6 +279,24 @@ class Proxies(msgspec.Struct, frozen=True, kw_only=True):
         read_statuses(self.proxy_ban_statuses, lowest=200)
 
 
+class Sessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions that the frontier hands out (docs/how-to/log-in.md)."""
+
+    session_pool: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    """Sessions of the pool: each request that names none takes one of them. 0: there is no pool."""
+    exclusive_sessions: bool = False
+    """A session that has a name is in use by one request at a time, in the whole cluster."""
+    max_session_uses: Count | None = None
+    """Requests with one session of the pool, or one that is logged in, until it is replaced."""
+    max_session_seconds: Positive | None = None
+    """How long such a session is used until it is replaced."""
+    session_statuses: str = "401,403"
+    """Answers that say that a session is of no use any more: it is replaced, and the page is tried again."""
+
+    def __post_init__(self) -> None:
+        read_statuses(self.session_statuses)
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
 
@@ -374,6 +392,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     items: Items = msgspec.field(default_factory=Items)
     hooks: Hooks = msgspec.field(default_factory=Hooks)
     proxies: Proxies = msgspec.field(default_factory=Proxies)
+    sessions: Sessions = msgspec.field(default_factory=Sessions)
     fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -414,7 +433,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        groups = "fetch politeness retry limits links traps dedup recrawl items hooks proxies fleet"
+        groups = "fetch politeness retry limits links traps dedup recrawl items hooks proxies sessions fleet"
         for group in groups.split():
             merged |= msgspec.to_builtins(getattr(self, group))
         # As a store gives it back, so that stored and new settings can be compared.
@@ -477,6 +496,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "items": Items,
     "hooks": Hooks,
     "proxies": Proxies,
+    "sessions": Sessions,
     "fleet": Fleet,
     "run": Run,
     "logging": Logging,

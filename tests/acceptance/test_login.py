@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections import Counter
 from http.cookies import SimpleCookie
@@ -143,3 +145,145 @@ class Users(Spider):
     assert seen_by == {(page, user): 1 for page in ("home", "deep") for user in users} | {("bare", "own=1"): 1}
     sessions = Counter(line["session"] for line in skitter.lines("out.jsonl"))
     assert sessions == {"alice": 3, "bob@example.com": 3, "7": 3, None: 1}
+
+
+MEMBERS = """
+from skitter import Request, Spider
+
+class Members(Spider):
+    name = "members"
+    custom_settings = SETTINGS
+
+    def start(self):
+        for number in range(PAGES):
+            yield Request(f"SITE/member/{number}", session=SESSION, max_attempts=50)
+
+    def login(self, session):
+        yield Request("SITE/login", self.fill_in)
+
+    def fill_in(self, response):
+        yield response.form().request({"user": "me"}, callback=self.logged_in)
+
+    def logged_in(self, response):
+        pass
+
+    def parse(self, response):
+        yield {"url": response.url}
+"""
+
+
+class Accounts:
+    """A site that counts what each login is used for, and forgets logins when it likes."""
+
+    def __init__(self, site, pages: int, *, uses: int | None = None, rotates: bool = False) -> None:
+        self.logins = 0
+        self.uses: Counter[str] = Counter()
+        self.denied = 0
+        self.together = 0
+        """Requests of one login that overlapped."""
+        self.forgotten: set[str] = set()
+        self._tokens: dict[str, str] = {}
+        self._open: dict[str, list[object]] = {}
+        self._lock = threading.Lock()
+        self._rotates, self._most = rotates, uses
+        site.on("/login", self._login)
+        for number in range(pages):
+            site.on(f"/member/{number}", self._member)
+
+    def _login(self, seen, _):
+        if seen.method == "GET":
+            return 200, {"Content-Type": "text/html"}, b"<form method=post><input name=user></form>"
+        with self._lock:
+            self.logins += 1
+            sid = f"login{self.logins}"
+            self._tokens[sid] = "0"
+        return 200, {"Content-Type": "text/html", "Set-Cookie": f"sid={sid}.0; Path=/"}, b"welcome"
+
+    def _member(self, seen, handler):
+        sid, _, token = (cookie_of(seen, "sid") or "").partition(".")
+        with self._lock:
+            if sid not in self._tokens or sid in self.forgotten or (self._rotates and token != self._tokens[sid]):
+                self.denied += 1
+                return 401, {}, b""
+            self.uses[sid] += 1
+            # A worker that was killed has hung up, and is not there any more.
+            busy = [other for other in self._open.get(sid, []) if not hung_up(other)]
+            self.together += len(busy)
+            self._open[sid] = [*busy, handler.connection]
+        time.sleep(0.02)
+        with self._lock:
+            self._open[sid].remove(handler.connection)
+            headers = {"Content-Type": "text/html"}
+            if self._rotates:
+                self._tokens[sid] = str(int(token) + 1)
+                headers["Set-Cookie"] = f"sid={sid}.{self._tokens[sid]}; Path=/"
+        return 200, headers, b"page"
+
+
+def hung_up(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def write_members(skitter, site, *, pages: int, session: str, **settings: object) -> None:
+    text = MEMBERS.replace("SITE", site.url().rstrip("/")).replace("PAGES", str(pages))
+    skitter.write("members.py", text.replace("SETTINGS", repr(settings)).replace("SESSION", repr(session)))
+
+
+def place_of(frontier: str, services, name: str) -> tuple[str, ...]:
+    url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
+    return ("--frontier", url, "--job", name)
+
+
+@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+def test_a_rotating_token_and_a_session_that_expires(skitter, site, services, tmp_path, frontier):
+    accounts = Accounts(site, 40, rotates=True)
+    write_members(skitter, site, pages=40, session="alice", exclusive_sessions=True)
+    original = accounts._member
+
+    def forgetful(seen, handler):
+        if sum(accounts.uses.values()) == 20:
+            accounts.forgotten.add("login1")
+        return original(seen, handler)
+
+    for number in range(40):
+        site.on(f"/member/{number}", forgetful)
+    place = place_of(frontier, services, tmp_path.name)
+    skitter.run("crawl", "members.py", "-o", "out.jsonl", "--workers", 2, "--ignore-robots", *place)
+    assert len(skitter.lines("out.jsonl")) == 40
+    assert accounts.logins == 2, "once at first, and once when it had expired"
+    assert (accounts.denied, accounts.together) == (1, 0)
+    assert sum(accounts.uses.values()) == 40
+    listed = skitter.json("sessions", *place)["sessions"]
+    assert [(one["name"], one["state"], one["logins"], one["cookies"]) for one in listed] == [("alice", "ready", 2, 1)]
+    shown = skitter.run("sessions", *place).stdout
+    assert "alice" in shown
+    assert "login2" not in shown
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+def test_uses_are_exact_and_exclusive_sessions_never_overlap_in_a_cluster_that_is_killed(
+    skitter, site, services, until, tmp_path, frontier, kills
+):
+    pages, uses = 60 + 20 * kills, 7
+    accounts = Accounts(site, pages, uses=uses)
+    settings = {"session_pool": 3, "exclusive_sessions": True, "max_session_uses": uses}
+    write_members(skitter, site, pages=pages, session="", **settings)
+    place = place_of(frontier, services, tmp_path.name)
+    command = ("crawl", "members.py", "-o", "out.jsonl", "--workers", 4, "--ignore-robots", *place)
+    for number in range(kills):
+        goal = pages * (number + 1) // (kills + 2)
+        with skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as crawl:
+            until(lambda goal=goal: sum(accounts.uses.values()) > goal, crawl)
+            os.killpg(crawl.pid, signal.SIGKILL)
+    skitter.run(*command)
+    assert len({line["url"] for line in skitter.lines("out.jsonl")}) == pages
+    assert accounts.together == 0
+    assert max(accounts.uses.values()) == uses
+    assert sum(accounts.uses.values()) <= pages + 3 * kills, "what was in flight is fetched again"
+    assert skitter.run("fsck", *place).returncode == 0

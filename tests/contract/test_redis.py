@@ -56,6 +56,8 @@ class ShardsContractStore(RedisContractStore):
     order_across_hosts = False
     order_reason = "shards take turns: which of two equal hosts is served first is known inside a shard only"
     shares_work = False
+    hands_out_sessions = False
+    sessions_reason = "a shard does not know what other shards use a session for"
     sharing_reason = "a shard does not know what a worker that is short there has got from the others"
 
     def together(self, count: int) -> list[str]:

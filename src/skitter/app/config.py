@@ -22,6 +22,7 @@ from skitter.model.job_name import check_job_name
 from skitter.observe.events import Level
 from skitter.settings import Settings
 from skitter.sinks.targets import Target
+from skitter.spiders.base import has_login
 from skitter.spiders.hook_loading import has_on_close
 from skitter.spiders.loading import code_of
 
@@ -87,6 +88,7 @@ def crawl_config(
             version=__version__,
             code=code_of(spider, Path.cwd()),
             on_close=has_on_close(None if source.instance is None else type(source.instance), settings.hooks.hooks),
+            login=has_login(source.instance),
             run_keys=[run_key] if run_key else [],
         ),
         frontier=url,

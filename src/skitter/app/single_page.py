@@ -33,7 +33,7 @@ from skitter.model.page import Page
 from skitter.model.page_record import KnownPage
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry, Fingerprinter, Request, decode
-from skitter.model.session import Jar, JarRef
+from skitter.model.session import Jar, JarRef, SessionLogin
 from skitter.model.worker import WorkerCard
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -267,6 +267,9 @@ class _WatchedSource:
 
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         return await self._store.robots(host_keys)
+
+    async def log_in(self, login: SessionLogin, entries: Sequence[Entry], *, failed: bool = False) -> bool:
+        return await self._store.log_in(login, entries, failed=failed)
 
     async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
         return await self._store.jars(wanted)

@@ -82,6 +82,13 @@ Rules that all backends share:
   none. A lease says the newest version of the jars of its host's registrable domain (``Lease.jar``), so a worker knows
   whether to read one (``jars``) before it fetches. Jars are bounded (policy.cookies) and belong to the run: a resumed
   one has them, a new one begins with none.
+- With the settings ``session_pool`` or ``exclusive_sessions``, or a spider that has ``login`` (``JobSpec.login``),
+  sessions are handed out with leases: a request has the need ``session:NAME``, or ``session:pool`` for any of the pool,
+  and is granted while a session serves that (``Lease.session``). A need of several words is served when each is. Uses
+  are counted with the grant and never exceed ``max_session_uses``; an exclusive session is leased once at a time. One
+  that is used up, too old or told to be expired is replaced, once: its cookies are forgotten and, if the spider logs
+  in, a worker is asked for it (``Grant.logins``), and no page is granted with it until the login is over. (Not in
+  shards.)
 - A run whose specification has ``on_close`` is over when that was called: ``claim_close`` gives the call of it to one
   owner at a time, as a sink has one. Until then ``begin`` resumes the finished run, as it does for a target that lacks
   items. A finished job that has new work is claimed again at its next end.
@@ -124,7 +131,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
-from skitter.model.session import Jar, JarRef
+from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -203,6 +210,14 @@ class WorkSource(Protocol):
 
     async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
         """The jars that are there, without those whose version is known. They are secrets."""
+        ...
+
+    async def log_in(self, login: SessionLogin, entries: Sequence[Entry], *, failed: bool = False) -> bool:
+        """Begin the login that a grant has asked for, with these requests (of the need ``login:NAME``).
+
+        False: another worker has, and nothing was added. Without requests the session is ready at once; ``failed``: the
+        spider's ``login`` has raised.
+        """
         ...
 
     async def count_distinct(self, changes: bytes) -> None:
@@ -453,6 +468,14 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, ProxyPool, Protocol):
 
     async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:
         """The record of a page in a job that recrawls; None: it was never fetched there."""
+        ...
+
+    async def sessions(self) -> list[SessionSeen]:
+        """The sessions of the run, by name, without their cookies."""
+        ...
+
+    async def add_cookies(self, news: Sequence[CookieNews]) -> None:
+        """Put cookies into jars, as a commit would."""
         ...
 
     async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:

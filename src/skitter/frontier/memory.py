@@ -24,7 +24,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
-from skitter.model.session import Jar
+from skitter.model.session import Jar, SessionRecord
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
@@ -109,6 +109,7 @@ class MemoryTables:
         self._proxies: dict[str, ProxyRecord] = {}
         self._host_proxies: dict[str, HostProxies] = {}
         self._jars: dict[tuple[str, str], Jar] = {}
+        self._sessions: dict[str, SessionRecord] = {}
 
     def clock(self) -> float:
         return self._clock.now()
@@ -274,6 +275,18 @@ class MemoryTables:
 
     def drop_oldest_jar(self) -> None:
         del self._jars[min(self._jars, key=lambda key: (key[0] != "", self._jars[key].version))]
+
+    def jars_of(self, session: str) -> list[Jar]:
+        return [jar for jar in self._jars.values() if jar.session == session]
+
+    def sessions(self, names: Sequence[str]) -> dict[str, SessionRecord]:
+        return {name: self._sessions[name] for name in names if name in self._sessions}
+
+    def save_session(self, name: str, session: SessionRecord) -> None:
+        self._sessions[name] = session
+
+    def all_sessions(self) -> dict[str, SessionRecord]:
+        return {name: self._sessions[name] for name in sorted(self._sessions)}
 
     def all_jars(self) -> list[Jar]:
         return [self._jars[key] for key in sorted(self._jars)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,7 +24,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
-from skitter.model.session import Jar
+from skitter.model.session import Jar, SessionRecord, SessionSeen
 from skitter.model.worker import WorkerCard
 from skitter.policy.shares import ShortWorker
 
@@ -101,6 +101,8 @@ class LeaseRow(msgspec.Struct):
     """The IP address that it is counted under, if it is."""
     proxy: str = ""
     """The proxy of the pool that it goes through, and is counted under."""
+    session: str = ""
+    """Name and generation of the session that was taken for it, with a blank between them; empty: none was."""
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
@@ -247,6 +249,23 @@ def counts_of(row: JobRow) -> Counts:
         dead=row.dead,
         excluded=row.excluded,
     )
+
+
+def sessions_seen(jars: Iterable[Jar], records: Mapping[str, SessionRecord]) -> list[SessionSeen]:
+    """The sessions of a run for people, by name."""
+    of_session: dict[str, list[Jar]] = {name: [] for name in records}
+    for jar in jars:
+        of_session.setdefault(jar.session, []).append(jar)
+    return [
+        SessionSeen(
+            name=name,
+            cookies=sum(len(jar.cookies) for jar in some),
+            domains=sorted(jar.domain for jar in some if jar.cookies),
+            changed_at=max((jar.changed_at for jar in some), default=0.0),
+            record=records.get(name),
+        )
+        for name, some in sorted(of_session.items())
+    ]
 
 
 def pages_per_second(row: JobRow, now: float) -> float:
@@ -416,9 +435,15 @@ class Tables(Protocol):
         """The least recently changed one of the unnamed session; of any, if that has none."""
         ...
 
+    def jars_of(self, session: str) -> list[Jar]: ...
     def all_jars(self) -> list[Jar]:
         """By session and domain. For people, and the consistency check."""
         ...
+
+    # Sessions that are handed out
+    def sessions(self, names: Sequence[str]) -> dict[str, SessionRecord]: ...
+    def save_session(self, name: str, session: SessionRecord) -> None: ...
+    def all_sessions(self) -> dict[str, SessionRecord]: ...
 
     # Hosts
     def hosts(self, keys: Sequence[str]) -> dict[str, Host]: ...

@@ -13,7 +13,17 @@ from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import consistency, grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
 from skitter.frontier.rules.transaction import Transaction
-from skitter.frontier.tables import Answer, JobRow, Row, Tables, counts_of, no_such_job, public_job, state_of
+from skitter.frontier.tables import (
+    Answer,
+    JobRow,
+    Row,
+    Tables,
+    counts_of,
+    no_such_job,
+    public_job,
+    sessions_seen,
+    state_of,
+)
 from skitter.model.consistency import Consistency
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
@@ -37,7 +47,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
-from skitter.model.session import Jar, JarRef
+from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
@@ -211,6 +221,28 @@ class TransactionalFrontier:
 
     async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
         return await self._run(lambda transaction: transaction.jars.read(wanted), write=False)
+
+    async def log_in(self, login: SessionLogin, entries: Sequence[Entry], *, failed: bool = False) -> bool:
+        def log_in(transaction: Transaction) -> bool:
+            if not transaction.sessions.log_in(login.name, login.generation, entries, failed=failed):
+                return False
+            transaction.requests.add(entries)
+            return True
+
+        return await self._run(log_in)
+
+    async def sessions(self) -> list[SessionSeen]:
+        return await self._run(
+            lambda transaction: sessions_seen(transaction.tables.all_jars(), transaction.tables.all_sessions()),
+            write=False,
+        )
+
+    async def add_cookies(self, news: Sequence[CookieNews]) -> None:
+        def add(transaction: Transaction) -> None:
+            for one in news:
+                transaction.jars.take(one)
+
+        await self._run(add)
 
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         return await self._run(lambda transaction: transaction.tables.known_pages(after, until, limit), write=False)

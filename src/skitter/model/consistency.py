@@ -49,6 +49,7 @@ CODES = {
     "sink_position": "A sink is ahead of the newest item, or lacks items that are gone.",
     "intakes_count": "The number of open intakes in the job's record is not that of the intakes.",
     "jars_count": "The number of jars of cookies is not what the job's record and the index of their domains say.",
+    "session_in_flight": "The requests that are in flight with a session are not those of the leases.",
     "permit": "The list of permitted hosts contradicts the hosts.",
     "robots": "The robots.txt that governs a host is not stored.",
     "known_page": "A page that the job recrawls, its time and its record contradict each other.",

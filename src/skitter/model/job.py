@@ -96,6 +96,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of the spider's file on that node; empty: there is no file."""
     on_close: bool = False
     """Whether its spider or its hooks have ``on_close``: then a run is over when that was called."""
+    login: bool = False
+    """Whether its spider has ``login``: then the frontier asks workers to log sessions in."""
     run_keys: list[str] = []
     """Of ``begin``: the key that at most one run is begun for, if any. As stored: the last keys, the newest first."""
 

@@ -11,6 +11,7 @@ import msgspec
 from skitter.model.job import State
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Request, decode
+from skitter.model.session import SessionLogin
 
 MAX_ROUND_TRIP_SECONDS = 2.0
 SEED_ID = 0
@@ -57,6 +58,13 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the proxy that it must go through, in a job with a pool of proxies."""
     jar: int = 0
     """The newest version of the jars of the host's registrable domain, of all sessions; 0: there is none."""
+    session: str = ""
+    """The session that the frontier has taken for it: name and generation; empty: it is that of the request."""
+
+    @property
+    def session_name(self) -> str:
+        """The name of the session that was taken for it; empty: none was."""
+        return self.session.rpartition(" ")[0]
 
     @property
     def request(self) -> Request:
@@ -112,6 +120,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """How many of ``run`` the worker knows with these: what its next call says."""
     now: float = 0.0
     """The store's time; of a job in shards, that of the clock that is ahead."""
+    logins: list[SessionLogin] = []
+    """Sessions that this worker is asked to log in (``log_in``)."""
     store: str = ""
     """Which life of the store answered. In another one (a restart, a failover) the newest commits may be missing:
     what was remembered of them is worth nothing."""

@@ -11,7 +11,7 @@ from skitter.model.lease import Grant, Lease
 from skitter.model.page_record import PageRecord
 from skitter.model.proxy import ProxyNews
 from skitter.model.request import Entry
-from skitter.model.session import CookieNews
+from skitter.model.session import CookieNews, SessionNews
 
 FAILED_ERRBACKS = "failed_errbacks"
 """The counter of pages whose errback failed as well."""
@@ -95,6 +95,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The new record of the page, in a job that recrawls; None: it stays as it is, and the page stays due."""
     cookies: CookieNews | None = None
     """What the answer has changed in its jar; with the last part of a page only."""
+    session_news: SessionNews | None = None
+    """What the answer tells of the session that the frontier has taken for it."""
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):

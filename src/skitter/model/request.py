@@ -15,7 +15,7 @@ from skitter.errors import FormatError, RequestError
 from skitter.model.job import Job
 from skitter.model.meta_codec import encode_meta, read_extension
 from skitter.model.secrets import shown_url
-from skitter.model.session import SESSION_PATTERN, is_session_name
+from skitter.model.session import POOL, SESSION_NEED, SESSION_PATTERN, is_login_need, is_session_name, login_of
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
@@ -36,7 +36,7 @@ _CALLBACKS = (str, MethodType)
 StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """As large as every store can keep."""
 _NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
-StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,64}\Z")]
+StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^(?:login:)?[A-Za-z0-9._@+-]{0,64}\Z")]
 """Short enough to be a part of a key's name, and without what separates such parts."""
 _PROXY = re.compile(r"(?:https?|socks(?:4a?|5h?))://[!-~]{1,2000}")
 StoredTimeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_SECONDS)]
@@ -207,10 +207,16 @@ def is_need(name: object) -> bool:
 class Fingerprinter:
     """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
 
-    __slots__ = ("_keyed", "_named")
+    __slots__ = ("_has_pool", "_keyed", "_named", "_names_sessions")
 
-    def __init__(self, secret: bytes, *, ignore_sessions: bool = False) -> None:
-        """``ignore_sessions``: two URLs that differ in a session id are the same page."""
+    def __init__(
+        self, secret: bytes, *, ignore_sessions: bool = False, has_pool: bool = False, names_sessions: bool = False
+    ) -> None:
+        """``ignore_sessions``: two URLs that differ in a session id are the same page. ``has_pool``,
+        ``names_sessions``: the frontier hands out sessions of a pool, or those that have names.
+        """
+        self._has_pool = has_pool
+        self._names_sessions = names_sessions or has_pool
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
         self._named: Callable[[str], str] = canonical
         if ignore_sessions:
@@ -222,7 +228,13 @@ class Fingerprinter:
     @classmethod
     def of_job(cls, job: Job) -> Fingerprinter:
         """Make the fingerprinter of a job's settings, the same in every process of the job."""
-        return cls(job.secret, ignore_sessions=job.spec.settings.get("traps") == "strict")
+        settings = job.spec.settings
+        return cls(
+            job.secret,
+            ignore_sessions=settings.get("traps") == "strict",
+            has_pool=bool(settings.get("session_pool")),
+            names_sessions=bool(settings.get("exclusive_sessions")) or job.spec.login,
+        )
 
     def identity(self, url: str) -> str:
         """Return the canonical URL that identifies a page."""
@@ -265,9 +277,16 @@ class Fingerprinter:
             request.seed,
             request.seed and (trusts or not request.chain),
             request.seed or request.is_list or request.dont_filter or not filtered,
-            request.need,
+            self._need(request) if self._names_sessions else request.need,
             request.dont_filter or not filtered,
         )
+
+    def _need(self, request: RequestFields) -> str:
+        """What a request needs besides: its session, where the frontier hands it out."""
+        if request.session is None or login_of(request.need) or not (request.session or self._has_pool):
+            return request.need
+        word = SESSION_NEED + (request.session or POOL)
+        return " ".join(sorted([request.need, word])) if request.need else word
 
     def _hash(self, parts: bytes) -> RequestId:
         """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
@@ -410,7 +429,7 @@ def _check_flags(request: Request) -> None:
 
 
 def _check_names(request: Request) -> None:
-    if request.need != "" and not is_need(request.need):
+    if request.need != "" and not is_need(request.need) and not is_login_need(request.need):
         raise wrong(request, "need", repr(request.need)[:100])
     if request.session and not is_session_name(request.session):
         raise wrong(request, "session", repr(request.session)[:100])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 
 import msgspec
@@ -80,3 +81,98 @@ def domains_above(host_name: str) -> list[str]:
     labels = host_name.rstrip(".").split(".")
     # A name has 127 labels at most; no registrable domain has more than a few.
     return [".".join(labels[start:]) for start in range(max(0, len(labels) - 8), len(labels))]
+
+
+# ---- sessions that the frontier keeps a record of
+
+POOL = "pool"
+"""The name of all sessions of the pool together, in needs; those themselves are ``pool-1``, ``pool-2``, …"""
+SESSION_NEED, LOGIN_NEED = "session:", "login:"
+"""What the word of a need begins with, before the name of a session."""
+
+
+class SessionState(enum.IntEnum):
+    """Whether a session may be used. The numbers are stored."""
+
+    READY = 0
+    EXPIRED = 1
+    """It has to be logged in."""
+    LOGGING_IN = 2
+
+
+class SessionRecord(msgspec.Struct, array_like=True):
+    """What the frontier knows of a session that it hands out. (10_sessions.lua has the same places.)"""
+
+    uses: int = 0
+    """Requests that were granted since its last login."""
+    in_flight: int = 0
+    generation: int = 1
+    """Counts its replacements."""
+    state: SessionState = SessionState.READY
+    since: float = 0.0
+    """Of one that is expired: until when no worker is asked to log it in. Of one that is logging in: since when."""
+    born_at: float = 0.0
+    """When it was last ready for use."""
+    used_at: int = 0
+    """The epoch of its last grant: the least recently used one of a pool goes first."""
+    failures: int = 0
+    """Logins in a row that failed."""
+    logins: int = 0
+    """Requests of its login that have not ended."""
+
+
+class SessionNews(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer tells of the session that its request was sent with."""
+
+    expired: bool = False
+    """It is of no use any more: it is replaced, unless somebody else has said so of the same one."""
+
+
+class SessionLogin(msgspec.Struct, frozen=True, array_like=True):
+    """A session that a worker is asked to log in."""
+
+    name: str
+    generation: int
+
+
+class SessionSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, for people; without its cookies."""
+
+    name: str
+    """Empty: the job's own."""
+    cookies: int = 0
+    domains: list[str] = []
+    changed_at: float = 0.0
+    """When a cookie was last set."""
+    record: SessionRecord | None = None
+    """None: it is handed out without a record."""
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """The session that a spider's ``login`` is asked to log in."""
+
+    name: str
+    number: int = 0
+    """Its place in the pool, from 1 on; 0: it is not of the pool."""
+    generation: int = 1
+    """Counts its logins."""
+
+
+def pool_names(size: int) -> list[str]:
+    """Return the names of the sessions of a pool."""
+    return [f"{POOL}-{number}" for number in range(1, size + 1)]
+
+
+def is_login_need(need: object) -> bool:
+    """Return whether this is the need of a request of a login."""
+    return isinstance(need, str) and need.startswith(LOGIN_NEED) and is_session_name(need[len(LOGIN_NEED) :])
+
+
+def login_of(need: str) -> str:
+    """Return the session whose login a request with this need belongs to; empty: it belongs to none."""
+    return next((word[len(LOGIN_NEED) :] for word in need.split() if word.startswith(LOGIN_NEED)), "")
+
+
+def session_of_need(need: str) -> str:
+    """Return the session that a need names, or ``POOL``; empty: it names none."""
+    return next((word[len(SESSION_NEED) :] for word in need.split() if word.startswith(SESSION_NEED)), "")

@@ -417,6 +417,24 @@ CLOSE_FAILED = _kind(
     worker="the worker that called it",
     traceback="of the hook",
 )
+LOGIN_BEGUN = _kind(
+    "session.login_begun",
+    Level.INFO,
+    "session {session} is logged in (login {number})",
+    "The spider's `login` was called for a session that is new, used up, too old or expired. Its requests are queued.",
+    worker="the worker that called it",
+    session="its name",
+    number="counts its logins",
+)
+LOGIN_FAILED = _kind(
+    "session.login_failed",
+    Level.ERROR,
+    "login of session {session} failed: {traceback}",
+    "The spider's `login` raised or took too long. It is called again after a while, three times in all.",
+    worker="the worker that called it",
+    session="its name",
+    traceback="from where the spider's own code begins",
+)
 CALLBACKS_FAILED_AGAIN = _kind(
     "callback.failed_again",
     Level.NOTICE,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skitter.model.session import DELETED, Cookie
+from skitter.model import session
+from skitter.model.session import Cookie
 
 MAX_COOKIE_BYTES = 4096
 """Of name and value together."""
@@ -52,10 +53,10 @@ def is_acceptable(cookie: Cookie, *, is_https: bool) -> bool:
 def is_change(known: Cookie | None, cookie: Cookie, now: float) -> bool:
     """Return whether a cookie that was set again is worth a write to the store."""
     if known is None:
-        return cookie.expires != DELETED
+        return cookie.expires != session.DELETED
     if _without_expiry(known) != _without_expiry(cookie):
         return True
-    if not known.expires or not cookie.expires or cookie.expires == DELETED:
+    if not known.expires or not cookie.expires or cookie.expires == session.DELETED:
         return known.expires != cookie.expires
     return abs(cookie.expires - known.expires) > max(1.0, (cookie.expires - now) / _REFRESH_PART)
 
@@ -69,7 +70,7 @@ def merged(jar: Iterable[Cookie], changes: Sequence[Cookie]) -> list[Cookie]:
     cookies = {cookie.key: cookie for cookie in jar}
     for cookie in changes:
         cookies.pop(cookie.key, None)
-        if cookie.expires != DELETED:
+        if cookie.expires != session.DELETED:
             cookies[cookie.key] = cookie
     kept = list(cookies.values())
     left = sum(map(size_of, kept))

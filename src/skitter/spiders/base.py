@@ -138,3 +138,8 @@ class Spider(Hooks):
         from skitter.spiders.rules import parsed_and_followed
 
         return parsed_and_followed(self, response, keywords)
+
+
+def has_login(spider: type[Spider] | Spider | None) -> bool:
+    """Return whether a spider has a method ``login(session)``, which logs sessions in."""
+    return callable(getattr(spider, "login", None))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import UsageError
 from skitter.model.page import Page
 from skitter.model.request import Request
 from skitter.policy.retry import MAX_RETRY_AFTER_SECONDS
@@ -24,25 +23,23 @@ if TYPE_CHECKING:
     from skitter.extract.response import Response
     from skitter.observe.events import Event
 
-_NO_SESSIONS = "sessions are not there yet; a delay gives the site time"
-
 
 class Retry:
     """Decision of a hook: fetch the request again. It spends an attempt, and after the last one the request is dead.
 
     ``reason`` is what it is counted by. ``delay`` is in seconds, a day at most; None: as after any failure.
-    ``new_proxy``: through another proxy of the job's pool than this time.
+    ``new_proxy``: through another proxy of the job's pool than this time. ``new_session``: the session that the
+    frontier has handed out for it has expired, and is replaced.
     """
 
-    __slots__ = ("delay", "new_proxy", "reason")
+    __slots__ = ("delay", "new_proxy", "new_session", "reason")
 
     def __init__(
         self, reason: str, *, delay: float | None = None, new_proxy: bool = False, new_session: bool = False
     ) -> None:
         self.reason = _checked_reason("Retry", reason)
-        if new_session:
-            raise UsageError(f"cannot be asked for: new_session of Retry({reason!r:.100})", hint=_NO_SESSIONS)
         self.new_proxy = new_proxy
+        self.new_session = new_session
         if delay is not None and not 0 <= delay <= MAX_RETRY_AFTER_SECONDS:
             raise ValueError(f"a delay of Retry is from 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds: {delay!r:.100}")
         self.delay = None if delay is None else float(delay)
@@ -58,18 +55,20 @@ class Drop:
 
 
 class Ban:
-    """Decision of a hook: the host does not serve this proxy any more. The request is fetched through another one.
+    """Decision of a hook: this proxy, or this session, is of no use any more. The request is fetched with another one.
 
-    It spends no attempt; after twenty times the request is dead, class ``proxy``. ``reason`` is what it is counted by.
+    ``proxy``: the host does not serve the proxy of the pool; the request spends no attempt, and after twenty times
+    it is dead, class ``proxy``. ``session``: the session that the frontier has handed out is replaced, as by
+    ``Retry(new_session=True)``. ``reason`` is what it is counted by.
     """
 
-    __slots__ = ("reason",)
+    __slots__ = ("proxy", "reason", "session")
 
     def __init__(self, reason: str, *, proxy: bool = False, session: bool = False) -> None:
         self.reason = _checked_reason("Ban", reason)
-        if session:
-            raise UsageError(f"cannot be banned: session of Ban({reason!r:.100})", hint=_NO_SESSIONS)
-        if not proxy:
+        self.proxy = proxy
+        self.session = session
+        if not proxy and not session:
             raise ValueError(f"Ban bans nothing: {reason!r:.100}; as in Ban(reason, proxy=True)")
 
 

@@ -36,7 +36,7 @@ from skitter.policy.scope import LinkPatterns, Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.sinks.contract import Archive
-from skitter.spiders.base import Spider
+from skitter.spiders.base import Spider, has_login
 from skitter.spiders.hooks import JobInfo
 from skitter.spiders.sitemaps import is_robots
 from skitter.spiders.stats import Stats
@@ -58,6 +58,7 @@ from skitter.worker.revisit import RevisitRules
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.seeding import Seeder
 from skitter.worker.session_jars import SessionJars
+from skitter.worker.session_logins import SessionLogins
 from skitter.worker.start_permit import StartPermit
 from skitter.worker.url_table import UrlTable
 from skitter.worker.worker_stats import CallbackStats
@@ -134,8 +135,7 @@ class Worker:
         )
         rules = LinkContext(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
         callback_seconds = settings.limits.callback_seconds
-        self._stats = Stats()
-        self._commit_queue.stats = self._stats
+        self._stats = self._commit_queue.stats = Stats()
         self.hooks = hooks_of(spider, settings.hooks.hooks, callback_seconds, settings.run.trusted, self._stats)
         self._item_functions = item_functions_of(
             *(spider, settings.items.item_functions, callback_seconds, settings.run.trusted),
@@ -175,6 +175,11 @@ class Worker:
             robots_rule=self._robots_gate.rule_against,
             proxies=proxies,
             jars=self._jars,
+        )
+        self._logins = (
+            SessionLogins(worker_id, source=source, rules=rules, callbacks=callbacks, seconds=callback_seconds)
+            if job.spec.login and has_login(spider)
+            else None
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -323,6 +328,8 @@ class Worker:
         finally:
             for task in beside:
                 task.cancel()
+            if self._logins is not None:
+                await self._logins.close()
             await self._long_poll.close()
             self._item_functions.close()
 
@@ -359,6 +366,8 @@ class Worker:
             self._waits_for = "" if len(grant.leases) >= want else waits_for(grant)
             self._commit_queue.meet(grant)
             self._tell(grant)
+            if grant.logins and self._logins is not None and not self._stopping:
+                self._logins.begin(grant.logins)
             await self._start(grant, asked_at, start_from)
             if len(grant.leases) >= want:
                 self._look_around()

@@ -22,7 +22,7 @@ from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
 from skitter.model.proxy import ProxyFault, ProxyNews
 from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
-from skitter.model.session import CookieNews
+from skitter.model.session import CookieNews, SessionNews, login_of
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
@@ -95,6 +95,7 @@ class Visitor:
         self._callbacks = callbacks
         self._handled = frozenset(rules.spider.handle_statuses)
         self._retried = read_statuses(settings.retry.retry_statuses)
+        self._session_statuses = read_statuses(settings.sessions.session_statuses)
         self._fetches = not (isinstance(rules.spider, FunctionSpider) and rules.spider.takes_url)
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
@@ -358,8 +359,22 @@ class Visitor:
             outcome.links = [self._rules.fingerprinter.entry(following, lease.id, filtered=filtered, trusts=trusts)]
         return outcome, []
 
+    async def _expired(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
+        """The answer says that its session is of no use any more."""
+        error_class, message = retry.error_class(page.status), f"HTTP {page.status}, so its session has expired"
+        if self._is_last(lease, request):
+            outcome, urls = await self._fail(lease, request, page, error_class, message)
+        else:
+            outcome, urls = self._retry(lease, request, page, error_class, message), []
+            # It waits for the session, and not for the site.
+            outcome.retry_seconds = 0.0
+        outcome.session_news = SessionNews(expired=True)
+        return outcome, urls
+
     async def _refused(self, lease: Lease, request: Request, page: Page) -> tuple[Outcome, list[str]]:
         status = page.status
+        if lease.session and status in self._session_statuses and not login_of(request.need):
+            return await self._expired(lease, request, page)
         error_class = "redirect" if status < 400 else retry.error_class(status)
         message = f"HTTP {status}"
         if (decided := await self._asked_of_error(lease, request, page, error_class, message)) is not None:
@@ -505,6 +520,12 @@ class Visitor:
     ) -> tuple[Outcome, list[str]]:
         """How a page ends that a hook has decided on. ``error_class``: of the failure that the hook was told."""
         urls: list[str] = []
+        expired = (
+            decision.session if isinstance(decision, Ban) else isinstance(decision, Retry) and decision.new_session
+        )
+        session_news = SessionNews(expired=True) if expired and lease.session else None
+        if isinstance(decision, Ban) and not decision.proxy:
+            decision = Retry(decision.reason, new_session=True)
         if isinstance(decision, Ban) or (isinstance(decision, Retry) and decision.new_proxy):
             if not lease.proxy:
                 name = "Ban(proxy=True)" if isinstance(decision, Ban) else "Retry(new_proxy=True)"
@@ -515,7 +536,7 @@ class Visitor:
             proxy_news = ProxyNews(fault=fault, latency_seconds=of_page[0], bytes=of_page[1])
             if isinstance(decision, Ban):
                 outcome = self._outcome(lease, page, Ending.RETRY, error_class="proxy", error=decision.reason)
-                outcome.proxy_news, outcome.news = proxy_news, None
+                outcome.proxy_news, outcome.session_news, outcome.news = proxy_news, session_news, None
                 return outcome, urls
         else:
             proxy_news = None
@@ -530,6 +551,7 @@ class Visitor:
             outcome.retry_seconds = self._backoff(lease) if decision.delay is None else decision.delay
             outcome.max_attempts = request.max_attempts or 0
             outcome.proxy_news = proxy_news
+        outcome.session_news = session_news or outcome.session_news
         if page is None:
             outcome.news = _failure_news(error_class)
         elif (blocked := self._block(lease, page)) is not None:

@@ -23,6 +23,7 @@ from skitter.model.request import (
     wrong,
 )
 from skitter.model.secrets import shown_url
+from skitter.model.session import login_of
 from skitter.model.url import absolute
 from skitter.policy.scope import Scope
 from skitter.spiders.base import Spider
@@ -91,6 +92,7 @@ class PageYield:
         "_here",
         "_in_parts",
         "_is_seeding",
+        "_login",
         "_origin",
         "_parent",
         "_place",
@@ -123,6 +125,8 @@ class PageYield:
         self._in_parts = in_parts
         self._is_seeding = origin is None
         self._session = origin.session if origin is not None else ""
+        # What a page of a login sends to its site, as a form above all, goes on with the login.
+        self._login = origin.need if origin is not None and origin.need and login_of(origin.need) else ""
         # What a sitemap lists is where a crawl begins: as deep as the sitemap itself.
         self._depth = 0 if origin is None else origin.depth + (origin.callback != SITEMAP_CALLBACK)
         self._place = 0
@@ -223,7 +227,8 @@ class PageYield:
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
-        if request.session:
+        goes_on = bool(self._login) and request.session == self._session and request.method != "GET"
+        if request.session or goes_on:
             plain = False
         if request.callback is not None and _is_file(request.callback):
             plain = False
@@ -254,9 +259,9 @@ class PageYield:
             meta=request.meta,
             cb_kwargs=request.cb_kwargs,
             priority=request.priority,
-            dont_filter=request.dont_filter,
+            dont_filter=request.dont_filter or goes_on,
             is_list=request.is_list,
-            need=request.need,
+            need=self._login if goes_on else request.need,
             depth=self._depth,
             referrer=shown_url(origin.url) if origin else None,
             seed=self._is_seeding,

@@ -70,7 +70,9 @@ class SessionJars:
         for lease in leases:
             if lease.jar:
                 await self._use_suffixes()
-                session = _session_of(lease) if _NAMED in lease.payload or _SCRAPY in lease.payload else ""
+                session: str | None = lease.session_name
+                if not session and (_NAMED in lease.payload or _SCRAPY in lease.payload):
+                    session = _session_of(lease)
                 key = (session or "", _domain(lease.host_key))
                 jar = self._jars.get(key)
                 if session is not None and (jar is None or jar.seen != lease.jar):
@@ -98,7 +100,7 @@ class SessionJars:
             return None
         if not self._jars:
             return NO_COOKIES
-        key = (request.session, _domain(lease.host_key))
+        key = (lease.session_name or request.session, _domain(lease.host_key))
         jar = self._jars.get(key)
         if jar is None:
             return NO_COOKIES
@@ -108,7 +110,7 @@ class SessionJars:
     async def received(self, lease: Lease, request: Request, page: Page) -> CookieNews | None:
         """What an answer has changed, for this worker's pages at once, for others with the commit; None: nothing."""
         await self._use_suffixes()
-        key = (request.session or "", _domain(lease.host_key))
+        key = (lease.session_name or request.session or "", _domain(lease.host_key))
         jar, now = self._jar(key), time.time()
         changes = [cookie for cookie in page.cookies if is_change(jar.cookies.get(cookie.key), cookie, now)]
         if not changes:

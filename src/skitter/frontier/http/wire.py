@@ -70,19 +70,24 @@ ROLES = {
                 "report",
                 "sinks",
             ),
-            *("state", "trace", "workers"),
+            *("sessions", "state", "trace", "workers"),
         ),
         Role.VIEWER,
     ),
     **dict.fromkeys(
-        ("lease", "renew", "commit", "release", "tell", "robots", "proxies", "jars", "known_pages", "count_distinct"),
+        (
+            *("lease", "renew", "commit", "release", "tell", "robots", "proxies", "jars", "log_in"),
+            *("known_pages", "count_distinct"),
+        ),
         Role.WORKER,
     ),
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),
     **dict.fromkeys(("open_sink", "items", "items_done", "close_sink", "claim_close"), Role.WORKER),
     **dict.fromkeys(("register_proxy", "drain_proxy", "remove_proxy", "ban_proxy"), Role.OPERATOR),
     **dict.fromkeys(("open_intake", "tell_intake", "leave_intake", "close_intake"), Role.OPERATOR),
-    **dict.fromkeys(("begin", "add", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR),
+    **dict.fromkeys(
+        ("begin", "add", "add_cookies", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR
+    ),
 }
 OPTION_ROLES = {("check_consistency", "repair"): Role.ADMIN, ("close_sink", "forget"): Role.OPERATOR}
 """Options of methods that need more than the method."""

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from skitter.errors import DamageError
+from skitter.errors import DamageError, UsageError
 from skitter.frontier import contract
 from skitter.frontier.damage_errors import checked_time
 from skitter.frontier.dedup_settings import bloom_layout
 from skitter.frontier.redis.errors import OtherFormatError
 from skitter.frontier.redis.payload_prefix import restore_prefix, strip_prefix
-from skitter.frontier.tables import JobRow, RequestState, Row, storable
+from skitter.frontier.tables import JobRow, RequestState, Row, sessions_seen, storable
 from skitter.model.intake import IntakeRecord
 from skitter.model.item import Item, ItemKind
 from skitter.model.job import JobSpec, State
@@ -22,13 +22,24 @@ from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import Entry
-from skitter.model.session import Cookie, CookieNews, Jar, JarRef
+from skitter.model.session import (
+    LOGIN_NEED,
+    SESSION_NEED,
+    Cookie,
+    CookieNews,
+    Jar,
+    JarRef,
+    SessionLogin,
+    SessionRecord,
+    SessionSeen,
+)
 from skitter.policy import host_budgets
+from skitter.policy.sessions import rules_of
 from skitter.settings import Proxies, Settings
 
 FORMAT = 5
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 13
+LEASE_FIELDS = 14
 _NO_SUCH_KEY = b"?"
 _TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
@@ -82,7 +93,7 @@ class ScriptsRecord(msgspec.Struct):
     seen: ExactRecord
     clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-    settings: dict[str, float | bool | list[dict[str, int]] | str | None]
+    settings: dict[str, float | bool | list[dict[str, int]] | dict[str, float | bool | None] | str | None]
     crowded: dict[str, int] | list[Any] = {}
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
@@ -138,6 +149,7 @@ decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
 decode_proxy = msgspec.msgpack.Decoder(ProxyRecord).decode
 decode_host_proxies = msgspec.msgpack.Decoder(HostProxies).decode
+decode_session = msgspec.msgpack.Decoder(SessionRecord).decode
 _decode_jar = msgspec.msgpack.Decoder(tuple[int, float, list[Cookie]]).decode
 decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
@@ -215,6 +227,12 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
     """The settings that the scripts apply, in each of so many shards."""
     settings = Settings.from_layers([("the job", spec.settings)])
     politeness, retry, limits = settings.politeness, settings.retry, settings.limits
+    sessions = rules_of(settings.sessions, login=spec.login)
+    if sessions.is_on and shards > 1:
+        raise UsageError(
+            "a job in shards hands out no sessions: session_pool, exclusive_sessions, or a spider with login",
+            hint="use one Redis, or a SQLite file; cookies are kept in shards too",
+        )
     forgetful: dict[str, Any] = {}
     if settings.dedup.dedup == "bloom":
         forgetful["layout"] = bloom_layout(settings.dedup, shards)
@@ -250,6 +268,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "recrawl_due": settings.recrawl.recrawl == "due",
             "stay": settings.recrawl.stay,
             "on_close": spec.on_close,
+            "sessions": msgspec.to_builtins(sessions) if sessions.is_on else None,
         }
     )
 
@@ -277,6 +296,19 @@ def read_id(raw: bytes) -> int:
     return int.from_bytes(raw, "big", signed=True)
 
 
+def stored_need(need: str) -> str:
+    """A need as Redis has it: a part of keys' names, which colons separate."""
+    return need.replace(":", "=")
+
+
+SESSION_WORD, LOGIN_WORD = stored_need(SESSION_NEED), stored_need(LOGIN_NEED)
+
+
+def read_need(stored: bytes) -> str:
+    """A need as it was given."""
+    return stored.decode().replace("=", ":")
+
+
 def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
     """Append the entries to the arguments of a script, four arguments each (add.lua)."""
     for entry in entries:
@@ -288,7 +320,7 @@ def pack_entries(arguments: list[Any], entries: Iterable[Entry]) -> None:
         arguments += (
             b"%d" % entry.id,
             host_key,
-            ordered if not entry.need else b"%b@%b" % (ordered, entry.need.encode()),
+            ordered if not entry.need else b"%b@%b" % (ordered, stored_need(entry.need).encode()),
             entry.id.to_bytes(8, "big", signed=True) + strip_prefix(entry.payload, host_key),
         )
 
@@ -322,7 +354,7 @@ def read_row(fields: Sequence[Any]) -> Row:
         error_class=error_class.decode(),
         error=error.decode(),
         ended_at=float(ended),
-        need=need.decode(),
+        need=read_need(need),
         proxy_failures=by_proxy[0] if by_proxy else 0,
     )
 
@@ -345,12 +377,13 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
 
 
 def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers, _ = answer
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers, logins, _ = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
         fields = flat[place : place + LEASE_FIELDS]
-        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, proxy, jar = fields
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, *identity = fields
+        proxy, jar, session = identity
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -373,6 +406,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 page=decode_page_record(page) if page else None,
                 proxy=proxy.decode(),
                 jar=jar,
+                session=session.decode(),
             )
         )
     return Grant(
@@ -386,6 +420,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
         permitted=[key.decode() for key in permitted],
         permits=(call.permits if call.run == run else 0) + len(permitted),
         now=leased_at,
+        logins=[SessionLogin(n.decode(), number) for n, number in zip(logins[::2], logins[1::2], strict=True)],
         store=store,
     )
 
@@ -413,15 +448,19 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
         )
         page, proxy_news, cookies = outcome.page, outcome.proxy_news, outcome.cookies
         is_special = error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds
-        if is_special or page or proxy_news or cookies:
+        news = outcome.session_news
+        if is_special or page or proxy_news or cookies or news:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
-            if page is not None or outcome.max_attempts or proxy_news is not None or cookies is not None:
+            has_identity = proxy_news is not None or cookies is not None or news is not None
+            if page is not None or outcome.max_attempts or has_identity:
                 head += (None if page is None else page.next_at, outcome.max_attempts)
-            if proxy_news is not None:
-                head += ((proxy_news.fault, proxy_news.latency_seconds, proxy_news.bytes),)
-            if cookies is not None:
-                head += (() if proxy_news is not None else (None,)) + (pack_cookies(cookies),)
+            if has_identity:
+                head += (
+                    None if proxy_news is None else (proxy_news.fault, proxy_news.latency_seconds, proxy_news.bytes),
+                    None if cookies is None else pack_cookies(cookies),
+                    news is not None and news.expired,
+                )
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:
@@ -451,6 +490,14 @@ def read_jars(wanted: Sequence[JarRef], found: Sequence[bytes | None]) -> list[J
     pairs = [(ref, stored) for ref, stored in zip(wanted, found, strict=True) if stored]
     jars = [(ref.version, read_jar(ref.session, ref.domain, stored)) for ref, stored in pairs]
     return [jar for known, jar in jars if known != jar.version]
+
+
+def read_sessions(jars: Sequence[bytes], records: Sequence[bytes]) -> list[SessionSeen]:
+    """The answer of list_sessions.lua."""
+    names = [name.decode().partition(" ") for name in jars[::2]]
+    found = [read_jar(name[0], name[2], stored) for name, stored in zip(names, jars[1::2], strict=True)]
+    sessions = {name.decode(): decode_session(one) for name, one in zip(records[::2], records[1::2], strict=True)}
+    return sessions_seen(found, sessions)
 
 
 def _news(news: HostNews) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ _TYPES = {
     "string": "job spec dropped begun ended filter distinct",
     "hash": (
         "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
-        " needs intakes intake_marks proxies host_proxies jars jar_domains"
+        " needs intakes intake_marks proxies host_proxies jars jar_domains sessions"
     ),
     "list": "q q_for staged items permits",
     "set": "seen kept generation delivered held alone permitted",
@@ -172,6 +172,7 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "proxies": lambda proxy, value: (proxy.decode(), codec.decode_proxy(value)),
     "host_proxies": lambda host, value: (host.decode(), codec.decode_host_proxies(value)),
     "jars": lambda name, value: codec.read_jar(name.decode().partition(" ")[0], name.decode().partition(" ")[2], value),
+    "sessions": lambda name, value: (name.decode(), codec.decode_session(value)),
     "jar_order": lambda name, rank: (name.decode(), int(float(rank))),
     "jar_domains": lambda name, value: (name.decode(), [int(word) for word in value.split(b" ", 1)]),
     "reasons": lambda host, value: (host.decode(), msgspec.msgpack.decode(value, type=tuple[str, str])),

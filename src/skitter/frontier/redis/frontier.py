@@ -44,7 +44,7 @@ from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen, ProxyState, proxy_id
 from skitter.model.request import Entry
-from skitter.model.session import Jar, JarRef
+from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -237,6 +237,19 @@ class RedisFrontier:
             return []
         found = await self._run("read_jars", *(f"{ref.session} {ref.domain}" for ref in wanted))
         return codec.read_jars(wanted, found)
+
+    async def log_in(self, login: SessionLogin, entries: Sequence[Entry], *, failed: bool = False) -> bool:
+        arguments: list[Any] = [login.name, login.generation, *flags([failed])]
+        codec.pack_entries(arguments, entries)
+        begun: int = await self._run("log_in", *arguments)
+        return begun == 1
+
+    async def sessions(self) -> list[SessionSeen]:
+        return codec.read_sessions(*await self._run("list_sessions"))
+
+    async def add_cookies(self, news: Sequence[CookieNews]) -> None:
+        packed = msgspec.msgpack.encode([codec.pack_cookies(one) for one in news])
+        await self._run("take_cookies", (await self.record()).run, packed)
 
     async def count_distinct(self, changes: bytes) -> None:
         await self._run("count_distinct", checked_changes(changes))

@@ -88,7 +88,7 @@ def proxies_seen(time: bytes, records: Sequence[bytes], at_hosts: Sequence[bytes
 
 def needs_of(answer: Sequence[Any]) -> dict[str, int]:
     """How many queued requests have each need."""
-    return {name.decode(): int(queued) for name, queued in _tuples(answer[10], 2)}
+    return {codec.read_need(name): int(queued) for name, queued in _tuples(answer[10], 2)}
 
 
 def most_needed(needs: dict[str, int]) -> list[NeedSeen]:

@@ -21,12 +21,23 @@ from skitter.model import counters, host, session
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.model.proxy import ProxyFault, ProxyState
-from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, proxy_choice, shares
+from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, proxy_choice, sessions, shares
 from skitter.settings import Proxies
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
-SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_proxies", "9_jars")
+SHARED = (
+    "1_job",
+    "2_hosts",
+    "3_requests",
+    "4_leases",
+    "5_outbox",
+    "6_shards",
+    "7_needs",
+    "8_proxies",
+    "9_jars",
+    "10_sessions",
+)
 CONSISTENCY = frozenset(
     "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
     " count_bits mend_host mend_request mend_lease mend_job".split()
@@ -36,7 +47,7 @@ INTAKES = frozenset("open_intake tell_intake leave_intake".split())
 """Scripts of intakes, which have ``intake_records.lua`` before them."""
 _BEFORE = {**dict.fromkeys(CONSISTENCY, "consistency"), **dict.fromkeys(INTAKES, "intake_records")}
 # A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
-# uses most, has room for 20 more.)
+# uses most, has room for one more.)
 _ANSWER = """
 local function answer()
 {own}
@@ -117,6 +128,15 @@ def constants() -> dict[str, int | float | str]:
         "MAX_JAR_BYTES": cookies.MAX_JAR_BYTES,
         "NAMED_RANK": cookies.NAMED_RANK,
         "DELETED": session.DELETED,
+        "POOL": session.POOL,
+        "SESSION_WORD": codec.SESSION_WORD,
+        "LOGIN_WORD": codec.LOGIN_WORD,
+        **{f"SESSION_{state.name}": state.value for state in session.SessionState},
+        "LOGIN_ASK_SECONDS": sessions.LOGIN_ASK_SECONDS,
+        "LOGIN_SECONDS": sessions.LOGIN_SECONDS,
+        "LOGIN_RETRY_SECONDS": sessions.LOGIN_RETRY_SECONDS,
+        "MAX_LOGIN_FAILURES": sessions.MAX_LOGIN_FAILURES,
+        "MAX_NEEDS": sessions.MAX_NEEDS,
         **{f"AT_{state.name}": state.value for state in RequestState},
         **{phase.name: phase.value for phase in host.Phase},
         **{work.name: work.value for work in Work},

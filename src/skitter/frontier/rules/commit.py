@@ -39,12 +39,14 @@ class CommitRules:
         self._outbox = transaction.outbox
         self._proxies = transaction.proxies
         self._jars = transaction.jars
+        self._sessions = transaction.sessions
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
         self._reordered: list[Row] = []
         self._by_proxy: set[int] = set()
         """Epochs of leases that failed by their proxies: their hosts are told nothing of it."""
+        self._jar_versions: list[int] = []
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -58,7 +60,6 @@ class CommitRules:
         ended: set[tuple[Work, int]] = set()
         links: list[Entry] = []
         changed: list[Row] = []
-        jars: list[int] = []
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
             if lease is None or (lease.work, lease.id) in ended:
@@ -72,10 +73,10 @@ class CommitRules:
                 self._stage(outcome, lease)
                 continue
             ended.add((lease.work, lease.id))
-            if outcome.cookies is not None:
-                jars.append(self._jars.take(outcome.cookies))
             self._outbox.publish(outcome, lease, self._tally, keep=keep_items)
             self._leases.end(lease)
+            if outcome.cookies is not None or lease.session:
+                self._take_identity(outcome, lease)
             if lease.work is Work.SEED:
                 self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")
                 continue
@@ -96,7 +97,7 @@ class CommitRules:
         for name, amount in self._tally.items():
             self._job.count(name, amount)
         self._job.sample_rate()
-        return Committed(accepted, new_links=new, troubles=self._troubles, jars=jars)
+        return Committed(accepted, new_links=new, troubles=self._troubles, jars=self._jar_versions)
 
     def _end_of_host(self, outcome: Outcome, lease: LeaseRow) -> None:
         """What the outcome means for the host of its lease, its proxy and its request."""
@@ -124,6 +125,13 @@ class CommitRules:
         self._tables.save_rows(rows)
         if self._pages:
             self._tables.save_page_records(self._pages)
+
+    def _take_identity(self, outcome: Outcome, lease: LeaseRow) -> None:
+        """Cookies, and what the answer tells of its session; in this order, for one that has expired forgets them."""
+        if outcome.cookies is not None:
+            self._jar_versions.append(self._jars.take(outcome.cookies))
+        if lease.session:
+            self._sessions.committed(lease, outcome)
 
     def _stage(self, outcome: Outcome, lease: LeaseRow) -> None:
         if self._outbox.stage(outcome, lease):

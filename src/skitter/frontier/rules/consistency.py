@@ -21,6 +21,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.job import State
 from skitter.model.lease import Work
 from skitter.model.proxy import ProxyRecord
+from skitter.model.session import SessionRecord
 from skitter.policy import politeness
 
 _WHERE_LEASED = (RequestState.QUEUED, RequestState.SUSPECT, RequestState.LEASED)
@@ -84,6 +85,11 @@ class _Comparison:
     # ---- jars
 
     def _jars(self) -> Iterator[Fault]:
+        held = Counter(lease.session.rpartition(" ")[0] for lease in self._tables.all_leases() if lease.session)
+        for name, session in self._tables.all_sessions().items():
+            if session.in_flight != held[name]:
+                mend = self._session_setter(name, session, held[name])
+                yield fault("session_in_flight", name, "requests in flight", held[name], session.in_flight, mend)
         jars, job = self._tables.all_jars(), self._job
         if len(jars) != job.jars:
             mend = _setter(job, "jars", len(jars))
@@ -92,6 +98,13 @@ class _Comparison:
         if newest > job.jar_version:
             mend = _setter(job, "jar_version", newest)
             yield fault("sequence", "job", "jar_version", f"{newest} at least", job.jar_version, mend)
+
+    def _session_setter(self, name: str, session: SessionRecord, in_flight: int) -> Callable[[], None]:
+        def save() -> None:
+            session.in_flight = in_flight
+            self._tables.save_session(name, session)
+
+        return save
 
     # ---- leases
 

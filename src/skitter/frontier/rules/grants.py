@@ -72,6 +72,7 @@ def _grant(
         permitted=permitted,
         permits=known + len(permitted),
         now=transaction.now,
+        logins=transaction.sessions.logins,
     )
 
 
@@ -87,6 +88,7 @@ class _Choice(msgspec.Struct):
     alone: bool = False
     address: str = ""
     proxy: str = ""
+    session: str = ""
 
 
 class _Chooser:
@@ -110,7 +112,9 @@ class _Chooser:
         self._worker = worker
         self._round_trip_seconds = call.round_trip_seconds
         self._shares = ShareRules(self._record, self._now, worker, call.slots)
+        self._sessions = transaction.sessions
         self._needs = call.needs if self._record.needy else ()
+        self._served = call.needs
         self._chosen: list[_Choice] = []
         self._in_haste = False
 
@@ -118,6 +122,9 @@ class _Chooser:
         """Leases that may start now, at most ``limit``."""
         held, alone = self._tables.load_of(self._worker)
         self._shares.forget()
+        if self._record.needy and limit > 0 and self._sessions.rules.is_on:
+            self._requests.flush()
+            self._needs = self._sessions.serve(self._served)
         if not alone and limit > 0:
             self._choose(limit, held)
         return self._read_leases()
@@ -175,7 +182,7 @@ class _Chooser:
         if politeness.needs_gate(host, self._now, self._politeness):
             self._take_gate(host, alone=lost_leases.is_suspect(host.gate_losses))
         else:
-            self._take(Work.PAGE, host, row.seq, alone=True)
+            self._take(Work.PAGE, host, row.seq, alone=True, need=row.need)
 
     def _choose_hosts(self, limit: int, held: int | None) -> None:
         """Promise 5. ``held`` is what the worker has already; None: it shall get nothing that is to be leased alone."""
@@ -212,7 +219,15 @@ class _Chooser:
                         self._take_gate(host, alone=True)
                     return False
                 continue
-            self._take(Work.PAGE, host, ready.take_head(host))
+            seq = ready.take_head(host)
+            self._take(Work.PAGE, host, seq, need=ready.taken_need)
+            if ready.taken_need and self._sessions.rules.is_on:
+                # Another request may have taken the last session that serves it, or several needs.
+                lost = [need for need in self._needs if not self._sessions.is_served(need, self._served)]
+                if lost:
+                    self._needs = tuple(need for need in self._needs if need not in lost)
+                    ready.leave_needs(lost, limit - len(self._chosen))
+                    continue
             ready.put_back(host)
         return True
 
@@ -235,7 +250,7 @@ class _Chooser:
         self._take(Work.ROBOTS, host, alone=alone)
         host.gate = True
 
-    def _take(self, work: Work, host: Host | None, seq: int = 0, *, alone: bool = False) -> None:
+    def _take(self, work: Work, host: Host | None, seq: int = 0, *, alone: bool = False, need: str = "") -> None:
         record = self._record
         epoch, record.next_epoch = record.next_epoch, record.next_epoch + 1
         choice = _Choice(work, epoch, host, seq=seq, alone=alone)
@@ -247,6 +262,8 @@ class _Chooser:
                 choice.pace_seconds = politeness.delay_of(host, self._politeness)
                 self._hosts.note_pacer(host, self._worker)
             choice.address = self._hosts.addresses.take(host.key, host.address)
+            if need and self._sessions.rules.is_on:
+                choice.session = self._sessions.grant(need, epoch)
             if self._proxies.is_on:
                 choice.proxy = self._proxies.pick(host.key)
         self._chosen.append(choice)
@@ -281,6 +298,7 @@ class _Chooser:
                 row=row,
                 address=choice.address,
                 proxy=choice.proxy,
+                session=choice.session,
             )
         )
         return Lease(
@@ -300,6 +318,7 @@ class _Chooser:
             page=pages.get(request_id),
             proxy=choice.proxy,
             jar=self._jars.versions.get(host_key, 0),
+            session=choice.session,
         )
 
     def held_since(self, first_epoch: int, granted: int) -> list[Lease]:
@@ -336,6 +355,7 @@ class _Chooser:
             page=pages.get(lease.id),
             proxy=lease.proxy,
             jar=self._jars.versions.get(lease.host_key, 0),
+            session=lease.session,
         )
 
     def ask_again_seconds(self) -> float:

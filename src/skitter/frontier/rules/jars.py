@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from skitter.frontier.tables import JobRow, Tables
 from skitter.model.session import CookieNews, Jar, JarRef, domains_above
 from skitter.model.url import host_name
@@ -57,6 +59,14 @@ class JarRules:
             return 0
         self._current.add(key)
         return record.jar_version
+
+    def clear(self, session: str) -> None:
+        """Forget the cookies of a session; the jars stay, so that workers which know them learn of it."""
+        for jar in self._tables.jars_of(session):
+            self._record.jar_version += 1
+            self._tables.save_jar(
+                msgspec.structs.replace(jar, version=self._record.jar_version, cookies=[], changed_at=self._now)
+            )
 
     def read(self, wanted: Sequence[JarRef]) -> list[Jar]:
         """The jars that are there, and are not as the caller knows them."""

@@ -17,6 +17,7 @@ from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.outbox import OutboxRules
 from skitter.frontier.rules.proxies import ProxyRules
 from skitter.frontier.rules.requests import RequestRules
+from skitter.frontier.rules.sessions import HandedOutSessions
 from skitter.frontier.tables import JobRow, LeaseRow, Row, Tables
 from skitter.model.host import Host
 from skitter.model.lease import Lease, Work
@@ -39,7 +40,9 @@ class LeaseRules:
         requests: RequestRules,
         outbox: OutboxRules,
         proxies: ProxyRules,
+        sessions: HandedOutSessions,
     ) -> None:
+        self._sessions = sessions
         self._tables = tables
         self._record = record
         self._now = now
@@ -89,6 +92,8 @@ class LeaseRules:
             self._hosts.addresses.give_back(lease.address)
             if lease.proxy:
                 self._proxies.give_back(lease.proxy)
+            if lease.session:
+                self._sessions.ended(lease)
             if lease.work is Work.ROBOTS:
                 host.gate = False
 
@@ -129,6 +134,8 @@ class LeaseRules:
                     politeness.given_back(host, lease.epoch, self._now)
                 if late:
                     politeness.came_late(host)
+                if lease.session and not touched:
+                    self._sessions.given_back(lease)
             self.end(lease)
             if lease.row is not None:
                 self._requests.requeue(lease.row)

@@ -41,6 +41,8 @@ class ReadyHosts:
         self._hosts = hosts
         self._needs = needs
         self._serves_plain = True
+        self.taken_need = ""
+        """Of the request that was taken last."""
         self._last, self._too_few = (0, 0, ""), False
         self._found: list[Host] = []
         """Of the hosts that the store was asked for first, those that are ready."""
@@ -86,6 +88,15 @@ class ReadyHosts:
         self._read_heads()
         self._read_heads_of(self._paced)
 
+    def leave_needs(self, needs: Iterable[str], limit: int) -> None:
+        """From now on nothing comes of these needs: what served them is in use. ``limit``: hosts that are wanted."""
+        self._of_needs = {need: heads for need, heads in self._of_needs.items() if need not in set(needs)}
+        self._needs = tuple(self._of_needs)
+        self._ready = self._best(max(1, limit))
+        self._paced = deque(key for key in self._hosts.paced if self._may_go_on(self._hosts.loaded[key]))
+        self._read_heads()
+        self._read_heads_of(self._paced)
+
     def count(self) -> int:
         """How many requests without a need are ready, as far as they are wanted; with a limit of addresses, one of each
         host."""
@@ -95,7 +106,7 @@ class ReadyHosts:
 
     def take_head(self, host: Host) -> int:
         """The seq of the first request in its queue, taken out of it."""
-        need = self._best_need_of(host) if host.needs else ""
+        need = self.taken_need = self._best_need_of(host) if host.needs else ""
         if not need:
             seq, top = self._plain.take(host.key)
             host.waiting = top is not None

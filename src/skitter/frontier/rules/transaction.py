@@ -10,7 +10,9 @@ from skitter.frontier.rules.leases import LeaseRules
 from skitter.frontier.rules.outbox import OutboxRules
 from skitter.frontier.rules.proxies import ProxyRules
 from skitter.frontier.rules.requests import RequestRules
+from skitter.frontier.rules.sessions import HandedOutSessions
 from skitter.frontier.tables import JobRow, Tables
+from skitter.policy.sessions import rules_of
 from skitter.settings import Settings
 
 
@@ -33,6 +35,7 @@ class Transaction:
         )
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
         self.jars = JarRules(tables, record, now)
+        self.sessions = HandedOutSessions(tables, now, rules_of(settings.sessions, login=record.spec.login), self.jars)
         self.leases = LeaseRules(
             *(tables, record, now),
             lease_seconds=limits.lease_seconds,
@@ -41,6 +44,7 @@ class Transaction:
             requests=self.requests,
             outbox=self.outbox,
             proxies=self.proxies,
+            sessions=self.sessions,
         )
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import decode
-from skitter.model.session import Cookie
+from skitter.model.session import Cookie, SessionRecord
 from skitter.model.worker import WorkerCard
 
 Row = dict[str, Any]
@@ -168,6 +168,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
             "cookies": _packed(list[Cookie]),
         },
     ),
+    "sessions": ("name", {"name": _text, "record": _packed(SessionRecord)}),
     "intakes": ("source", {"source": _text, "mark": _blob, "record": _packed(IntakeRecord)}),
     "proxies": ("proxy", {"proxy": _text, "record": _packed(ProxyRecord)}),
     "host_proxies": ("host", {"host": _text, "record": _packed(HostProxies)}),

@@ -1,4 +1,4 @@
-"""Jars of cookies: one row for each session and registrable domain."""
+"""Jars of cookies, one row for each session and registrable domain; and the sessions that are handed out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import msgspec
 
 from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode, listed
-from skitter.model.session import Cookie, Jar
+from skitter.model.session import Cookie, Jar, SessionRecord
 
 _COLUMNS = "session, domain, version, changed_at, cookies"
+_decode_session = msgspec.msgpack.Decoder(SessionRecord).decode
 _decode = msgspec.msgpack.Decoder(list[Cookie]).decode
 
 
@@ -41,8 +42,25 @@ class JarTable(JobTable):
             (self._job,),
         )
 
+    def jars_of(self, session: str) -> list[Jar]:
+        return self._jars("session = ?", session)
+
     def all_jars(self) -> list[Jar]:
         return self._jars("1 ORDER BY session, domain")
+
+    def sessions(self, names: Sequence[str]) -> dict[str, SessionRecord]:
+        found = self._execute(
+            "SELECT name, record FROM sessions WHERE job = ? AND name IN (SELECT value FROM json_each(?))",
+            (self._job, listed(names)),
+        )
+        return {name: _decode_session(record) for name, record in typed(found.fetchall(), str, bytes)}
+
+    def save_session(self, name: str, session: SessionRecord) -> None:
+        self._execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (self._job, name, encode(session)))
+
+    def all_sessions(self) -> dict[str, SessionRecord]:
+        found = self._execute("SELECT name, record FROM sessions WHERE job = ? ORDER BY name", (self._job,))
+        return {name: _decode_session(record) for name, record in typed(found.fetchall(), str, bytes)}
 
     def _jars(self, where: str, *values: object) -> list[Jar]:
         found = self._execute(f"SELECT {_COLUMNS} FROM jars WHERE job = ? AND {where}", (self._job, *values))

@@ -19,7 +19,7 @@ from skitter.model.job import JobSpec
 
 _RUN_TABLES = (
     *("permits", "holds", "staged", "outbox", "sinks", "intakes", "addresses", "parked", "ready_for", "needs"),
-    *("proxies", "host_proxies", "jars"),
+    *("proxies", "host_proxies", "jars", "sessions"),
 )
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode

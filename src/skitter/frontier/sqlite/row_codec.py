@@ -50,6 +50,7 @@ class _LeaseRecord(msgspec.Struct, array_like=True, gc=False):
     address: str = ""
     need: str = ""
     proxy: str = ""
+    session: str = ""
 
 
 _STATES = [*RequestState, RequestState.QUEUED]
@@ -98,12 +99,10 @@ def lease_record(lease: LeaseRow) -> bytearray:
         told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
     else:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
-    # Most leases are counted under no address and no proxy, and most requests have no need.
-    need = row.need if row is not None else ""
-    if lease.proxy:
-        rest = [lease.address, need, lease.proxy]
-    else:
-        rest = [lease.address, need] if need else [lease.address] if lease.address else []
+    # Most leases are counted under no address and no proxy, have no session, and most requests have no need.
+    rest = [lease.address, row.need if row is not None else "", lease.proxy, lease.session]
+    while rest and not rest[-1]:
+        rest.pop()
     return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
 
 
@@ -115,5 +114,5 @@ def lease_of(
     if r.history:
         told = (r.not_before, r.error_class, r.history, r.need)
         row = row_of(r.seq, request_id, r.host_key, r.priority, b"", RequestState.LEASED, *told)
-    rest = (r.leased_at, deadline, bool(alone), r.staged, row, r.address, r.proxy)
+    rest = (r.leased_at, deadline, bool(alone), r.staged, row, r.address, r.proxy, r.session)
     return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *rest)

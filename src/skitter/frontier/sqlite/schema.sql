@@ -36,6 +36,7 @@
 -- proxies   the proxies of the job's pool: msgpack of model.proxy.ProxyRecord, with their passwords
 -- host_proxies bans and failures of proxies at single hosts: msgpack of model.proxy.HostProxies
 -- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
+-- sessions  those that the frontier hands out: msgpack of model.session.SessionRecord
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -229,6 +230,12 @@ CREATE TABLE jars (
     changed_at REAL NOT NULL,
     cookies BLOB NOT NULL,
     PRIMARY KEY (job, session, domain)
+) WITHOUT ROWID;
+CREATE TABLE sessions (
+    job INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, name)
 ) WITHOUT ROWID;
 CREATE INDEX jars_domain ON jars (job, domain, version);
 

@@ -24,7 +24,7 @@ import pytest
 _MODULES = (
     "backoff bursts changed_settings client close_claims counters dedup delivered fencing gate given_up_hosts"
     " host_budgets intakes jars job_states lost_leases needs order outbox per_ip politeness proxies recrawl reports"
-    " resent_calls retries seeding sharing store workers"
+    " resent_calls retries seeding sessions sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -56,6 +56,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     resent_calls,
     retries,
     seeding,
+    sessions,
     sharing,
     workers,
 )
@@ -116,6 +117,7 @@ class FrontierContract(
     intakes.Intakes,
     intakes.IntakeReaders,
     jars.Jars,
+    sessions.Sessions,
     reports.Traces,
     reports.Revival,
     reports.Reports,
@@ -148,6 +150,7 @@ class EveryCall(
     resent_calls.ForwardedCalls,
     resent_calls.ResentCalls,
     seeding.Seeding,
+    sessions.Sessions,
     workers.DistinctUrls,
     workers.Workers,
 ):

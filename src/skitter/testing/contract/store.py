@@ -31,7 +31,7 @@ class ContractStore:
     is served first is promised only for hosts in the same place.
 
     A store that grants a worker all there is, whoever else is short, sets ``shares_work`` to False and says why in
-    ``sharing_reason``.
+    ``sharing_reason``; one that refuses to hand out sessions, ``hands_out_sessions`` and ``sessions_reason``.
     """
 
     controls_time = True
@@ -43,6 +43,8 @@ class ContractStore:
     order_reason = ""
     shares_work = True
     sharing_reason = ""
+    hands_out_sessions = True
+    sessions_reason = ""
     settings: Mapping[str, Any] = {}
     """Settings of every job of the suite, such as another ``dedup``."""
 
@@ -77,6 +79,11 @@ class ContractStore:
         """Skip a test that depends on the order of equal hosts, where the store does not keep it."""
         if not self.order_across_hosts:
             pytest.skip(self.order_reason)
+
+    def needs_sessions(self) -> None:
+        """Skip a test of sessions that are handed out, where the store does not."""
+        if not self.hands_out_sessions:
+            pytest.skip(self.sessions_reason)
 
     def together(self, count: int) -> list[str]:
         """Return names of hosts, one letter each, that are in the same shard."""

@@ -68,6 +68,7 @@
 --   proxies       hash    id -> msgpack array: a proxy of the job's pool (8_proxies.lua), with its password
 --   host_proxies  hash    host key -> msgpack array: bans and failures of proxies there
 --   jars, jar_order, jar_domains   cookies (9_jars.lua)
+--   sessions      hash    sessions that are handed out (10_sessions.lua)
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it

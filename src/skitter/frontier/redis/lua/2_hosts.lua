@@ -60,7 +60,10 @@ end
 
 -- ---- budgets
 
-local function has_budgets()
+-- Functions in a table count as one of the 60 names from outside that a function of Lua may use.
+local budgets = {}
+
+function budgets.are_set()
   return S.max_pages_per_host or S.trap_pages
 end
 
@@ -70,14 +73,14 @@ local function budget_of(h)
   return math.min(S.trap_pages, S.max_pages_per_host or math.huge)
 end
 
-local function is_spent(h)
+function budgets.is_spent(h)
   local budget = budget_of(h)
   return budget and h[PAGES] >= budget or false
 end
 
 -- The setting that stopped the host.
-local function rule_of(h)
-  if not is_spent(h) then return '' end
+function budgets.rule_of(h)
+  if not budgets.is_spent(h) then return '' end
   return budget_of(h) == S.max_pages_per_host and 'max_pages_per_host' or 'trap_pages'
 end
 
@@ -343,7 +346,7 @@ local burying = false
 -- The next call that buries finds it, and excludes what waits for it.
 local function mark_stopped(key, h)
   if h[PHASE] == GIVEN_UP then return end
-  local rule = rule_of(h)
+  local rule = budgets.rule_of(h)
   local sign = rule == 'trap_pages' and ': its pages look like those of a trap' or ''
   local reason = format('the budget of its host is spent: %d pages (%s%s)', budget_of(h), rule, sign)
   h[PHASE] = GIVEN_UP
@@ -366,14 +369,14 @@ local function note_move(key, h, old)
 end
 
 local function save_touched()
-  local some_have_budgets = has_budgets()
+  local some_have_budgets = budgets.are_set()
   if J.shortened and J.shortened[3] <= now then J.shortened = nil end
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
     note_queue(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
     -- Something was added, or came back, to a host that has no budget left.
-    if some_have_budgets and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and is_spent(h) then
+    if some_have_budgets and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and budgets.is_spent(h) then
       mark_stopped(key, h)
       burying = true
     end
@@ -667,7 +670,7 @@ local function save_notable()
   local scores = {}
   for key in pairs(notable) do
     local h = hosts[key]
-    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY] + (is_spent(h) and STOPPED_SCORE or 0)
+    local score = (h[STRIKES] + h[BLOCKS]) * MAX_PAUSE_SECONDS + h[LATENCY] + (budgets.is_spent(h) and STOPPED_SCORE or 0)
     if members[key] ~= score and (members[key] or count < NOTABLE_HOSTS or score > least) then
       scores[#scores + 1] = score
       scores[#scores + 1] = key
@@ -690,6 +693,6 @@ local function tell_host(key)
   return {
     h[NEEDS] and needs.queued(h) or h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
     h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
-    is_current and rule_of(h) or '',
+    is_current and budgets.rule_of(h) or '',
   }
 end

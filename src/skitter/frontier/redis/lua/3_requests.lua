@@ -178,7 +178,7 @@ local function add(places)
     priority = seen.marks[string.byte(priority)] and string.sub(priority, 2) or priority
     local number, need = tonumber(priority), ''
     if not number then
-      number, need = string.match(priority, '^(.+)@(.+)$')
+      number, need = string.match(priority, '^(.-)@(.+)$')
       number = tonumber(number)
       needs.count(need, 1)
     end
@@ -424,7 +424,7 @@ local function bury_piece(key, h)
   may_bury = may_bury or S.bury_batch or BATCH
   if may_bury > 0 and h[PHASE] == GIVEN_UP then
     local class, reason = unpack(unpacked(call('HGET', RUN .. 'reasons', key)))
-    if class == HOST_BUDGET and not is_spent(h) then
+    if class == HOST_BUDGET and not budgets.is_spent(h) then
       -- The job goes on with a larger one.
       return forgive(key, h)
     end
@@ -465,7 +465,7 @@ end
 local function bury_more()
   may_bury = may_bury or S.bury_batch or BATCH
   -- What came back in this call may have come to a host that has no budget left, or have made room for one.
-  if has_budgets() then
+  if budgets.are_set() then
     save_hosts()
     burying = false
   end

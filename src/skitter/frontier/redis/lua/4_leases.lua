@@ -5,8 +5,9 @@
 
 -- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
 -- COUNTED: the IP address that it is counted under, or nothing. HOLD_PROXY: the proxy that it goes through, or nothing.
+-- TAKEN: the session that was taken for it, or nothing.
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local COUNTED, HOLD_PROXY = 10, 11
+local COUNTED, HOLD_PROXY, TAKEN = 10, 11, 12
 local POSITION, CLOSED, OWNER, OWNED_UNTIL, REJECTED, TROUBLE = 1, 2, 3, 4, 5, 6
 local SEED_KEY = 's'
 
@@ -15,8 +16,9 @@ local leases, new_fields, new_keys = {}, {}, {}
 -- For a job with shards: who asks, whether something here goes before all that other shards have, and whether more
 -- would have been granted if this shard's part of max_pages were larger.
 local asked, goes_first, short = false, false, false
--- Functions of 9_jars.lua.
-local jars = {}
+-- Functions of 9_jars.lua and of 10_sessions.lua; `logins`: sessions that the worker of this call is asked to log in, and
+-- their generations.
+local jars, sessions = {}, {logins = {}}
 -- So many hosts were passed over, because their addresses are full, that others were not reached.
 local in_haste = false
 
@@ -25,25 +27,29 @@ local function work_of(lease_key)
   return #lease_key == 8 and PAGE or ROBOTS
 end
 
--- epoch, leased at, deadline, marks (a sum of 1 for alone, 2 for counted under an address, 4 for a proxy), staged, worker,
--- host key; then the address and the proxy, if they are marked, and the row, if it is a page's
+-- epoch, leased at, deadline, marks (a sum of 1 for alone, 2 for counted under an address, 4 for a proxy, 8 for a session),
+-- staged, worker, host key; then the address, the proxy and the session, if they are marked, and the row, if it is a page's
 local HOLD_FORM = '<I6ddBBI2c0I2c0'
 
-local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address, proxy)
-  local marks = (alone and 1 or 0) + (address ~= '' and 2 or 0) + (proxy ~= '' and 4 or 0)
+local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address, proxy, taken)
+  local marks = (alone and 1 or 0) + (address ~= '' and 2 or 0) + (proxy ~= '' and 4 or 0) + (taken ~= '' and 8 or 0)
   local head = struct.pack(
     HOLD_FORM, epoch, leased_at, deadline, marks, staged and 1 or 0, #worker, worker, #host, host
   )
   if address ~= '' then head = head .. struct.pack('Bc0', #address, address) end
-  return proxy == '' and head or head .. struct.pack('Bc0', #proxy, proxy)
+  if proxy ~= '' then head = head .. struct.pack('Bc0', #proxy, proxy) end
+  return taken == '' and head or head .. struct.pack('Bc0', #taken, taken)
 end
 
 local function unpack_hold(stored)
   local epoch, leased_at, deadline, marks, staged, worker, host, rest = struct.unpack(HOLD_FORM, stored)
-  local address, proxy = '', ''
-  if marks % 4 > 1 then address, rest = struct.unpack('Bc0', stored, rest) end
-  if marks > 3 then proxy, rest = struct.unpack('Bc0', stored, rest) end
-  return {epoch, worker, host, leased_at, marks % 2 == 1, staged == 1, deadline, stored, rest, address, proxy}
+  local address, proxy, taken = '', '', ''
+  if marks > 1 then
+    if marks % 4 > 1 then address, rest = struct.unpack('Bc0', stored, rest) end
+    if marks % 8 > 3 then proxy, rest = struct.unpack('Bc0', stored, rest) end
+    if marks > 7 then taken, rest = struct.unpack('Bc0', stored, rest) end
+  end
+  return {epoch, worker, host, leased_at, marks % 2 == 1, staged == 1, deadline, stored, rest, address, proxy, taken}
 end
 
 -- Read only when it is needed: most requests end done, and then it is not.
@@ -61,7 +67,7 @@ end
 local function save_hold(lease_key, hold)
   local head = pack_hold(
     hold[EPOCH], hold[LEASED_AT], hold[DEADLINE], hold[ALONE], hold[STAGED], hold[WORKER], hold[HOLD_HOST],
-    hold[COUNTED], hold[HOLD_PROXY]
+    hold[COUNTED], hold[HOLD_PROXY], hold[TAKEN]
   )
   call('HSET', RUN .. 'holds', lease_key, head .. string.sub(hold[STORED], hold[ROW_AT]))
 end
@@ -79,6 +85,7 @@ local function end_hold(lease_key, hold)
     h[IN_FLIGHT] = h[IN_FLIGHT] - 1
     if hold[COUNTED] ~= '' then count_address(hold[COUNTED], -1) end
     if hold[HOLD_PROXY] ~= '' then proxies.give_back(hold[HOLD_PROXY]) end
+    if hold[TAKEN] ~= '' then sessions.ended(hold[TAKEN]) end
     if work_of(lease_key) == ROBOTS then h[GATE] = 0 end
   end
 end
@@ -115,6 +122,7 @@ local function hand_back(key, hold, late, was_touched)
     local h = host_of(hold[HOLD_HOST])
     if not was_touched then given_back(h, hold[EPOCH]) end
     if late then came_late(h) end
+    if hold[TAKEN] ~= '' and not was_touched then sessions.given_back(hold[TAKEN], row_of(hold)[NEED]) end
   end
   end_hold(key, hold)
   if work_of(key) == PAGE then requeue(key, row_of(hold)) end
@@ -185,8 +193,8 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
--- the distance that the worker keeps, the record of the page, its proxy, the version of its jars.
-local function tell_lease(lease_key, epoch, host_key, row, window, distance, proxy)
+-- the distance that the worker keeps, the record of the page, its proxy, the version of its jars, its session.
+local function tell_lease(lease_key, epoch, host_key, row, window, distance, proxy, taken)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
     local h = hosts[host_key]
@@ -206,12 +214,14 @@ local function tell_lease(lease_key, epoch, host_key, row, window, distance, pro
   leases[place + 11] = row and S.recrawl and call('HGET', BASE .. 'records', lease_key) or ''
   leases[place + 12] = proxy
   leases[place + 13] = row and J.jars and jars.version_of(host_key) or 0
+  leases[place + 14] = taken
 end
 
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
   J.next_epoch = epoch + stride()
-  local window, address, distance, proxy = false, '', 0, ''
+  local window, address, distance, proxy, taken = false, '', 0, '', ''
+  if row and S.sessions and row[NEED] ~= '' then taken = sessions.grant(row[NEED], epoch) end
   if host_key ~= '' then
     local h = host_of(host_key)
     window, distance = granted(h, epoch, worker)
@@ -225,11 +235,11 @@ local function hold_for(worker, lease_key, host_key, row, alone)
   end
   new_fields[#new_fields + 1] = lease_key
   new_fields[#new_fields + 1] = pack_hold(
-    epoch, now, now + S.lease_seconds, alone, false, worker, host_key, address, proxy
+    epoch, now, now + S.lease_seconds, alone, false, worker, host_key, address, proxy, taken
   ) .. (row and pack_row(row) or '')
   new_keys[#new_keys + 1] = lease_key
   if alone then call('SADD', RUN .. 'alone', worker) end
-  tell_lease(lease_key, epoch, host_key, row, window, distance, proxy)
+  tell_lease(lease_key, epoch, host_key, row, window, distance, proxy, taken)
 end
 
 local function save_leases(worker)
@@ -475,6 +485,7 @@ local function grant_hosts(worker, limit, held, floor)
         grant_row(worker, key, id, row)
         count = count + 1
         find_top(key, h, need)
+        if need ~= '' and S.sessions then sessions.leave_needs() end
         if pace.may_go_on(key, h, worker, floor) then ahead[#ahead + 1] = key end
       end
     elseif not key then
@@ -501,7 +512,11 @@ local function grant_hosts(worker, limit, held, floor)
       count = count + 1
       find_top(key, h, need)
       local top = needs.top(h)
-      if top and phase_of(h) == READY then
+      if need ~= '' and S.sessions and sessions.leave_needs() then
+        -- It has taken the last session that served a need: hosts that have nothing else are not to be met.
+        save_hosts()
+        queues, order, passed_over = ready_hosts(limit - count)
+      elseif top and phase_of(h) == READY then
         serve_again(queues, order, key, top)
       elseif pace.may_go_on(key, h, worker, floor) then
         ahead[#ahead + 1] = key
@@ -524,7 +539,7 @@ local function find_suspect()
   if J.needy and needs.served[1] then ids = needs.suspects() end
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
-    if is_spent(h) then
+    if budgets.is_spent(h) then
       -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
       mark_stopped(row[HOST], h)
       burying = true
@@ -556,6 +571,7 @@ local function grant(worker, limit, others)
     share.forget(worker)
   end
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
+  if S.sessions and J.needy then sessions.serve() end
   local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
     local seeder = load_holds({SEED_KEY})[1]
@@ -616,7 +632,8 @@ local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered
   if run ~= J.run then known = 0 end
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
-    J.shards and {} or call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), again,
+    J.shards and {} or call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), sessions.logins,
+    again,
   }
 end
 
@@ -668,8 +685,10 @@ local function token_of_call(token)
   return J.shards and string.match(token, '^%d+/(.*)$') or token
 end
 
+local answers = {}
+
 -- What was answered before; nothing when it was some other call's answer. `whole`: whatever the number before the token.
-local function recall(worker, token, whole)
+function answers.recall(worker, token, whole)
   local stored = call('HGET', RUN .. 'answers', worker)
   if not stored then return end
   local first, count, accepted, rest = struct.unpack(ANSWER_FORM, stored)
@@ -680,12 +699,12 @@ local function recall(worker, token, whole)
 end
 
 -- A call that neither ended nor granted anything may well be made twice.
-local function remember(worker, token, accepted)
+function answers.remember(worker, token, accepted)
   local count = #leases / LEASE_FIELDS
   if count + #accepted == 0 then return end
   -- The newest epochs are those of this call, and none is left out.
   local first = J.next_epoch - count * stride()
-  local earlier = J.shards and recall(worker, token, true)
+  local earlier = J.shards and answers.recall(worker, token, true)
   if earlier then
     -- Others may have been granted something in between, but not this worker: it makes one call at a time.
     first, count = earlier.first, (J.next_epoch - earlier.first) / stride()
@@ -716,7 +735,8 @@ local function lease_again(worker, earlier, run, known)
     local delay = host_key ~= '' and delay_of(hosts[host_key]) or 0
     local distance = delay > 0 and hosts[host_key][PACER] == worker and delay or 0
     local window = delay > 0 and FIRST_START_SECONDS
-    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window, distance, hold[HOLD_PROXY])
+    local row = work_of(key) == PAGE and row_of(hold)
+    tell_lease(key, hold[EPOCH], host_key, row, window, distance, hold[HOLD_PROXY], hold[TAKEN])
   end
   return tell_grant('', leased_at, deadline, run, known, {}, 1)
 end

@@ -105,6 +105,20 @@ local function define_jars(_, name)
     return J.jar_version
   end
 
+  -- Forget the cookies of a session; the jars stay, so that workers which know them learn of it.
+  function jars.clear(session)
+    for _, member in ipairs(call('ZRANGE', RUN .. 'jar_order', 0, -1)) do
+      if string.match(member, '^(.*) ') == session then
+        local version = (J.jar_version or 0) + 1
+        J.jar_version = version
+        call('HSET', RUN .. 'jars', member, pack({version, now, {}}))
+        call('ZADD', RUN .. 'jar_order', version + NAMED_RANK, member)
+        count_domain(string.match(member, ' (.*)$'), version, 0)
+      end
+    end
+    versions = {}
+  end
+
   -- Make the indexes anew, from the jars.
   function jars.index()
     local stored, domains = call('HGETALL', RUN .. 'jars'), {}

@@ -1,6 +1,6 @@
 -- check_in_flight: compares all leases with what hosts and addresses count of them, and with what is staged.
 --
---   job, hosts, RUN:holds, RUN:addresses, RUN:proxies, RUN:host_proxies, RUN:staged:EPOCH (read)
+--   job, hosts, RUN:holds, RUN:addresses, RUN:proxies, RUN:host_proxies, RUN:sessions, RUN:staged:EPOCH (read)
 --
 -- ARGV: time, most leases to look at, number of hosts, keys of hosts that had something in flight, epochs under which
 -- something was staged. Answers the number of leases and faults; nothing is compared when there are more leases.
@@ -10,7 +10,7 @@ local most, hosts_given = tonumber(ARGV[2]), tonumber(ARGV[3])
 local total = call('HLEN', RUN .. 'holds')
 if total > most then return {total, faults} end
 
-local in_flight, loads, epochs, staged, through = {}, {}, {}, {}, {}
+local in_flight, loads, epochs, staged, through, taken = {}, {}, {}, {}, {}, {}
 local stored = call('HGETALL', RUN .. 'holds')
 for place = 1, #stored, 2 do
   local key, hold = stored[place], unpack_hold(stored[place + 1])
@@ -21,6 +21,10 @@ for place = 1, #stored, 2 do
   epochs[epoch] = key
   staged[epoch] = hold[STAGED]
   if key ~= SEED_KEY then in_flight[host] = (in_flight[host] or 0) + 1 end
+  if hold[TAKEN] ~= '' then
+    local session = string.match(hold[TAKEN], '^(.*) ')
+    taken[session] = (taken[session] or 0) + 1
+  end
   if hold[COUNTED] ~= '' then loads[hold[COUNTED]] = (loads[hold[COUNTED]] or 0) + 1 end
   if hold[HOLD_PROXY] ~= '' then through[hold[HOLD_PROXY]] = (through[hold[HOLD_PROXY]] or 0) + 1 end
 end
@@ -30,6 +34,14 @@ for key, number in pairs(in_flight) do
   local h = host_in_run(key)
   if h and h[IN_FLIGHT] ~= number then
     fault('host_in_flight', key, 'requests in flight', number, h[IN_FLIGHT], 'mend_host', key)
+  end
+end
+local records = call('HGETALL', RUN .. 'sessions')
+for place = 1, #records, 2 do
+  local session, number = records[place], unpacked(records[place + 1])[BUSY]
+  if number ~= (taken[session] or 0) then
+    fault('session_in_flight', session, 'requests in flight', taken[session] or 0, number, 'mend_job', 'session', session,
+      taken[session] or 0)
   end
 end
 local counted = call('HGETALL', RUN .. 'addresses')

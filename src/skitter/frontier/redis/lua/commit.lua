@@ -7,8 +7,8 @@
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
--- settings, what was seen of its proxy {fault, latency or nil, bytes} or nil, cookies or nil: {session, domain, version that is known, list of cookies}}; for an
--- outcome that is nothing special they end with the news.
+-- settings, what was seen of its proxy {fault, latency or nil, bytes} or nil, cookies or nil: {session, domain, version that is
+-- known, list of cookies}, whether its session has expired}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
@@ -23,7 +23,7 @@ pace.round_trip_seconds = tonumber(ARGV[9])
 
 local worker, want, token = ARGV[2], tonumber(ARGV[3]), ARGV[6]
 local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
-local earlier = recall(worker, token, true)
+local earlier = answers.recall(worker, token, true)
 if earlier then
   local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
   close()
@@ -34,7 +34,7 @@ end
 local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
-local H_PROXY, H_COOKIES = 16, 17
+local H_PROXY, H_COOKIES, H_EXPIRED = 16, 17, 18
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
@@ -229,6 +229,14 @@ for place, head in ipairs(heads) do
       if head[H_COOKIES] then jar_versions[#jar_versions + 1] = jars.take(head[H_COOKIES]) end
       publish(key, hold, head, first)
       end_hold(key, hold)
+      if hold[TAKEN] ~= '' then
+        local going_on = 0
+        for link = 0, head[H_LINKS] - 1 do
+          local word = ARGV[first + head[H_ITEMS] + link * ENTRY + 2]
+          if string.find(word, '@' .. LOGIN_WORD, 1, true) then going_on = going_on + 1 end
+        end
+        sessions.committed(hold[TAKEN], row_of(hold)[NEED], head[H_ENDING], head[H_EXPIRED], going_on)
+      end
       if key == SEED_KEY then
         seeding_over(head[H_ENDING] == 'dead' and head[H_ERROR] or '')
       else
@@ -242,7 +250,7 @@ for place, head in ipairs(heads) do
         if is_by_proxy then
           if work_of(key) == PAGE then fail_by_proxy(key, hold, head) end
         else
-          local was_spent = is_spent(h)
+          local was_spent = budgets.is_spent(h)
           local struck = hear(host_key, h, hold, head, record)
           local gate = work_of(key) == ROBOTS
           if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
@@ -256,8 +264,8 @@ for place, head in ipairs(heads) do
             end_page(key, hold, h, head, struck)
             if page_record then known_pages.save_record(key, head[H_NEXT_AT], page_record) end
           end
-          if is_spent(h) and not was_spent then
-            troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, rule_of(h), h[PAGES]}
+          if budgets.is_spent(h) and not was_spent then
+            troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, budgets.rule_of(h), h[PAGES]}
           end
         end
       end
@@ -275,10 +283,10 @@ end
 for _, pair in ipairs(downed) do
   if is_given_up(host_of(pair[1]), pair[3]) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
 end
-if has_budgets() then
+if budgets.are_set() then
   for place, key in ipairs(keys) do
     local host_key = accepted[place] == '1' and holds[place][HOLD_HOST] or ''
-    if host_key ~= '' and is_spent(host_of(host_key)) then
+    if host_key ~= '' and budgets.is_spent(host_of(host_key)) then
       notable[host_key] = true
       stop(host_key)
     end
@@ -321,6 +329,6 @@ save_holds()
 
 local answer = {table.concat(accepted), false, new, troubles, jar_versions}
 if want > 0 then answer[2] = lease(worker, want, permits_run, permits_known) end
-remember(worker, token, answer[1])
+answers.remember(worker, token, answer[1])
 close()
 return answer

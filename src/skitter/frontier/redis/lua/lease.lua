@@ -12,7 +12,7 @@ local permits_run, permits_known = tonumber(ARGV[4]), tonumber(ARGV[5])
 asked, share.slots = worker, tonumber(ARGV[7])
 if ARGV[8] ~= '' then needs.serve(ARGV[8]) end
 pace.round_trip_seconds = tonumber(ARGV[9])
-local earlier = recall(worker, token, ARGV[14] == '1')
+local earlier = answers.recall(worker, token, ARGV[14] == '1')
 if earlier then
   answer = lease_again(worker, earlier, permits_run, permits_known)
 else
@@ -23,7 +23,7 @@ else
     if J.version < tonumber(ARGV[10]) then limit = 0 end
   end
   answer = lease(worker, limit, permits_run, permits_known, others)
-  remember(worker, token, '')
+  answers.remember(worker, token, '')
 end
 close()
 return answer

@@ -10,6 +10,7 @@
 --   "crowded"  host key: the length of its queue
 --   "permits"  where to go on among the hosts: those that are permitted and not listed join the list
 --   "need"     need, queued requests
+--   "session"  session, requests in flight
 --   "ids"      what the keys of an exact set begin with, ids
 --   "bits"     sub-filter, bits that are set
 --   "items", "state", "jars": nothing more
@@ -37,6 +38,7 @@ local steps = {
   end,
   error = function() count_dead(name) end,
   jars = function() jars.index() end,
+  session = function() sessions.set_in_flight(name, tonumber(ARGV[4])) end,
   load = function()
     if tonumber(ARGV[4]) == 0 then
       call('HDEL', RUN .. 'addresses', name)

@@ -44,7 +44,7 @@ from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
-from skitter.model.session import Jar, JarRef
+from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
 from skitter.settings import Settings
@@ -221,6 +221,15 @@ class ShardedFrontier:
 
     async def jars(self, wanted: Sequence[JarRef]) -> list[Jar]:
         return await self._jars.read(wanted)
+
+    async def log_in(self, login: SessionLogin, entries: Sequence[Entry], *, failed: bool = False) -> bool:  # noqa: ARG002
+        return False  # in shards none is handed out, and nobody is asked
+
+    async def sessions(self) -> list[SessionSeen]:
+        return await self._shard_set.lead.sessions()
+
+    async def add_cookies(self, news: Sequence[CookieNews]) -> None:
+        await self._shard_set.lead.add_cookies(news)
 
     async def count_distinct(self, changes: bytes) -> None:
         await self._shard_set.lead.count_distinct(changes)

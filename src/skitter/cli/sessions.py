@@ -1,0 +1,102 @@
+"""``skitter sessions``: lists the sessions of a job without their cookies, and writes and reads cookie files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.model.session import SessionSeen
+
+UNNAMED = "(the job's own)"
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "action", nargs="?", choices=("list", "export", "import"), default="list", help="list is the default"
+    )
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="to write or to read: a Netscape cookie file, or NAME.json"
+    )
+    parser.add_argument("--session", metavar="NAME", default="", help="of export and import; default: the job's own")
+    add_job_options(parser)
+    add_verbosity_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.output import note, print_json
+    from skitter.model.session import is_session_name
+
+    if (options.file is None) != (options.action == "list"):
+        wanted = "no FILE" if options.action == "list" else "a FILE"
+        raise UsageError(
+            f"skitter sessions {options.action} takes {wanted}", hint="as in: skitter sessions export c.txt"
+        )
+    if options.session and not is_session_name(options.session):
+        raise UsageError(f"not the name of a session: {options.session}", hint="letters, digits and . _ @ + -")
+    job_ref = locate(options)
+    if options.action == "list":
+        found = ask(job_ref, lambda frontier: frontier.sessions())
+        if options.json:
+            print_json({"job": job_ref.job, "sessions": [_view(one) for one in found]})
+            return 0
+        for one in found:
+            print(_described(one))
+        if not found:
+            note("no session has a cookie yet")
+        return 0
+    # Imported on demand: a list is shown at once.
+    from skitter.app.cookie_files import export_cookies, import_cookies
+
+    path = Path(options.file)
+    if options.action == "export":
+        count = ask(job_ref, lambda frontier: export_cookies(frontier, options.session, path))
+        told: dict[str, Any] = {"job": job_ref.job, "session": options.session, "file": str(path), "cookies": count}
+        text = f"{count} cookies written, for its owner to read: {path}"
+    else:
+        count, left_out = ask(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
+        told = {"job": job_ref.job, "session": options.session, "cookies": count, "left_out": left_out}
+        text = f"{count} cookies read" + (f", {left_out} left out" if left_out else "")
+    if options.json:
+        print_json(told)
+    else:
+        print(text)
+    return 0
+
+
+def _view(seen: SessionSeen) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "name": seen.name,
+        "cookies": seen.cookies,
+        "domains": seen.domains,
+        "changed_at": seen.changed_at,
+        "state": "ready",
+    }
+    if (record := seen.record) is not None:
+        view |= {
+            "state": record.state.name.lower(),
+            "uses": record.uses,
+            "in_flight": record.in_flight,
+            "logins": record.generation,
+            "failed_logins": record.failures,
+            "since": record.born_at,
+        }
+    return view
+
+
+def _described(seen: SessionSeen) -> str:
+    from skitter.cli.terminal_text import clean, count, instant
+
+    domains = ", ".join(seen.domains[:3]) + (" …" if len(seen.domains) > 3 else "")
+    parts = [f"{clean(seen.name) or UNNAMED}: {count(seen.cookies, 'cookie')}" + (f" of {domains}" if domains else "")]
+    if (record := seen.record) is not None:
+        parts += [record.state.name.lower().replace("_", " "), count(record.uses, "use")]
+        parts.append(f"{record.in_flight} in flight, since {instant(record.born_at)}")
+        if record.failures:
+            parts.append(count(record.failures, "failed login"))
+    return ", ".join(parts)
