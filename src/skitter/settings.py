@@ -458,7 +458,7 @@ CHANGEABLE = (
     *("host_backoff_seconds", "robots_seconds"),
     *("max_pages", "max_pages_per_host", "max_in_flight", "max_outbox_items", "job_priority"),
     *("close_after_items", "close_after_errors", "close_after_seconds"),
-    *("proxy_strategy", "per_proxy", "proxy_rotation", "proxy_ban_seconds"),
+    *("proxy_strategy", "per_proxy", "proxy_ban_seconds"),
 )
 """Settings that a running job may be given anew: those that the frontier alone applies, in each of its transactions,
 and those that nodes compare with each report. Workers and nodes read the others once, when they start."""

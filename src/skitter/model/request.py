@@ -233,7 +233,9 @@ class Fingerprinter:
             job.secret,
             ignore_sessions=settings.get("traps") == "strict",
             has_pool=bool(settings.get("session_pool")),
-            names_sessions=bool(settings.get("exclusive_sessions")) or job.spec.login,
+            names_sessions=bool(settings.get("exclusive_sessions"))
+            or settings.get("proxy_rotation") == "session"
+            or job.spec.login,
         )
 
     def identity(self, url: str) -> str:

@@ -119,6 +119,8 @@ class SessionRecord(msgspec.Struct, array_like=True):
     """Logins in a row that failed."""
     logins: int = 0
     """Requests of its login that have not ended."""
+    proxy: str = ""
+    """The proxy of the job's pool that it keeps; empty: none yet, or sessions keep none."""
 
 
 class SessionNews(msgspec.Struct, frozen=True, kw_only=True):

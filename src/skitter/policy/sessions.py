@@ -32,11 +32,13 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
     max_uses: int | None = None
     max_seconds: float | None = None
     login: bool = False
+    keeps_proxy: bool = False
+    """A session has one proxy of the job's pool, as long as that is free."""
 
     @property
     def is_on(self) -> bool:
         """Whether the frontier keeps records of sessions."""
-        return self.pool > 0 or self.exclusive or self.login
+        return self.pool > 0 or self.exclusive or self.login or self.keeps_proxy
 
     def new(self, now: float) -> SessionRecord:
         """A session that was never used."""
@@ -61,7 +63,7 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
     def replace(self, record: SessionRecord, now: float) -> None:
         """It is over; another one takes its name, and has to be logged in."""
         record.generation += 1
-        record.uses, record.logins, record.since, record.born_at = 0, 0, 0.0, now
+        record.uses, record.logins, record.since, record.born_at, record.proxy = 0, 0, 0.0, now, ""
         record.state = SessionState.EXPIRED if self.login else SessionState.READY
 
     def fail_login(self, record: SessionRecord, now: float) -> None:
@@ -83,12 +85,13 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def rules_of(settings: Sessions, *, login: bool) -> SessionRules:
-    """Return the rules of a job's settings. ``login``: its spider logs sessions in."""
+def rules_of(settings: Sessions, *, login: bool, keeps_proxy: bool) -> SessionRules:
+    """Return the rules of a job's settings. ``login``: its spider logs sessions in. ``keeps_proxy``: see there."""
     return SessionRules(
         pool=settings.session_pool,
         exclusive=settings.exclusive_sessions,
         max_uses=settings.max_session_uses,
         max_seconds=settings.max_session_seconds,
         login=login,
+        keeps_proxy=keeps_proxy,
     )

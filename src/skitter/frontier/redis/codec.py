@@ -227,10 +227,12 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
     """The settings that the scripts apply, in each of so many shards."""
     settings = Settings.from_layers([("the job", spec.settings)])
     politeness, retry, limits = settings.politeness, settings.retry, settings.limits
-    sessions = rules_of(settings.sessions, login=spec.login)
+    keeps_proxy = settings.proxies.proxy_rotation == "session"
+    sessions = rules_of(settings.sessions, login=spec.login, keeps_proxy=keeps_proxy)
     if sessions.is_on and shards > 1:
         raise UsageError(
-            "a job in shards hands out no sessions: session_pool, exclusive_sessions, or a spider with login",
+            "a job in shards hands out no sessions: session_pool, exclusive_sessions, proxy_rotation=session, or a"
+            " spider with login",
             hint="use one Redis, or a SQLite file; cookies are kept in shards too",
         )
     forgetful: dict[str, Any] = {}

@@ -122,7 +122,7 @@ class _Chooser:
         """Leases that may start now, at most ``limit``."""
         held, alone = self._tables.load_of(self._worker)
         self._shares.forget()
-        if self._record.needy and limit > 0 and self._sessions.rules.is_on:
+        if self._record.needy and limit > 0:
             self._requests.flush()
             self._needs = self._sessions.serve(self._served)
         if not alone and limit > 0:
@@ -265,7 +265,8 @@ class _Chooser:
             if need and self._sessions.rules.is_on:
                 choice.session = self._sessions.grant(need, epoch)
             if self._proxies.is_on:
-                choice.proxy = self._proxies.pick(host.key)
+                choice.proxy = self._proxies.pick(host.key, self._sessions.proxy_of(choice.session))
+                self._sessions.keep_proxy(choice.session, choice.proxy)
         self._chosen.append(choice)
 
     # ---- the leases

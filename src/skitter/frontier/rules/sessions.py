@@ -40,6 +40,9 @@ class HandedOutSessions:
     def serve(self, served: Sequence[str]) -> tuple[str, ...]:
         """The needs that a worker can be granted, which serves these by itself; sessions that are worn are replaced."""
         queued = [need for need, _ in self._tables.needs(MAX_NEEDS)]
+        if not self.rules.is_on:
+            # The run may have begun with settings by which requests were to wait for their sessions.
+            return tuple(need for need in queued if self.is_served(need, served))
         names = {session_of_need(need) or login_of(need) for need in queued} - {""}
         if POOL in names:
             names = (names - {POOL}) | set(self._pool)
@@ -53,6 +56,8 @@ class HandedOutSessions:
         return all(word in served or self._is_free(word) for word in need.split())
 
     def _is_free(self, word: str) -> bool:
+        if not self.rules.is_on:
+            return word.startswith((LOGIN_NEED, SESSION_NEED))
         if word.startswith(LOGIN_NEED):
             return self.rules.may_log_in(self._loaded[word[len(LOGIN_NEED) :]])
         if not word.startswith(SESSION_NEED):
@@ -88,6 +93,17 @@ class HandedOutSessions:
         record.used_at = epoch
         self._save(name)
         return f"{name} {record.generation}"
+
+    def proxy_of(self, taken: str) -> str:
+        """The proxy that a session keeps which was just taken; empty: none."""
+        return self._loaded[taken.rpartition(" ")[0]].proxy if taken else ""
+
+    def keep_proxy(self, taken: str, proxy: str) -> None:
+        """Note the proxy that such a session was granted with."""
+        if taken and self.rules.keeps_proxy:
+            name = taken.rpartition(" ")[0]
+            self._loaded[name].proxy = proxy
+            self._save(name)
 
     # ---- the end of leases
 

@@ -35,7 +35,10 @@ class Transaction:
         )
         self.outbox = OutboxRules(tables, record, now, limits.max_outbox_items, remembers_delivered=whole_job)
         self.jars = JarRules(tables, record, now)
-        self.sessions = HandedOutSessions(tables, now, rules_of(settings.sessions, login=record.spec.login), self.jars)
+        session_rules = rules_of(
+            settings.sessions, login=record.spec.login, keeps_proxy=settings.proxies.proxy_rotation == "session"
+        )
+        self.sessions = HandedOutSessions(tables, now, session_rules, self.jars)
         self.leases = LeaseRules(
             *(tables, record, now),
             lease_seconds=limits.lease_seconds,

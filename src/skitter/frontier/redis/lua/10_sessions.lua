@@ -6,6 +6,7 @@
 -- As with needs, these functions are made when the first of them is used. S.sessions: the settings, if there are such sessions.
 
 local USES, BUSY, GENERATION, SESSION_STATE, SINCE, BORN_AT, USED_AT, FAILURES, LOGINS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local KEPT_PROXY = 10
 
 local function define_sessions(_, name)
   setmetatable(sessions, nil)
@@ -15,7 +16,7 @@ local function define_sessions(_, name)
     if not loaded[session] then
       local stored = call('HGET', RUN .. 'sessions', session)
       loaded[session] = stored and unpacked(stored)
-        or {0, 0, 1, rules.login and SESSION_EXPIRED or SESSION_READY, 0, now, 0, 0, 0}
+        or {0, 0, 1, rules.login and SESSION_EXPIRED or SESSION_READY, 0, now, 0, 0, 0, ''}
     end
     return loaded[session]
   end
@@ -58,7 +59,7 @@ local function define_sessions(_, name)
 
   local function replace(session, record)
     record[GENERATION] = record[GENERATION] + 1
-    record[USES], record[LOGINS], record[SINCE], record[BORN_AT] = 0, 0, 0, now
+    record[USES], record[LOGINS], record[SINCE], record[BORN_AT], record[KEPT_PROXY] = 0, 0, 0, now, ''
     record[SESSION_STATE] = rules.login and SESSION_EXPIRED or SESSION_READY
     if J.jars then jars.clear(session) end
     save(session)
@@ -67,6 +68,8 @@ local function define_sessions(_, name)
   local function word_is_served(word)
     if served[word] then return true end
     local login, session = named(word, LOGIN_WORD), named(word, SESSION_WORD)
+    -- The run may have begun with settings by which requests were to wait for their sessions.
+    if not rules then return login ~= nil or session ~= nil end
     if login then
       local record = load(login)
       return record[SESSION_STATE] == SESSION_LOGGING_IN and is_idle(record)
@@ -120,6 +123,7 @@ local function define_sessions(_, name)
     end
     for place = 1, math.min(#queued, MAX_NEEDS) do
       local session = named(queued[place][1], SESSION_WORD) or named(queued[place][1], LOGIN_WORD)
+      if not rules then break end
       if session == POOL then
         for number = 1, rules.pool do note(POOL .. '-' .. number) end
       elseif session then
@@ -153,6 +157,18 @@ local function define_sessions(_, name)
     if not login then record[USES] = record[USES] + 1 end
     save(session)
     return session .. ' ' .. format('%d', record[GENERATION])
+  end
+
+  -- The proxy of a grant with a session that was just taken, which keeps it as long as it is free.
+  function sessions.pick_proxy(taken, host_key)
+    local session = string.match(taken, '^(.*) %d+$')
+    local record = load(session)
+    local proxy = proxies.pick(host_key, record[KEPT_PROXY])
+    if rules.keeps_proxy and record[KEPT_PROXY] ~= proxy then
+      record[KEPT_PROXY] = proxy
+      save(session)
+    end
+    return proxy
   end
 
   -- Whether a need that was served is not any more; such are left out from now on.

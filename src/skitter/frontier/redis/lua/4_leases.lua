@@ -231,7 +231,9 @@ local function hold_for(worker, lease_key, host_key, row, alone)
       count_address(address, 1)
       addresses.granted[host_key] = true
     end
-    if J.pooled or S.proxy_pool then proxy = proxies.pick(host_key, '') end
+    if J.pooled or S.proxy_pool then
+      proxy = taken ~= '' and sessions.pick_proxy(taken, host_key) or proxies.pick(host_key, '')
+    end
   end
   new_fields[#new_fields + 1] = lease_key
   new_fields[#new_fields + 1] = pack_hold(
@@ -571,7 +573,7 @@ local function grant(worker, limit, others)
     share.forget(worker)
   end
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
-  if S.sessions and J.needy then sessions.serve() end
+  if J.needy then sessions.serve() end
   local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
     local seeder = load_holds({SEED_KEY})[1]
