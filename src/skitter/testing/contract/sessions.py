@@ -9,11 +9,13 @@ import msgspec
 from skitter.frontier.contract import Frontier
 from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
+from skitter.model.proxy import ProxyFault
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.session import LOGIN_NEED, SessionLogin, SessionNews, SessionState
 from skitter.policy.sessions import LOGIN_ASK_SECONDS, LOGIN_RETRY_SECONDS, MAX_LOGIN_FAILURES
 from skitter.testing.contract.client import Client, name_of, url_of
 from skitter.testing.contract.jars import news, set_cookies, values
+from skitter.testing.contract.proxies import end_well, fail, with_proxies
 from skitter.testing.contract.store import ContractStore
 
 LEASE = next(Call(token=token) for token in ("lease",))
@@ -191,6 +193,33 @@ class Sessions:
         first = await client.frontier.lease("w", 5, call)
         again = await client.frontier.lease("w", 5, call)
         assert [lease.session for lease in first.leases] == [lease.session for lease in again.leases] == ["alice 1"]
+
+    async def test_a_session_keeps_its_proxy_until_it_is_replaced(self, store: ContractStore) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, *(f"a/{n}" for n in range(9)), session="alice", proxy_pool=True, proxy_rotation="session")
+        await client.add_entries(await entries_of(client.frontier, *(f"a/{n}" for n in range(9)), session="bob"))
+        await with_proxies(client, 4)
+        kept: dict[str, set[str]] = {}
+        for _ in range(6):
+            lease = await client.one()
+            kept.setdefault(lease.session_name, set()).add(lease.proxy)
+            await end_well(client, lease)
+        assert [len(proxies) for proxies in kept.values()] == [1] * len(kept)
+        lease = await client.one()
+        await fail(client, lease, ProxyFault.BANNED)
+        others = [one for one in await client.lease() if one.session == lease.session]
+        assert others
+        assert lease.proxy not in {one.proxy for one in others}, "a proxy that is banned is kept by nobody"
+
+    async def test_nothing_waits_for_sessions_that_are_not_handed_out_any_more(self, store: ContractStore) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "a/1", "b/1", session="alice", exclusive_sessions=True)
+        assert len(await client.lease("w1")) == 1
+        await client.begin(client.spec())
+        (lease,) = await client.lease("w2")
+        assert lease.session == ""
 
     async def _log_in_all(self, client: Client, logins: list[SessionLogin] | None = None) -> None:
         for login in logins if logins is not None else (await client.grant("w")).logins:
