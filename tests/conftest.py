@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from own_redis import OwnRedis
 
@@ -32,6 +33,10 @@ settings.load_profile("slice")
 # Where a shell runs the tests in the background, SIGINT is ignored, and every command started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Each process that a test starts would compile the package anew: half of the time of a short crawl.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Commands that a crawl prints for its user begin with what a shell would find.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
@@ -39,6 +44,16 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get(
 SLICED_FOLDERS = {"acceptance", "fault"}
 """Whose tests start processes; those of drivers are in others, and have a variant for each driver."""
 VARIANTS_SHARE = 4
+LONG_TESTS_FIRST = ("fault", "integration", "stateful", "acceptance", "contract")
+"""Folders in the order in which several processes take them: at the end, none waits long for another."""
+SLOW_SERVERS = {
+    "cluster": "zookeeper",
+    "contrib": "brokers",
+    "databases": "databases",
+    "intakes": "brokers",
+    "streams": "brokers",
+}
+"""What folders of integration tests need that takes seconds to start: one process has all of its tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,9 +66,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--slice``, keep one variant of a parametrised test that starts processes, or a fourth of many."""
-    if not config.getoption("--slice"):
-        return
+    """Order the tests for several processes; with ``--slice``, leave out variants of tests that start processes."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_place_in_order)
+    if config.getoption("--slice"):
+        _leave_out_variants(config, items)
+
+
+def _place_in_order(item: pytest.Item) -> int:
+    folder = item.nodeid.split("/")[1]
+    return LONG_TESTS_FIRST.index(folder) if folder in LONG_TESTS_FIRST else len(LONG_TESTS_FIRST)
+
+
+def _leave_out_variants(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one variant of a parametrised test, or a fourth of many."""
     variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.path.parent.name in SLICED_FOLDERS:
@@ -66,6 +92,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives a process of pytest-xdist whole groups of tests: those of one server, or that must not meet.
+
+    Tests that kill and stop processes run one after another: beside each other they find no processor in time.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        _, folder, *inner = nodeid.partition("::")[0].split("/")
+        if folder == "fault":
+            return folder
+        if folder == "integration" and inner[0] in SLOW_SERVERS:
+            return SLOW_SERVERS[inner[0]]
+        # A class of a contract's suite, or the functions of a file.
+        return nodeid.partition("[")[0].rpartition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 class CommandLine:
