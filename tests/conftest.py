@@ -64,6 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    folders = " and ".join(sorted(SLICED_FOLDERS))
+    told = f"slice: one variant or a fourth of each test in {folders}, by the hash of its name; without --slice all"
+    return [told] if config.getoption("--slice") else []
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests for several processes; with ``--slice``, leave out variants of tests that start processes."""
