@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     folders = " and ".join(sorted(SLICED_FOLDERS))
-    told = f"slice: one variant or a fourth of each test in {folders}, by the hash of its name; without --slice all"
+    told = f"slice: a fourth of the variants of a test in {folders} and of repeated suites, by the hash of the name"
     return [told] if config.getoption("--slice") else []
 
 
@@ -85,11 +85,15 @@ def _place_in_order(item: pytest.Item) -> int:
 
 
 def _leave_out_variants(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one variant of a parametrised test, or a fourth of many."""
+    """Keep one variant of a parametrised test, or a fourth of many; and a fourth of a suite that another class runs."""
     variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        name = item.nodeid.partition("[")[0]
+        suite, _, function = name.rpartition("::")
         if item.path.parent.name in SLICED_FOLDERS:
-            variants[item.nodeid.partition("[")[0]].append(item)
+            variants[name].append(item)
+        elif (repeated := item.get_closest_marker("repeats")) and not hasattr(repeated.kwargs["core"], function):
+            variants[suite].append(item)
     dropped: set[pytest.Item] = set()
     for found in variants.values():
         # By a hash of the name: the same in all processes, and not always the first, which is the simplest.

@@ -123,6 +123,7 @@ class TestOrdinaryUserFrontier(FrontierContract):
         await store.close()
 
 
+@pytest.mark.repeats(core=EveryCall)
 class TestRedisShards(FrontierContract):
     """All of it, with a job in three shards on one server."""
 
