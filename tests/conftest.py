@@ -79,6 +79,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out_variants(config, items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Leave classes of the soak alone where it is not asked for: each process would collect thousands of tests."""
+    if not isinstance(obj, type) or collector.config.option.markexpr != "not soak":
+        return None
+    marks = getattr(obj, "pytestmark", [])
+    return [] if any(mark.name == "soak" for mark in marks) else None
+
+
 def _place_in_order(item: pytest.Item) -> int:
     folder = item.nodeid.split("/")[1]
     return LONG_TESTS_FIRST.index(folder) if folder in LONG_TESTS_FIRST else len(LONG_TESTS_FIRST)
