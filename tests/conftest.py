@@ -155,7 +155,12 @@ class CommandLine:
     def run(self, *arguments: object, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run to the end; ``code`` is the exit code it must have, None for any."""
         process = self.start(*arguments, **options)
-        out, error = process.communicate(timeout=100)
+        try:
+            out, error = process.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()  # open pipes would be a failure of the next test
+            raise
         if code is not None:
             assert process.returncode == code, f"exit code {process.returncode}, not {code}\n{out}\n{error}"
         return subprocess.CompletedProcess(process.args, process.returncode, out, error)
