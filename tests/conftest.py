@@ -46,6 +46,8 @@ SLICED_FOLDERS = {"acceptance", "fault"}
 VARIANTS_SHARE = 4
 LONG_TESTS_FIRST = ("fault", "integration", "stateful", "acceptance", "contract")
 """Folders in the order in which several processes take them: at the end, none waits long for another."""
+KILL_NOTHING = {"test_damaged_store.py", "test_fsck.py", "test_fuzz.py", "test_fuzz_answers.py", "test_torn_parts.py"}
+"""Long files of tests/fault that may run beside the others."""
 SLOW_SERVERS = {
     "cluster": "zookeeper",
     "contrib": "brokers",
@@ -125,7 +127,7 @@ class GroupScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         _, folder, *inner = nodeid.partition("::")[0].split("/")
-        if folder == "fault":
+        if folder == "fault" and inner[0] not in KILL_NOTHING:
             return folder
         if folder == "integration" and inner[0] in SLOW_SERVERS:
             return SLOW_SERVERS[inner[0]]
