@@ -7,8 +7,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Test processes. Three take a seventh less time on two cores, and tests that kill processes run out of theirs.
-JOBS ?= 2
+# Test processes. Tests wait for a third of their time, and so three keep two cores busy.
+JOBS ?= 3
 # Where make crawl URL=... stops: for a first look, and not for a whole site.
 PAGES ?= 100
 # Passed on to pytest: make test ARGS="-k lease"

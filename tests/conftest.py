@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from own_redis import OwnRedis
 
@@ -32,6 +33,10 @@ settings.load_profile("slice")
 # Where a shell runs the tests in the background, SIGINT is ignored, and every command started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Each process that a test starts would compile the package anew: half of the time of a short crawl.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Commands that a crawl prints for its user begin with what a shell would find.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
@@ -39,6 +44,18 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get(
 SLICED_FOLDERS = {"acceptance", "fault"}
 """Whose tests start processes; those of drivers are in others, and have a variant for each driver."""
 VARIANTS_SHARE = 4
+LONG_TESTS_FIRST = ("fault", "integration", "stateful", "acceptance", "contract")
+"""Folders in the order in which several processes take them: at the end, none waits long for another."""
+KILL_NOTHING = {"test_damaged_store.py", "test_fsck.py", "test_fuzz.py", "test_fuzz_answers.py", "test_torn_parts.py"}
+"""Long files of tests/fault that may run beside the others."""
+SLOW_SERVERS = {
+    "cluster": "zookeeper",
+    "contrib": "brokers",
+    "databases": "databases",
+    "intakes": "brokers",
+    "streams": "brokers",
+}
+"""What folders of integration tests need that takes seconds to start: one process has all of its tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,15 +66,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    folders = " and ".join(sorted(SLICED_FOLDERS))
+    told = f"slice: a fourth of the variants of a test in {folders} and of repeated suites, by the hash of the name"
+    return [told] if config.getoption("--slice") else []
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--slice``, keep one variant of a parametrised test that starts processes, or a fourth of many."""
-    if not config.getoption("--slice"):
-        return
+    """Order the tests for several processes; with ``--slice``, leave out variants of tests that start processes."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_place_in_order)
+    if config.getoption("--slice"):
+        _leave_out_variants(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Leave classes of the soak alone where it is not asked for: each process would collect thousands of tests."""
+    if not isinstance(obj, type) or collector.config.option.markexpr != "not soak":
+        return None
+    marks = getattr(obj, "pytestmark", [])
+    return [] if any(mark.name == "soak" for mark in marks) else None
+
+
+def _place_in_order(item: pytest.Item) -> int:
+    folder = item.nodeid.split("/")[1]
+    return LONG_TESTS_FIRST.index(folder) if folder in LONG_TESTS_FIRST else len(LONG_TESTS_FIRST)
+
+
+def _leave_out_variants(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one variant of a parametrised test, or a fourth of many; and a fourth of a suite that another class runs."""
     variants: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        name = item.nodeid.partition("[")[0]
+        suite, _, function = name.rpartition("::")
         if item.path.parent.name in SLICED_FOLDERS:
-            variants[item.nodeid.partition("[")[0]].append(item)
+            variants[name].append(item)
+        elif (repeated := item.get_closest_marker("repeats")) and not hasattr(repeated.kwargs["core"], function):
+            variants[suite].append(item)
     dropped: set[pytest.Item] = set()
     for found in variants.values():
         # By a hash of the name: the same in all processes, and not always the first, which is the simplest.
@@ -66,6 +113,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives a process of pytest-xdist whole groups of tests: those of one server, or that must not meet.
+
+    Tests that kill and stop processes run one after another: beside each other they find no processor in time.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        _, folder, *inner = nodeid.partition("::")[0].split("/")
+        if folder == "fault" and inner[0] not in KILL_NOTHING:
+            return folder
+        if folder == "integration" and inner[0] in SLOW_SERVERS:
+            return SLOW_SERVERS[inner[0]]
+        # A class of a contract's suite, or the functions of a file.
+        return nodeid.partition("[")[0].rpartition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 class CommandLine:
@@ -85,7 +157,12 @@ class CommandLine:
     def run(self, *arguments: object, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run to the end; ``code`` is the exit code it must have, None for any."""
         process = self.start(*arguments, **options)
-        out, error = process.communicate(timeout=100)
+        try:
+            out, error = process.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()  # open pipes would be a failure of the next test
+            raise
         if code is not None:
             assert process.returncode == code, f"exit code {process.returncode}, not {code}\n{out}\n{error}"
         return subprocess.CompletedProcess(process.args, process.returncode, out, error)

@@ -43,9 +43,10 @@ def changes_told(skitter, log: str) -> list[str]:
     return [event["settings"] for event in events if event["event"] == "job.settings_changed"]
 
 
+@pytest.mark.parametrize("delay", [0.5, pytest.param(2.0, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("frontier", ["redis", "sqlite"])
 def test_gaps_at_the_server_follow_a_changed_delay_in_three_nodes(
-    skitter, site, start, until, services, tmp_path, frontier
+    skitter, site, start, until, services, tmp_path, frontier, delay
 ) -> None:
     for number in range(400):
         site.page(f"/{number}", "page")
@@ -64,12 +65,13 @@ def test_gaps_at_the_server_follow_a_changed_delay_in_three_nodes(
 
     until(lambda: len(later(0)) > 20, crawl)
     # A delay that its workers keep by themselves becomes one that the frontier keeps.
-    assert skitter.run("set", "delay_seconds=0.5", *place).stdout == f"{tmp_path.name}: delay_seconds=0.5\n"
+    change = f"delay_seconds={delay:g}"
+    assert skitter.run("set", change, *place).stdout == f"{tmp_path.name}: {change}\n"
     since = time.monotonic() + FOLLOW_SECONDS
     until(lambda: len(later(since)) > 4, crawl)
     gaps = [after - before for before, after in pairwise(later(since))]
-    assert min(gaps) > 0.5 * LATE
-    until(lambda: all(changes_told(skitter, name) == ["delay_seconds=0.5"] for name in logs), crawl)
+    assert min(gaps) > delay * LATE
+    until(lambda: all(changes_told(skitter, name) == [change] for name in logs), crawl)
 
     # A host that waits for a long delay is brought forward: nobody waits for a minute here.
     skitter.run("set", "delay_seconds=60", *place)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
+import pytest
 import pytest_asyncio
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.testing.clock import FakeClock
-from skitter.testing.contract import ContractStore, FrontierContract
+from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
 
 
 class MemoryContractStore(ContractStore):
@@ -48,6 +49,7 @@ class BloomMemoryStore(MemoryContractStore):
     ended_state = "maybe-seen"
 
 
+@pytest.mark.repeats(core=EveryCall)
 class TestMemoryWithBloomFilter(FrontierContract):
     """All of it."""
 
@@ -65,6 +67,7 @@ class ExpiringMemoryStore(MemoryContractStore):
     keeps_history = False
 
 
+@pytest.mark.repeats(core=EveryCall)
 class TestMemoryThatForgets(FrontierContract):
     """All of it."""
 

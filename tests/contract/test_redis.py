@@ -125,6 +125,7 @@ class TestOrdinaryUserFrontier(FrontierContract):
         await store.close()
 
 
+@pytest.mark.repeats(core=EveryCall)
 class TestRedisShards(FrontierContract):
     """All of it, with a job in three shards on one server."""
 

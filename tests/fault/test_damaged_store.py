@@ -32,7 +32,7 @@ PORT = 9
 """Where nothing is fetched, the job's pages may be anywhere."""
 SLICE = 40
 """Of so many cases `make test` takes one, of each table and of the keys."""
-CRAWLS = 2
+CRAWLS = 1
 """Cases for which `make test` starts a crawl and a worker, of each store."""
 CRAWL_SHARE = 12
 """Of so many cases `make soak` starts them for one."""

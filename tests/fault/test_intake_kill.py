@@ -56,7 +56,7 @@ class Size(NamedTuple):
     kills: int
 
 
-SLICE, TEN_THOUSAND, HUNDRED_THOUSAND = Size(2_000, 2), Size(10_000, 5), Size(100_000, 20)
+SLICE, TEN_THOUSAND, HUNDRED_THOUSAND = Size(1_000, 1), Size(10_000, 5), Size(100_000, 20)
 
 
 class PageServer:
@@ -226,7 +226,7 @@ KINDS = ["list", "set", "zset", "stream", "file"]
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[] if kind == "list" else pytest.mark.soak) for kind in KINDS]
 )
-def test_two_thousand_messages(kind: str, skitter: Any, own_redis: Any, pages: PageServer) -> None:
+def test_a_thousand_messages(kind: str, skitter: Any, own_redis: Any, pages: PageServer) -> None:
     suffer(kind, SLICE, skitter, own_redis(*DURABLE), pages)
 
 

@@ -173,19 +173,35 @@ def _is_of_re(function: ast.expr) -> bool:
     )
 
 
+class Use(NamedTuple):
+    """A call of a matching method in the source: `value.operation`."""
+
+    module: str
+    value: ast.expr
+    operation: str
+
+
+@cache
+def uses() -> list[Use]:
+    """Read once for all expressions: a walk through the whole source takes most of a second."""
+    found = []
+    for module, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in MATCHING:
+                value = node.value.func if isinstance(node.value, ast.Call) else node.value
+                found.append(Use(module, value, node.attr))
+    return found
+
+
 def operations(expression: str) -> set[str]:
     """How it is used, as the source says; every way where that cannot be seen."""
     module, _, name = expression.partition(":")
     found = set()
-    for other, tree in trees().items():
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Attribute) or node.attr not in MATCHING:
-                continue
-            value = node.value.func if isinstance(node.value, ast.Call) else node.value
-            own = other == module and isinstance(value, ast.Name) and value.id == name
-            elsewhere = other != module and isinstance(value, ast.Attribute) and value.attr == name
-            if own or elsewhere:
-                found.add(node.attr if node.attr in {"match", "fullmatch", "search"} else "finditer")
+    for use in uses():
+        own = use.module == module and isinstance(use.value, ast.Name) and use.value.id == name
+        elsewhere = use.module != module and isinstance(use.value, ast.Attribute) and use.value.attr == name
+        if own or elsewhere:
+            found.add(use.operation if use.operation in {"match", "fullmatch", "search"} else "finditer")
     return found or {"match", "fullmatch", "search", "finditer"}
 
 

@@ -91,14 +91,16 @@ def test_a_crawl_of_many_slices_is_one_task_with_progress_and_one_call_of_each_h
 
 def test_of_two_messages_of_one_crawl_the_later_one_goes_on(workers):
     """As after a kill between the next slice's message and the acknowledgement of this one's."""
-    with served(WebSpec.plain(hosts=1, pages_per_host=50)) as web:
+    with served(WebSpec.plain(hosts=1, pages_per_host=50)) as web, skitter.connect(workers.frontier) as client:
         first = crawl.delay(**pages(web, "twice", delay_seconds=0.1), slice_seconds=600)
-        with skitter.connect(workers.frontier) as client:
-            workers.until(lambda: done(client, "twice"))
+        workers.until(lambda: done(client, "twice"))
+        # The crawl is not over before the other message is there, however long that takes.
+        client.change_settings("twice", {"delay_seconds": 30})
         again = {"job": "twice", "part": {"number": 7, "token": "later"}}
         crawl.apply_async(kwargs=again, task_id=first.id)
         # The first message of the crawl, which begins the job, and its slice that makes way.
         workers.until(lambda: workers.log().count(f"skitter.crawl[{first.id}] ignored") == 2)
+        client.change_settings("twice", {"delay_seconds": 0})
         result = first.get(timeout=60)
     assert result["counts"]["done"] == 50
     assert workers.hooks_of(first.id) == {"on_success": 1, "after_return": 1}
