@@ -145,6 +145,18 @@ class Users(Spider):
     assert seen_by == {(page, user): 1 for page in ("home", "deep") for user in users} | {("bare", "own=1"): 1}
     sessions = Counter(line["session"] for line in skitter.lines("out.jsonl"))
     assert sessions == {"alice": 3, "bob@example.com": 3, "7": 3, None: 1}
+    listed = {one["name"]: one["cookies"] for one in skitter.json("sessions", "--job", "users")["sessions"]}
+    assert listed == {"7": 3, "alice": 3, "bob@example.com": 3}
+    for name in ("alice.txt", "alice.json"):
+        skitter.run("sessions", "export", name, "--session", "alice", "--job", "users")
+        assert (skitter.folder / name).stat().st_mode & 0o777 == 0o600
+        assert "alice" in (skitter.folder / name).read_text()
+        skitter.run("sessions", "import", name, "--session", f"from.{name}", "--job", "users")
+        skitter.run("sessions", "export", name, "--session", "alice", "--job", "users", code=2)
+    skitter.run("sessions", "export", "again.txt", "--session", "from.alice.json", "--job", "users")
+    assert (skitter.folder / "again.txt").read_text() == (skitter.folder / "alice.txt").read_text()
+    (skitter.folder / "broken.json").write_text('{"cookies": 7}')
+    assert "no list of cookies" in skitter.run("sessions", "import", "broken.json", "--job", "users", code=2).stderr
 
 
 MEMBERS = """

@@ -149,6 +149,7 @@ class Visitor:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
         news: CookieNews | None = None
+        jar = None if self._jars is None else self._jars.lines(lease, request)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -157,7 +158,7 @@ class Visitor:
                     headers=request.headers if revisit is None else revisit.headers,
                     body=request.body,
                     cookies=request.cookies,
-                    jar=None if self._jars is None else self._jars.lines(lease, request),
+                    jar=jar,
                     trusted=lease.trusted,
                     timeout_seconds=request.timeout,
                     start_by=start_by,
@@ -180,6 +181,9 @@ class Visitor:
         ended = await self._loop_status.noted(work, lease)
         if news is not None:
             ended[0].cookies = news
+        if ended[0].error and jar is not None and jar.cookies:
+            # A site may print the cookies that it was sent, and a traceback quote the page.
+            ended[0].error = secrets.concealed(ended[0].error, [cookie.value for cookie in jar.cookies])
         return ended
 
     async def _answered(
