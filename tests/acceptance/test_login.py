@@ -14,7 +14,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-PAGES = 60
+PAGES = 30
 SECRET = "s3cr3t-of-the-session-"
 
 SPIDER = """
@@ -145,6 +145,18 @@ class Users(Spider):
     assert seen_by == {(page, user): 1 for page in ("home", "deep") for user in users} | {("bare", "own=1"): 1}
     sessions = Counter(line["session"] for line in skitter.lines("out.jsonl"))
     assert sessions == {"alice": 3, "bob@example.com": 3, "7": 3, None: 1}
+    listed = {one["name"]: one["cookies"] for one in skitter.json("sessions", "--job", "users")["sessions"]}
+    assert listed == {"7": 3, "alice": 3, "bob@example.com": 3}
+    for name in ("alice.txt", "alice.json"):
+        skitter.run("sessions", "export", name, "--session", "alice", "--job", "users")
+        assert (skitter.folder / name).stat().st_mode & 0o777 == 0o600
+        assert "alice" in (skitter.folder / name).read_text()
+        skitter.run("sessions", "import", name, "--session", f"from.{name}", "--job", "users")
+        skitter.run("sessions", "export", name, "--session", "alice", "--job", "users", code=2)
+    skitter.run("sessions", "export", "again.txt", "--session", "from.alice.json", "--job", "users")
+    assert (skitter.folder / "again.txt").read_text() == (skitter.folder / "alice.txt").read_text()
+    (skitter.folder / "broken.json").write_text('{"cookies": 7}')
+    assert "no list of cookies" in skitter.run("sessions", "import", "broken.json", "--job", "users", code=2).stderr
 
 
 MEMBERS = """
@@ -241,23 +253,23 @@ def place_of(frontier: str, services, name: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("frontier", ["sqlite", "redis"])
 def test_a_rotating_token_and_a_session_that_expires(skitter, site, services, tmp_path, frontier):
-    accounts = Accounts(site, 40, rotates=True)
-    write_members(skitter, site, pages=40, session="alice", exclusive_sessions=True)
+    accounts = Accounts(site, 24, rotates=True)
+    write_members(skitter, site, pages=24, session="alice", exclusive_sessions=True)
     original = accounts._member
 
     def forgetful(seen, handler):
-        if sum(accounts.uses.values()) == 20:
+        if sum(accounts.uses.values()) == 12:
             accounts.forgotten.add("login1")
         return original(seen, handler)
 
-    for number in range(40):
+    for number in range(24):
         site.on(f"/member/{number}", forgetful)
     place = place_of(frontier, services, tmp_path.name)
     skitter.run("crawl", "members.py", "-o", "out.jsonl", "--workers", 2, "--ignore-robots", *place)
-    assert len(skitter.lines("out.jsonl")) == 40
+    assert len(skitter.lines("out.jsonl")) == 24
     assert accounts.logins == 2, "once at first, and once when it had expired"
     assert (accounts.denied, accounts.together) == (1, 0)
-    assert sum(accounts.uses.values()) == 40
+    assert sum(accounts.uses.values()) == 24
     listed = skitter.json("sessions", *place)["sessions"]
     assert [(one["name"], one["state"], one["logins"], one["cookies"]) for one in listed] == [("alice", "ready", 2, 1)]
     shown = skitter.run("sessions", *place).stdout
@@ -265,12 +277,12 @@ def test_a_rotating_token_and_a_session_that_expires(skitter, site, services, tm
     assert "login2" not in shown
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("frontier", ["sqlite", "redis"])
 def test_uses_are_exact_and_exclusive_sessions_never_overlap_in_a_cluster_that_is_killed(
     skitter, site, services, until, tmp_path, frontier, kills
 ):
-    pages, uses = 60 + 20 * kills, 7
+    pages, uses = 30 + 20 * kills, 5
     accounts = Accounts(site, pages, uses=uses)
     settings = {"session_pool": 3, "exclusive_sessions": True, "max_session_uses": uses}
     write_members(skitter, site, pages=pages, session="", **settings)

@@ -26,6 +26,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
+from skitter.model.session import CookieNews, JarRef
 from skitter.settings import Settings
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class PageSession:
         self._store: Frontier | None = None
         self._fetcher: Fetcher | None = None
         self._count = 0
+        self._cookies: list[CookieNews] = []
+        """Kept when what is known of hosts is forgotten."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,6 +61,7 @@ class PageSession:
     async def close(self) -> None:
         """Close connections; cookies and what is known of hosts are forgotten."""
         await self._forget_hosts()
+        self._cookies = []
         if self._fetcher is not None:
             await self._fetcher.close()
             self._fetcher = None
@@ -85,6 +89,7 @@ class PageSession:
             self._store = open_frontier(_STORE, _JOB, create=True)
             spec = JobSpec(name=_JOB, spider="", settings=self._settings.job_wide(), version=__version__)
             await self._store.begin(spec)
+            await self._store.add_cookies(self._cookies)
         store = self._store
         self._count += 1
         wanted = request.replace(
@@ -116,6 +121,9 @@ class PageSession:
 
     async def _forget_hosts(self) -> None:
         if self._store is not None:
+            sessions = await self._store.sessions()
+            jars = await self._store.jars([JarRef(one.name, domain) for one in sessions for domain in one.domains])
+            self._cookies = [CookieNews(session=jar.session, domain=jar.domain, cookies=jar.cookies) for jar in jars]
             await self._store.close()
             self._store = None
 

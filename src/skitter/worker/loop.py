@@ -177,7 +177,14 @@ class Worker:
             jars=self._jars,
         )
         self._logins = (
-            SessionLogins(worker_id, source=source, rules=rules, callbacks=callbacks, seconds=callback_seconds)
+            SessionLogins(
+                worker_id,
+                source=source,
+                rules=rules,
+                callbacks=callbacks,
+                seconds=callback_seconds,
+                on_begun=self._ask_now,
+            )
             if job.spec.login and has_login(spider)
             else None
         )

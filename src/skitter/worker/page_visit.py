@@ -159,6 +159,7 @@ class Visitor:
             assert self._proxies is not None, "whoever leases through a pool has one"
             proxy = await self._proxies.url_of(lease)
         news: CookieNews | None = None
+        jar = None if self._jars is None else self._jars.lines(lease, request)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -167,7 +168,7 @@ class Visitor:
                     headers=request.headers if revisit is None else revisit.headers,
                     body=request.body,
                     cookies=request.cookies,
-                    jar=None if self._jars is None else self._jars.lines(lease, request),
+                    jar=jar,
                     trusted=lease.trusted,
                     proxy=proxy,
                     proxy_trusted=of_pool,
@@ -196,6 +197,9 @@ class Visitor:
         ended = await self._loop_status.noted(work, lease)
         if news is not None:
             ended[0].cookies = news
+        if ended[0].error and jar is not None and jar.cookies:
+            # A site may print the cookies that it was sent, and a traceback quote the page.
+            ended[0].error = secrets.concealed(ended[0].error, [cookie.value for cookie in jar.cookies])
         return ended
 
     async def _through_pool(

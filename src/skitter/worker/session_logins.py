@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterable, Awaitable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any
 
 from skitter.concurrency import wait_within
@@ -29,9 +29,17 @@ class SessionLogins:
     """The logins that a worker was asked for."""
 
     def __init__(
-        self, worker_id: str, *, source: WorkSource, rules: LinkContext, callbacks: Callbacks, seconds: float
+        self,
+        worker_id: str,
+        *,
+        source: WorkSource,
+        rules: LinkContext,
+        callbacks: Callbacks,
+        seconds: float,
+        on_begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """``seconds``: how long ``login`` may take."""
+        """``seconds``: how long ``login`` may take. ``on_begun``: called when its requests are queued."""
+        self._on_begun = on_begun
         self._worker_id = worker_id
         self._source = source
         self._rules = rules
@@ -69,6 +77,7 @@ class SessionLogins:
             await self._source.log_in(login, [], failed=True)
             return
         if await self._source.log_in(login, entries):
+            self._on_begun()
             events.emit(events.LOGIN_BEGUN(worker=self._worker_id, session=login.name, number=login.generation))
 
     async def _entries(self, login: SessionLogin) -> list[Entry]:

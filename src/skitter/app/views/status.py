@@ -12,6 +12,7 @@ from skitter.model.bloom_stats import BloomStats
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import HostSeen, Report, SinkSeen, State, seeding_problem
 from skitter.model.secrets import shown_frontier
+from skitter.model.session import LOGIN_NEED, SESSION_NEED
 from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerCard, WorkerSeen
 
 
@@ -155,8 +156,9 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_serving(report: Report, need: str) -> int:
-    """How many live workers can serve a need now, as far as they have said so."""
-    return sum(worker.card is not None and need in worker.card.needs for worker in live_workers(report))
+    """How many live workers can serve a need now, as far as they have said so; sessions are the frontier's to serve."""
+    words = {word for word in need.split() if not word.startswith((SESSION_NEED, LOGIN_NEED))}
+    return sum(worker.card is not None and words <= {*worker.card.needs} for worker in live_workers(report))
 
 
 def status_view(report: Report, frontier: str) -> StatusView:
