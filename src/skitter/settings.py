@@ -8,6 +8,7 @@ them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None``
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,10 @@ Count = Annotated[int, Meta(ge=1)]
 
 CURL = "curl"
 """Name of the built-in fetcher."""
+_ORIGIN = re.compile(
+    r"(https?)://(?:\*\.)?(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.IGNORECASE
+)
+_VISIBLE = re.compile(r"[!-~]+")
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +72,55 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     def agent(self) -> str:
         """The user agent as it is sent, and as robots.txt is asked about it."""
         return user_agent_header(self.user_agent, self.contact)
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who the crawler is to one origin. No text of this has its secrets (docs/how-to/authentication.md)."""
+
+    origin: str
+    """Scheme, host and port, as in ``https://api.example.com``; ``https://*.example.com`` is every host below it."""
+    kind: Literal["basic", "digest", "bearer", "certificate"]
+    user: str = ""
+    password: str = ""
+    token: str = ""
+    certificate: str = ""
+    """A file, PEM; with the key in it unless ``key`` names another. Any kind may have one beside it."""
+    key: str = ""
+    key_password: str = ""
+
+    def __post_init__(self) -> None:
+        if _ORIGIN.fullmatch(self.origin) is None:
+            raise ValueError("an origin is a scheme and a host, as in https://api.example.com or https://*.example.com")
+        if self.kind in ("basic", "digest") and (not self.user or ":" in self.user or not self.password):
+            raise ValueError(f"{self.kind} takes a user, without a colon, and a password")
+        if self.kind == "bearer" and _VISIBLE.fullmatch(self.token) is None:
+            raise ValueError("bearer takes a token: one word of ASCII")
+        if self.kind == "certificate" and not self.certificate:
+            raise ValueError("certificate takes the file of a certificate")
+        if self.certificate and not self.origin.lower().startswith("https:"):
+            raise ValueError("a certificate is shown to https origins only")
+        if not (self.user + self.password).isprintable():
+            raise ValueError("a user or a password with a control character")
+        wrong = {"user": self.kind in ("bearer", "certificate") and self.user + self.password}
+        wrong["token"] = self.kind != "bearer" and self.token
+        wrong["key"] = not self.certificate and self.key + self.key_password
+        if unused := next((name for name, value in wrong.items() if value), None):
+            raise ValueError(f"nothing uses this here: {unused}")
+
+    @property
+    def shown(self) -> str:
+        """Return what may be said of it."""
+        return f"{self.kind} {self.origin}"
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return what must be said to nobody else."""
+        # As a server that repeats the header has it, too.
+        sent = b64encode(f"{self.user}:{self.password}".encode()).decode() if self.kind == "basic" else ""
+        return [secret for secret in (self.password, self.token, self.key_password, sent) if secret]
+
+    def __repr__(self) -> str:
+        return f"Credential({self.shown})"
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,6 +330,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """So old an answer of `cache_dir` may be; none: any age."""
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    credentials: tuple[Credential, ...] = ()
+    """Who the crawler is to which server: tables `[[credentials]]` of the project file
+    (docs/how-to/authentication.md)."""
     max_buffered_bytes: Count = 16_777_216
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     max_idle_bytes: Count = 134_217_728
@@ -302,6 +359,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     and breaks off what is in flight after two thirds of this time."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
+
+    def __post_init__(self) -> None:
+        origins = [credential.origin.lower() for credential in self.credentials]
+        if twice := next((origin for origin in origins if origins.count(origin) > 1), None):
+            raise ValueError(f"two credentials for one origin: {twice}")
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -369,7 +431,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     # Errors of a group's own checks already have a message for users.
                     own = isinstance(error.__cause__, ValueError)
                     hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
-                    raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
+                    shown = "***" if name == CREDENTIALS else repr(value)
+                    # Also not as a cause: the traceback of a conversion may quote what was converted.
+                    cause = None if name == CREDENTIALS else error
+                    raise SettingsError(f"bad value in {origin[name]}: {name}={shown}", hint=hint) from cause
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
         return cls(**converted)
 
@@ -444,12 +509,16 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
 _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__struct_fields__}
 
 
+CREDENTIALS = "credentials"
+"""The one setting that is a list of tables, and has secrets."""
 _LISTS = frozenset(Links.__struct_fields__)
 """Settings with several values; a text has one a line."""
 
 
 def _plain(name: str, value: Any) -> Any:
     """Return a value of a layer as the groups are converted from."""
+    if name == CREDENTIALS:
+        return value
     if name in _LISTS:
         values = value.splitlines() if isinstance(value, str) else value
         is_none = values is None or values == ["none"]
@@ -487,7 +556,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of: {', '.join(schema['enum'])}"
     kinds = {"string": "text", "boolean": "true or false", "integer": "a whole number", "number": "a number"}
-    kinds["array"] = "a list of texts"
+    kinds["array"] = "tables" if "$ref" in schema.get("items", {}) else "a list of texts"
     words = kinds.get(schema["type"], "none")
     bounds = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
     return " ".join([words, *(f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema)])

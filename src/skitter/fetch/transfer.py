@@ -16,7 +16,7 @@ import pycurl
 
 from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
-from skitter.fetch.contract import FetchRequest
+from skitter.fetch.contract import ClientCertificate, FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
@@ -169,6 +169,7 @@ class Transfer:
                 or request.connect_timeout_seconds is not None
                 or request.truncate_bytes is not None
                 or request.on_headers is not None
+                or request.certificate is not None
             ):
                 self._plain = False
                 self._prepare_special(request)
@@ -207,9 +208,18 @@ class Transfer:
             setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_seconds))
         if request.on_headers is not None:
             setopt(pycurl.HEADERFUNCTION, self._note_line)
+        if request.certificate is not None:
+            self._show_certificate(request.certificate)
         if request.truncate_bytes is not None:
             setopt(pycurl.MAXFILESIZE_LARGE, 0)
             self._body.begin(request.truncate_bytes, cut=True)
+
+    def _show_certificate(self, certificate: ClientCertificate) -> None:
+        # libcurl keeps connections with different certificates apart.
+        self.curl.setopt(pycurl.SSLCERT, certificate.file)
+        self.curl.setopt(pycurl.SSLKEY, certificate.key or certificate.file)
+        if certificate.key_password:
+            self.curl.setopt(pycurl.KEYPASSWD, certificate.key_password)
 
     def release(self) -> None:
         """Forget the request, once the handle is out of the multi handle."""

@@ -40,13 +40,6 @@ from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.trap_detector import TrapDetector
 
-
-def _concealed(error: str, request: Request, page: Page | None) -> str:
-    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
-    known = secrets.of_request(request.url, request.headers, request.cookies)
-    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
-
-
 MAX_PREPARED = 1000
 """Requests that were late and are remembered as hooks left them."""
 
@@ -91,6 +84,12 @@ class Visitor:
         self._obeys_pages = (
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
         )
+
+    def _concealed(self, error: str, request: Request, page: Page | None) -> str:
+        """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+        known = secrets.of_request(request.url, request.headers, request.cookies)
+        known += [secret for credential in self._settings.run.credentials for secret in credential.secrets]
+        return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
 
     def visit(
         self,
@@ -259,7 +258,7 @@ class Visitor:
         problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
-            problem = _concealed(problem, request, page)
+            problem = self._concealed(problem, request, page)
             if (decided := await self._asked_of_error(lease, request, page, error_class, problem)) is not None:
                 return decided
             return await self._fail(lease, request, page, error_class, problem)
@@ -315,7 +314,7 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.error_class, _concealed(str(error), request, None)
+        kind, message = error.error_class, self._concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if (decided := await self._asked_of_error(lease, request, None, kind, message)) is not None:
@@ -353,7 +352,7 @@ class Visitor:
         news: HostNews | None = None,
     ) -> tuple[Outcome, list[str]]:
         """Dead for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
-        message = _concealed(message, request, page)
+        message = self._concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
         outcome.news = news or outcome.news
         if request.errback is None:
@@ -368,7 +367,7 @@ class Visitor:
         else:
             problem = await self._callbacks.call(lease, page_yield, errback, failure, {})
         if problem:
-            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
+            outcome.error = self._concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
             outcome.tally = outcome.tally | {FAILED_ERRBACKS: 1}
             return outcome, []
         return self._harvested(outcome, page_yield)
