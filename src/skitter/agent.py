@@ -1,4 +1,4 @@
-"""User agent: the header that is sent, the product token for robots.txt, and checks of both settings."""
+"""User agent and other headers of every request: what is sent, the product token for robots.txt, and their checks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ _TOKEN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_.!#$%&'+^`|~-]+")
 """Token of RFC 9110 with at least one letter and no asterisk, which means every crawler in robots.txt."""
 _PRINTABLE = re.compile(r"[ -~]*")
 _CONTACT = re.compile(r"(https?://[!-~]+|(mailto:)?[!-~]+@[!-~]+)", re.IGNORECASE)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~\x80-\U0010ffff]*")
+_OTHERS = {
+    "user-agent": "user_agent, or user_agents for several",
+    "authorization": "[[credentials]] for each origin",
+    "proxy-authorization": "the URL of the proxy",
+    "cookie": "cookies of a Request",
+}
+"""Headers that are not for every server alike, and what is for them."""
+_SECRET = re.compile(r"passw|secret|token|api[_-]?key|credential|session|csrf|xsrf|auth", re.IGNORECASE)
+_OF_THE_CONNECTION = frozenset(
+    ("host", "connection", "content-length", "transfer-encoding", "te", "upgrade", "expect", "keep-alive", "trailer")
+)
 _PARENTHESES = re.compile(r"[()\\]")
 
 
@@ -51,3 +64,25 @@ def objection_to_contact(contact: str) -> str | None:
     if not contact or (_CONTACT.fullmatch(contact) and not _PARENTHESES.search(contact)):
         return None
     return "a contact is a URL or a mail address, without spaces, parentheses and control characters"
+
+
+def objection_to_header(line: str) -> str | None:
+    """Return why a line may not be a header of every request, or None."""
+    name, colon, value = line.partition(":")
+    lower = name.strip().lower()
+    if not colon or not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value) or not value.strip():
+        return "a header is a name, a colon and a value, as in Accept-Language: de"
+    if lower in _OTHERS:
+        return f"not for every server alike, so not in headers: {name}; use {_OTHERS[lower]}"
+    if _SECRET.search(name):
+        return f"a secret of one server, so not in headers: {name}; use [[credentials]], or headers of a Request"
+    return f"a header of the connection: {name}" if lower in _OF_THE_CONNECTION else None
+
+
+def objection_to_header_name(name: str) -> str | None:
+    """Return why a name may not be in the order of headers, or None."""
+    if not _HEADER_NAME.fullmatch(name):
+        return "a name of a header is one word, as in Accept-Language"
+    if name.lower() == "cookie" or name.lower() in _OF_THE_CONNECTION:
+        return f"its place is fixed: {name}; Host is first, then Cookie, then the others"
+    return None

@@ -15,7 +15,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, user_agent_header
+from skitter.agent import (
+    DEFAULT_USER_AGENT,
+    objection_to_contact,
+    objection_to_header,
+    objection_to_header_name,
+    objection_to_user_agent,
+    user_agent_header,
+)
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -41,6 +48,14 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
     contact: str = ""
     """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
+    user_agents: tuple[str, ...] = ()
+    """Names to send with pages in the place of `user_agent`, each host always the same one. robots.txt is still read
+    and obeyed as `user_agent` (docs/how-to/user-agents.md)."""
+    headers: tuple[str, ...] = ()
+    """Headers of every request, as in `Accept-Language: de`, in the place of the fetcher's own of the same name; those
+    of a request go before them."""
+    header_order: tuple[str, ...] = ()
+    """Names of headers in the order in which they are sent, after Host and Cookie; others follow."""
     timeout_seconds: Positive = 30.0
     """From the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
@@ -64,8 +79,11 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """Keep a cookie jar per worker."""
 
     def __post_init__(self) -> None:
-        objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)
-        if objection:
+        objections = [objection_to_user_agent(self.user_agent), objection_to_contact(self.contact)]
+        objections += [objection_to_user_agent(agent) for agent in self.user_agents]
+        objections += [objection_to_header(line) for line in self.headers]
+        objections += [objection_to_header_name(name) for name in self.header_order]
+        if objection := next(filter(None, objections), None):
             raise ValueError(objection)
 
     @property
@@ -511,7 +529,7 @@ _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__s
 
 CREDENTIALS = "credentials"
 """The one setting that is a list of tables, and has secrets."""
-_LISTS = frozenset(Links.__struct_fields__)
+_LISTS = frozenset((*Links.__struct_fields__, "user_agents", "headers", "header_order"))
 """Settings with several values; a text has one a line."""
 
 

@@ -20,7 +20,7 @@ from skitter.fetch.contract import ClientCertificate, FetchRequest
 from skitter.fetch.cookies import CookieJar
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
-from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.header_lines import HeaderLines, SentHeaders, final_block, has_control, is_token
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, failed_at_proxy
 from skitter.fetch.stuck_call_watchdog import Call
@@ -61,6 +61,7 @@ class Transfer:
         "_proxy",
         "_rate_mark",
         "_request",
+        "_sent_headers",
         "_settings",
         "_started",
         "_steps",
@@ -81,6 +82,7 @@ class Transfer:
         jar: CookieJar | None,
         ca_file: str | None,
         header_lines: HeaderLines,
+        sent_headers: SentHeaders,
         call: Call,
         proxy: Proxy | None = None,
     ) -> None:
@@ -90,6 +92,7 @@ class Transfer:
         self._guard = guard
         self._jar = jar
         self._header_lines = header_lines
+        self._sent_headers = sent_headers
         self._ca_file = ca_file
         self._proxy = proxy
         self.curl = pycurl.Curl()
@@ -113,7 +116,7 @@ class Transfer:
         else:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
-        setopt(pycurl.HTTPHEADER, to_send({}))
+        setopt(pycurl.HTTPHEADER, self._sent_headers.plain)
         # What comes in another one is undone as well, if this libcurl can.
         setopt(pycurl.ACCEPT_ENCODING, ", ".join(OFFERED))
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
@@ -184,7 +187,7 @@ class Transfer:
         setopt = self.curl.setopt
         if not is_token(request.method):
             raise FetchError("protocol", f"not an HTTP method: {request.method[:40]!r}")
-        lines = to_send(request.headers)
+        lines = self._sent_headers.lines(request.headers)
         if request.method == "HEAD":
             setopt(pycurl.NOBODY, 1)
             setopt(pycurl.MAXFILESIZE_LARGE, 0)  # the announced size costs nothing here

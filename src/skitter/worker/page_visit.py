@@ -24,6 +24,7 @@ from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
+from skitter.policy.user_agents import UserAgents
 from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.failure import Failure
@@ -80,6 +81,7 @@ class Visitor:
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
         self._product = product_token(settings.fetch.agent).lower()
+        self._user_agents = UserAgents(settings.fetch.user_agents) if settings.fetch.user_agents else None
         politeness = settings.politeness
         self._obeys_pages = (
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
@@ -140,12 +142,15 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
+        headers = request.headers if revisit is None else revisit.headers
+        if self._user_agents is not None:
+            headers = self._user_agents.headers(headers, request.url)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
                     url=request.url,
                     method=request.method,
-                    headers=request.headers if revisit is None else revisit.headers,
+                    headers=headers,
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
@@ -187,7 +192,10 @@ class Visitor:
         if revisit is not None:
             outcome.page = revisit.record(page, outcome)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
-            reference = await self._archive.add(lease.epoch, request, page)
+            sent = request
+            if self._user_agents is not None:
+                sent = request.replace(headers=self._user_agents.headers(request.headers, request.url))
+            reference = await self._archive.add(lease.epoch, sent, page)
             outcome.items = [*outcome.items, NewItem(reference, ItemKind.PAGE)]
         return outcome, urls
 

@@ -15,8 +15,10 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Request
+from skitter.model.url import host_name
 from skitter.policy import recrawl
 from skitter.policy.retry import time_of_http_date
+from skitter.policy.user_agents import user_agent_of
 from skitter.settings import Settings, Traps, read_statuses
 
 NOT_MODIFIED = 304
@@ -48,7 +50,9 @@ class RevisitRules:
         has_jar = self._settings.fetch.cookies
         if "*" in names or ("cookie" in names and has_jar) or len(vary) > MAX_HEADER_CHARS:
             return None
-        sent = {"user-agent": self._settings.fetch.agent, "cookie": repr(sorted(request.cookies.items()))}
+        fetch = self._settings.fetch
+        agent = user_agent_of(fetch.user_agents, host_name(request.url)) if fetch.user_agents else fetch.agent
+        sent = {"user-agent": agent, "cookie": repr(sorted(request.cookies.items()))}
         sent |= {name.lower(): value for name, value in request.headers.items()}
         return _hash("\n".join(f"{name}: {sent.get(name, '')}" for name in names).encode())
 
