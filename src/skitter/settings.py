@@ -174,7 +174,7 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
 
 
-def read_statuses(text: str) -> frozenset[int]:
+def read_statuses(text: str, *, lowest: int = 400) -> frozenset[int]:
     """Return the statuses of a text such as ``429,500-504``. Raises ValueError."""
     found: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -182,8 +182,8 @@ def read_statuses(text: str) -> frozenset[int]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"not a status or a range of them: {part[:50]}")
         low, high = int(first[:5]), int((last or first)[:5])
-        if not 400 <= low <= high <= 999:
-            raise ValueError(f"statuses that are tried again are from 400 to 999: {part[:50]}")
+        if not lowest <= low <= high <= 999:
+            raise ValueError(f"not statuses from {lowest} to 999: {part[:50]}")
         found.update(range(low, high + 1))
     return frozenset(found)
 
@@ -324,6 +324,33 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     commas."""
 
 
+class Proxies(msgspec.Struct, frozen=True, kw_only=True):
+    """The proxy pool of a job (docs/how-to/proxies.md)."""
+
+    proxy_pool: bool = False
+    """Every fetch goes through a proxy of the job's pool, and waits while none is free. `--proxies` sets it."""
+    proxy_strategy: Literal["round_robin", "random", "weighted", "least_connections"] = "round_robin"
+    """Which proxy of those that are free gets the next request; weighted: by success rate over latency + 1 s."""
+    per_proxy: Count = 16
+    """Requests in flight per proxy, whole cluster; in shards, each has an equal part."""
+    proxy_rotation: Literal["request", "session", "host"] = "request"
+    """When another proxy is chosen: for each request; session: a named session keeps its proxy; host: a host keeps it.
+    A proxy that fails, is banned or has no room is kept by nobody."""
+    proxy_ban_seconds: Positive = 60.0
+    """First ban of a proxy at a host; doubles, at most a day."""
+    proxy_ban_statuses: str = ""
+    """Answers that ban the proxy at their host, with commas: `403,429`; `520-524` is a range."""
+    proxy_ban_texts: tuple[str, ...] = ()
+    """Texts in the first 64 KB of a body that do so, with case."""
+    proxy_ban_headers: tuple[str, ...] = ()
+    """Headers of an answer that do so: `x-blocked`, or `server: captcha` for a part of the value."""
+    proxy_ban_errors: str = ""
+    """Error classes (docs/reference/errors.md) that do so, with commas: `tls,truncated`."""
+
+    def __post_init__(self) -> None:
+        read_statuses(self.proxy_ban_statuses, lowest=200)
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
 
@@ -421,6 +448,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     recrawl: Recrawl = msgspec.field(default_factory=Recrawl)
     items: Items = msgspec.field(default_factory=Items)
     hooks: Hooks = msgspec.field(default_factory=Hooks)
+    proxies: Proxies = msgspec.field(default_factory=Proxies)
     fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -459,7 +487,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        groups = "fetch politeness retry limits links traps dedup recrawl items hooks fleet"
+        groups = "fetch politeness retry limits links traps dedup recrawl items hooks proxies fleet"
         for group in groups.split():
             merged |= msgspec.to_builtins(getattr(self, group))
         # As a store gives it back, so that stored and new settings can be compared.
@@ -484,6 +512,7 @@ CHANGEABLE = (
     *("host_backoff_seconds", "robots_seconds"),
     *("max_pages", "max_pages_per_host", "max_in_flight", "max_outbox_items", "job_priority"),
     *("close_after_items", "close_after_errors", "close_after_seconds"),
+    *("proxy_strategy", "per_proxy", "proxy_rotation", "proxy_ban_seconds"),
 )
 """Settings that a running job may be given anew: those that the frontier alone applies, in each of its transactions,
 and those that nodes compare with each report. Workers and nodes read the others once, when they start."""
@@ -520,6 +549,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "recrawl": Recrawl,
     "items": Items,
     "hooks": Hooks,
+    "proxies": Proxies,
     "fleet": Fleet,
     "run": Run,
     "logging": Logging,
@@ -529,7 +559,13 @@ _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__s
 
 CREDENTIALS = "credentials"
 """The one setting that is a list of tables, and has secrets."""
-_LISTS = frozenset((*Links.__struct_fields__, "user_agents", "headers", "header_order"))
+_LISTS = frozenset(
+    (
+        *Links.__struct_fields__,
+        *("user_agents", "headers", "header_order"),
+        *("proxy_ban_texts", "proxy_ban_headers"),
+    )
+)
 """Settings with several values; a text has one a line."""
 
 

@@ -31,6 +31,7 @@ from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Committed, Ending, Outcome, RobotsRecord
 from skitter.model.page import Page
 from skitter.model.page_record import KnownPage
+from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry, Fingerprinter, Request, decode
 from skitter.model.worker import WorkerCard
 from skitter.settings import Settings
@@ -271,6 +272,9 @@ class _WatchedSource:
 
     async def known_pages(self, after: float, until: float, limit: int) -> list[KnownPage]:
         return await self._store.known_pages(after, until, limit)
+
+    async def proxies(self) -> list[ProxySeen]:
+        return await self._store.proxies()
 
     def _note(self, grant: Grant) -> None:
         self.in_flight = self.in_flight or any(map(self._is_wanted, grant.leases))

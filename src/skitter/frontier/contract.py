@@ -66,6 +66,13 @@ Rules that all backends share:
   never fetched is due at once. With ``recrawl=due``, ``add`` leaves out what is not due, unless it comes with a permit:
   what the user typed is fetched. With ``stay`` that is left out as well; its permit counts nevertheless.
 
+- A job has a pool of proxies from the first ``register_proxy`` of its run on, or from its beginning with the setting
+  ``proxy_pool``. From then on every lease but that of the seeding names the proxy that it must go through, and is
+  counted under it until it ends: never more than ``per_proxy`` of all workers together. While no proxy is free for
+  any host, nothing is leased (``Grant.blocked_by``); one that is banned at a host gets nothing of that host, and a host
+  without any other waits. What an outcome tells of its proxy takes effect with it (promise 2). A failure by the proxy
+  (``ProxyNews.fault``) spends no attempt, and its host is not struck; after ``PROXY_FAILURES_LIMIT`` of them the
+  request is dead, class ``proxy``. A new run begins without proxies.
 - The settings of a run may change, by ``change_settings`` or by the ``begin`` that resumes it, and hold from the next
   call on. A host that waits because of a delay which is shorter now waits no longer than the new one from then on (the
   next calls of ``lease`` see to it, ``BATCH`` hosts each); a longer delay counts from the next grant on. A resumed run
@@ -111,6 +118,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -135,6 +143,10 @@ NEEDS_TOLD = 16
 """Needs that a report names: those that most queued requests have."""
 RATE_SAMPLE_SECONDS = 5.0
 """Between two samples of what is done, for the present rate."""
+MAX_PROXIES = 1_000
+"""Proxies of a job's pool: each grant looks at all of them."""
+HOST_PROXY_SECONDS = 10.0
+"""A host that no proxy is free for is looked at again so soon, if no ban ends before."""
 FORGET_SECONDS = 3600.0
 """A worker that is gone without a word is listed this long, so that somebody can see it."""
 
@@ -178,6 +190,10 @@ class WorkSource(Protocol):
 
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         """The robots records that govern these hosts; a host without one is left out."""
+        ...
+
+    async def proxies(self) -> list[ProxySeen]:
+        """The proxies of the job's pool, by id, with their passwords. Cheap enough to be polled."""
         ...
 
     async def count_distinct(self, changes: bytes) -> None:
@@ -336,6 +352,30 @@ class Intakes(Protocol):
         ...
 
 
+class ProxyPool(Protocol):
+    """Changes of the job's pool of proxies: what providers, egresses and operators do."""
+
+    async def register_proxy(self, url: str, owner: str, lifetime_seconds: float | None = None) -> str:
+        """Add a proxy, or renew one that is known by its whole URL; its short id.
+
+        It is gone after ``lifetime_seconds`` unless it is registered again; None: it stays. One that was drained is
+        used again. UsageError beyond ``MAX_PROXIES``.
+        """
+        ...
+
+    async def drain_proxy(self, proxy_id: str) -> int:
+        """Grant nothing more to a proxy; how many requests are in flight. Telling it twice changes nothing."""
+        ...
+
+    async def remove_proxy(self, proxy_id: str) -> int:
+        """Take a proxy out of the pool; how many requests are still in flight. They go on."""
+        ...
+
+    async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
+        """Ban a proxy for so long, at one host or everywhere; 0: end its bans. False: there is no such proxy."""
+        ...
+
+
 class WorkerStore(WorkSource, Outbox, JobReader, Protocol):
     """What the process of a worker has open: work, the job's record, and the outbox to enlist its archive in."""
 
@@ -349,7 +389,7 @@ class WorkerStore(WorkSource, Outbox, JobReader, Protocol):
     async def close(self) -> None: ...
 
 
-class Frontier(WorkerStore, WorkerRecovery, Intakes, Protocol):
+class Frontier(WorkerStore, WorkerRecovery, Intakes, ProxyPool, Protocol):
     """Everything: what commands, supervisors and masters use."""
 
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:

@@ -23,6 +23,7 @@ from skitter.model.item import Item, ItemKind, NewItem
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard
 from skitter.policy.politeness import due_at
@@ -104,6 +105,8 @@ class MemoryTables:
         self._items: dict[int, Item] = {}
         self._sinks: dict[str, SinkRow] = {}
         self._intakes: dict[str, IntakeRow] = {}
+        self._proxies: dict[str, ProxyRecord] = {}
+        self._host_proxies: dict[str, HostProxies] = {}
 
     def clock(self) -> float:
         return self._clock.now()
@@ -433,6 +436,26 @@ class MemoryTables:
 
     def save_intake(self, intake: IntakeRow) -> None:
         self._intakes[intake.source] = intake
+
+    # ---- proxies
+
+    def proxies(self) -> list[ProxyRecord]:
+        return [self._proxies[proxy] for proxy in sorted(self._proxies)]
+
+    def save_proxies(self, proxies: Sequence[ProxyRecord]) -> None:
+        self._proxies.update((proxy.id, proxy) for proxy in proxies)
+
+    def drop_proxies(self, ids: Sequence[str]) -> None:
+        for proxy in ids:
+            del self._proxies[proxy]
+
+    def host_proxies(self, host_keys: Sequence[str] | None) -> dict[str, HostProxies]:
+        keys = self._host_proxies if host_keys is None else host_keys
+        return {key: self._host_proxies[key] for key in keys if key in self._host_proxies}
+
+    def save_host_proxies(self, of_hosts: dict[str, HostProxies]) -> None:
+        merged = self._host_proxies | of_hosts
+        self._host_proxies = {key: at_host for key, at_host in merged.items() if not at_host.is_empty}
 
     # ---- the consistency check: dictionaries hold what they were given, and their indexes are made from them
 

@@ -23,6 +23,7 @@ from skitter.model.job import Counts, Job, JobSpec, JobState, SinkProgress, Stat
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.worker import WorkerCard
 from skitter.policy.shares import ShortWorker
 
@@ -77,6 +78,7 @@ class Row(msgspec.Struct):
     error_class: str = ""
     error: str = ""
     need: str = ""
+    proxy_failures: int = 0
 
 
 class LeaseRow(msgspec.Struct):
@@ -96,6 +98,8 @@ class LeaseRow(msgspec.Struct):
     """Of a page: its request, maybe without the payload."""
     address: str = ""
     """The IP address that it is counted under, if it is."""
+    proxy: str = ""
+    """The proxy of the pool that it goes through, and is counted under."""
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
@@ -175,6 +179,14 @@ class JobRow(msgspec.Struct):
     """``on_close`` was called."""
     reschedule_after: float | None = None
     """Of hosts that wait, those that are due later than this are still to be looked at for that. None: none are."""
+    pooled: bool = False
+    """A proxy was registered: from then on nothing is leased without one."""
+    proxy_serial: int = 0
+    """Grants of the pool."""
+    proxy_draw: int = 1
+    """The newest random number of the pool."""
+    proxy_hosts: int = 0
+    """Hosts that something is remembered of the proxies at. While it is 0, nobody looks for it."""
 
 
 class SinkRow(msgspec.Struct):
@@ -507,6 +519,21 @@ class Tables(Protocol):
         ...
 
     def save_intake(self, intake: IntakeRow) -> None: ...
+
+    # Proxies: touched only where a job has a pool
+    def proxies(self) -> list[ProxyRecord]:
+        """By id."""
+        ...
+
+    def save_proxies(self, proxies: Sequence[ProxyRecord]) -> None: ...
+    def drop_proxies(self, ids: Sequence[str]) -> None: ...
+    def host_proxies(self, host_keys: Sequence[str] | None) -> dict[str, HostProxies]:
+        """What is remembered of the proxies at hosts; None: at all of them. Hosts with nothing are left out."""
+        ...
+
+    def save_host_proxies(self, of_hosts: dict[str, HostProxies]) -> None:
+        """Empty records are dropped."""
+        ...
 
     # The consistency check: read in pieces, and by nothing else
     def find_damage(self) -> str:

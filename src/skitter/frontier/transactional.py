@@ -35,6 +35,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -226,6 +227,23 @@ class TransactionalFrontier:
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run(lambda transaction: transaction.outbox.close(target, owner, forget=forget))
+
+    # ---- proxies
+
+    async def register_proxy(self, url: str, owner: str, lifetime_seconds: float | None = None) -> str:
+        return await self._run(lambda transaction: transaction.proxies.register(url, owner, lifetime_seconds))
+
+    async def drain_proxy(self, proxy_id: str) -> int:
+        return await self._run(lambda transaction: transaction.proxies.drain(proxy_id))
+
+    async def remove_proxy(self, proxy_id: str) -> int:
+        return await self._run(lambda transaction: transaction.proxies.remove(proxy_id))
+
+    async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
+        return await self._run(lambda transaction: transaction.proxies.ban(proxy_id, host_key, seconds))
+
+    async def proxies(self) -> list[ProxySeen]:
+        return await self._run(lambda transaction: transaction.proxies.seen(), write=False)
 
     # ---- intakes
 

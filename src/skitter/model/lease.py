@@ -53,6 +53,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The host key was typed as a seed: the network guard lets it through."""
     page: PageRecord | None = None
     """The record of the page, in a job that recrawls; None: it was not fetched before."""
+    proxy: str = ""
+    """Id of the proxy that it must go through, in a job with a pool of proxies."""
 
     @property
     def request(self) -> Request:
@@ -98,7 +100,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     """Number of workers of the job; they share what becomes ready and poll in turn."""
     blocked_by: str = ""
-    """Why nothing was leased though something is queued: ``sink`` (the outbox is full) or empty."""
+    """Why nothing was leased though something is queued: ``sink`` (the outbox is full), ``proxy`` (none is free) or
+    empty."""
     recovered: list[tuple[str, int]] = []
     """Workers whose leases had expired and were returned to the queue, each with their number."""
     permitted: list[str] = []

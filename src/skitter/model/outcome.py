@@ -9,6 +9,7 @@ import msgspec
 from skitter.model.item import NewItem
 from skitter.model.lease import Grant, Lease
 from skitter.model.page_record import PageRecord
+from skitter.model.proxy import ProxyNews
 from skitter.model.request import Entry
 
 FAILED_ERRBACKS = "failed_errbacks"
@@ -87,6 +88,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     news: HostNews | None = None
     tally: dict[str, int] = {}
     """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
+    proxy_news: ProxyNews | None = None
+    """What was seen of the proxy of the lease."""
     page: PageRecord | None = None
     """The new record of the page, in a job that recrawls; None: it stays as it is, and the page stays due."""
 

@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "1"
+VERSION = "2"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"
@@ -75,10 +75,12 @@ ROLES = {
         Role.VIEWER,
     ),
     **dict.fromkeys(
-        ("lease", "renew", "commit", "release", "tell", "robots", "known_pages", "count_distinct"), Role.WORKER
+        ("lease", "renew", "commit", "release", "tell", "robots", "known_pages", "count_distinct", "proxies"),
+        Role.WORKER,
     ),
     **dict.fromkeys(("release_worker", "relieve_worker", "reap"), Role.WORKER),
     **dict.fromkeys(("open_sink", "items", "items_done", "close_sink", "claim_close"), Role.WORKER),
+    **dict.fromkeys(("register_proxy", "drain_proxy", "remove_proxy", "ban_proxy"), Role.OPERATOR),
     **dict.fromkeys(("open_intake", "tell_intake", "leave_intake", "close_intake"), Role.OPERATOR),
     **dict.fromkeys(("begin", "add", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR),
 }

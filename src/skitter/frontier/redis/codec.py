@@ -20,13 +20,14 @@ from skitter.model.job import JobSpec, State
 from skitter.model.lease import SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.outcome import HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import Entry
 from skitter.policy import host_budgets
-from skitter.settings import Settings
+from skitter.settings import Proxies, Settings
 
-FORMAT = 4
+FORMAT = 5
 """The format of what lies in Redis (1_job.lua)."""
-LEASE_FIELDS = 11
+LEASE_FIELDS = 12
 _NO_SUCH_KEY = b"?"
 _TRUSTS, _PERMITS, _EXACT, _PERMITS_EXACT, _REPEATS = b"!%d", b"?%d", b"=%d", b"&%d", b"*%d"
 _WORKS = list(Work)
@@ -80,7 +81,7 @@ class ScriptsRecord(msgspec.Struct):
     seen: ExactRecord
     clock: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     wall: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-    settings: dict[str, float | bool | list[dict[str, int]] | None]
+    settings: dict[str, float | bool | list[dict[str, int]] | str | None]
     crowded: dict[str, int] | list[Any] = {}
     short_workers: dict[str, tuple[int, int, float, float]] | list[Any] = {}
     shared_at: float = 0.0
@@ -92,6 +93,10 @@ class ScriptsRecord(msgspec.Struct):
     shortened: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reschedule_after: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     closing: tuple[str, float] = ("", 0.0)
+    pooled: bool = False
+    proxy_serial: Annotated[int, msgspec.Meta(ge=0)] = 0
+    proxy_draw: Annotated[int, msgspec.Meta(ge=0)] = 1
+    proxy_hosts: Annotated[int, msgspec.Meta(ge=0)] = 0
     closed: bool = False
 
 
@@ -128,6 +133,8 @@ _decode_outline = msgspec.msgpack.Decoder(_Outline).decode
 decode_record = msgspec.msgpack.Decoder(JobRecord).decode
 decode_sink = msgspec.msgpack.Decoder(SinkRecord).decode
 decode_intake = msgspec.msgpack.Decoder(IntakeRecord).decode
+decode_proxy = msgspec.msgpack.Decoder(ProxyRecord).decode
+decode_host_proxies = msgspec.msgpack.Decoder(HostProxies).decode
 decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 
@@ -212,6 +219,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
     return _encode(
         {
             **forgetful,
+            **_pool_settings(settings.proxies, shards),
             "delay_seconds": politeness.delay_seconds,
             "per_host": politeness.per_host,
             "per_ip": politeness.per_ip,
@@ -240,6 +248,18 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
             "on_close": spec.on_close,
         }
     )
+
+
+def pool_text(proxies: Proxies, shards: int = 1) -> str:
+    """The settings of a pool in each of so many shards, for scripts: they read them only where a job has one."""
+    per_proxy = max(1, proxies.per_proxy // shards)
+    return f"{per_proxy} {proxies.proxy_strategy} {proxies.proxy_rotation} {proxies.proxy_ban_seconds!r}"
+
+
+def _pool_settings(proxies: Proxies, shards: int) -> dict[str, Any]:
+    """Nothing, where a job uses no pool: each script reads the job's record."""
+    told, text = {"proxy_pool": True} if proxies.proxy_pool else {}, pool_text(proxies, shards)
+    return told if text == pool_text(Proxies()) else {**told, "pool": text}
 
 
 # ---- requests
@@ -281,7 +301,7 @@ def _mark(entry: Entry) -> bytes:
 def read_row(fields: Sequence[Any]) -> Row:
     """A row of the hash ``requests`` (3_requests.lua), without its id."""
     seq, host, priority, state, attempts, losses, alone, blocks, *rest = fields
-    not_before, status, error_class, error, ended, load, need = rest
+    not_before, status, error_class, error, ended, load, need, *by_proxy = rest
     return Row(
         seq=seq,
         id=0,
@@ -299,6 +319,7 @@ def read_row(fields: Sequence[Any]) -> Row:
         error=error.decode(),
         ended_at=float(ended),
         need=need.decode(),
+        proxy_failures=by_proxy[0] if by_proxy else 0,
     )
 
 
@@ -325,7 +346,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
         fields = flat[place : place + LEASE_FIELDS]
-        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page = fields
+        number, raw, epoch, host, payload, attempts, window, robots, trusted, distance, page, proxy = fields
         work, host_key = _WORKS[number], host.decode()
         if work is Work.PAGE:
             request_id = int.from_bytes(raw, "big", signed=True)
@@ -346,6 +367,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
                 robots_version=robots,
                 trusted=trusted == 1,
                 page=decode_page_record(page) if page else None,
+                proxy=proxy.decode(),
             )
         )
     return Grant(
@@ -384,12 +406,15 @@ def pack_outcomes(arguments: list[Any], outcomes: Iterable[Outcome]) -> None:
             [part for pair in tally.items() for part in pair] if tally else None,
             None if outcome.news is None else _news(outcome.news),
         )
-        page = outcome.page
-        if error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds or page:
+        page, proxy_news = outcome.page, outcome.proxy_news
+        is_special = error_class or outcome.more or outcome.error or not outcome.touched or outcome.retry_seconds
+        if is_special or page or proxy_news:
             error = storable(outcome.error)
             head += (outcome.touched, outcome.more, error_class, error, outcome.retry_seconds, outcome.after)
-            if page is not None or outcome.max_attempts:
+            if page is not None or outcome.max_attempts or proxy_news is not None:
                 head += (None if page is None else page.next_at, outcome.max_attempts)
+                if proxy_news is not None:
+                    head += ((proxy_news.fault, proxy_news.latency_seconds, proxy_news.bytes),)
         heads.append(head)
         arguments.append(lease_key(outcome.lease))
         if outcome.news is not None and outcome.news.robots is not None:

@@ -29,7 +29,7 @@ _TYPES = {
     "string": "job spec dropped begun ended filter distinct",
     "hash": (
         "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
-        " needs intakes intake_marks"
+        " needs intakes intake_marks proxies host_proxies"
     ),
     "list": "q q_for staged items permits",
     "set": "seen kept generation delivered held alone permitted",
@@ -169,6 +169,8 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "cards": lambda worker, value: (worker.decode(), _decode_card(value)),
     "sinks": lambda target, value: (target.decode(), codec.decode_sink(value)),
     "intakes": lambda source, value: (source.decode(), codec.decode_intake(value)),
+    "proxies": lambda proxy, value: (proxy.decode(), codec.decode_proxy(value)),
+    "host_proxies": lambda host, value: (host.decode(), codec.decode_host_proxies(value)),
     "reasons": lambda host, value: (host.decode(), msgspec.msgpack.decode(value, type=tuple[str, str])),
     "permits": lambda _, value: value.decode(),
     "permitted": lambda _, value: value.decode(),

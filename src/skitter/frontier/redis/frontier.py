@@ -12,8 +12,8 @@ import msgspec
 
 from skitter.dedup.hyperloglog import checked_changes, checked_registers
 from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean
-from skitter.errors import JobError
-from skitter.frontier.contract import FORGET_SECONDS, INTAKE_OWNER_SECONDS, SINK_OWNER_SECONDS
+from skitter.errors import JobError, UsageError
+from skitter.frontier.contract import FORGET_SECONDS, INTAKE_OWNER_SECONDS, MAX_PROXIES, SINK_OWNER_SECONDS
 from skitter.frontier.dedup_settings import check_dedup, is_same_dedup, refuse_other_dedup
 from skitter.frontier.redis import codec, consistency, report
 from skitter.frontier.redis.client import RedisServer, flags
@@ -42,6 +42,7 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import ProxySeen, ProxyState, proxy_id
 from skitter.model.request import Entry
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
@@ -267,6 +268,30 @@ class RedisFrontier:
 
     async def close_sink(self, target: str, owner: str, *, forget: bool = False) -> None:
         await self._run("close_sink", target, owner, *flags([forget]))
+
+    # ---- proxies
+
+    async def register_proxy(self, url: str, owner: str, lifetime_seconds: float | None = None) -> str:
+        known = proxy_id(url, bytes.fromhex((await self.record()).secret))
+        taken: int = await self._run("register_proxy", known, url, owner, lifetime_seconds or 0)
+        if not taken:
+            raise UsageError(f"too many proxies: {MAX_PROXIES:,}", hint="remove some, or use a gateway")
+        return known
+
+    async def drain_proxy(self, proxy_id: str) -> int:
+        in_flight: int = await self._run("retire_proxy", proxy_id, ProxyState.DRAINING.value)
+        return in_flight
+
+    async def remove_proxy(self, proxy_id: str) -> int:
+        in_flight: int = await self._run("retire_proxy", proxy_id, ProxyState.REMOVED.value)
+        return in_flight
+
+    async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
+        known: int = await self._run("ban_proxy", proxy_id, host_key, repr(seconds))
+        return known == 1
+
+    async def proxies(self) -> list[ProxySeen]:
+        return report.proxies_seen(*await self._run("proxies"))
 
     # ---- intakes
 

@@ -24,6 +24,7 @@ from skitter.frontier.tables import (
 )
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import Counts, Dead, HostSeen, JobSpec, NeedSeen, Report, SinkSeen, Trace
+from skitter.model.proxy import ProxySeen, seen_of
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard, WorkerSeen
 
@@ -72,6 +73,17 @@ def intakes_seen(flat: Sequence[Any], now: float) -> list[IntakeSeen]:
     """The intakes by source, from what intakes.lua answers."""
     found = [codec.decode_intake(record).seen(source.decode(), now) for source, record in _tuples(flat, 2)]
     return sorted(found, key=lambda intake: intake.source)
+
+
+def proxies_seen(time: bytes, records: Sequence[bytes], at_hosts: Sequence[bytes]) -> list[ProxySeen]:
+    now, bans = checked_time(float(time)), dict[str, dict[str, float]]()
+    for host, record in _tuples(at_hosts, 2):
+        for pair in codec.decode_host_proxies(record).pairs:
+            bans.setdefault(pair.id, {})[host.decode()] = pair.until
+    proxies = sorted(map(codec.decode_proxy, records), key=lambda proxy: proxy.id)
+    return [
+        seen_of(proxy, now, bans.get(proxy.id, {})) for proxy in proxies if proxy.in_flight or not proxy.is_gone(now)
+    ]
 
 
 def needs_of(answer: Sequence[Any]) -> dict[str, int]:

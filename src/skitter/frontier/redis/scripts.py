@@ -20,11 +20,13 @@ from skitter.frontier.tables import RequestState
 from skitter.model import counters, host
 from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
-from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
+from skitter.model.proxy import ProxyFault, ProxyState
+from skitter.policy import generations, host_budgets, lost_leases, politeness, proxy_choice, shares
+from skitter.settings import Proxies
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
-SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs")
+SHARED = ("1_job", "2_hosts", "3_requests", "4_leases", "5_outbox", "6_shards", "7_needs", "8_proxies")
 CONSISTENCY = frozenset(
     "check_hosts check_queues check_requests check_members check_holds check_in_flight check_job count_places"
     " count_bits mend_host mend_request mend_lease mend_job".split()
@@ -88,6 +90,19 @@ def constants() -> dict[str, int | float | str]:
         "HOST_BUDGET": host_budgets.HOST_BUDGET,
         "STOPPED_SCORE": host_budgets.STOPPED_SCORE,
         "LATEST": damage_errors.LATEST,
+        "MAX_PROXIES": contract.MAX_PROXIES,
+        "HOST_PROXY_SECONDS": contract.HOST_PROXY_SECONDS,
+        "DEFAULT_POOL": codec.pool_text(Proxies()),
+        **{
+            name: getattr(proxy_choice, name)
+            for name in (
+                *("PROBES", "REST_FAILURES", "FIRST_REST_SECONDS", "MAX_REST_SECONDS", "PAIR_FAILURES"),
+                *("MAX_BAN_SECONDS", "PAIR_MEMORY_SECONDS", "MAX_PROXY_DOUBLINGS", "PROXY_WEIGHT"),
+                *("PROXY_FAILURES_LIMIT", "DRAW_FACTOR", "DRAW_MODULUS"),
+            )
+        },
+        **{f"PROXY_{state.name}": state.value for state in ProxyState},
+        **{f"FAULT_{fault.name}": fault.value for fault in ProxyFault},
         "GENERATIONS": generations.GENERATIONS,
         "CHANGE_BYTES": hyperloglog.CHANGE_BYTES,
         "REGISTERS": hyperloglog.REGISTERS,

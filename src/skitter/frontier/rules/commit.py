@@ -13,7 +13,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import Committed, Ending, HostNews, HostTrouble, Outcome
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
-from skitter.policy import host_budgets, politeness
+from skitter.policy import host_budgets, politeness, proxy_choice
 
 _ENDED = {
     Ending.DONE: RequestState.DONE,
@@ -37,10 +37,13 @@ class CommitRules:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._outbox = transaction.outbox
+        self._proxies = transaction.proxies
         self._troubles: list[HostTrouble] = []
         self._tally: dict[str, int] = defaultdict(int)
         self._pages: dict[int, PageRecord] = {}
         self._reordered: list[Row] = []
+        self._by_proxy: set[int] = set()
+        """Epochs of leases that failed by their proxies: their hosts are told nothing of it."""
 
     def commit(self, outcomes: Sequence[Outcome]) -> Committed:
         """Promise 2: each outcome takes effect as a whole, or not at all."""
@@ -48,10 +51,11 @@ class CommitRules:
         leases = self._leases.current(outcome.lease for outcome in outcomes)
         keep_items = bool(self._tables.sinks())
         hosts.load(lease.host_key for lease in leases if lease is not None and lease.host_key)
+        if self._proxies.is_on:
+            self._proxies.load_hosts(lease.host_key for lease in leases if lease is not None and lease.proxy)
         accepted: list[bool] = []
         ended: set[tuple[Work, int]] = set()
         links: list[Entry] = []
-        has_budgets = hosts.budgets is not None
         changed: list[Row] = []
         for outcome, lease in zip(outcomes, leases, strict=True):
             # The same lease may come twice in one batch (a repeated part): only the first end counts.
@@ -71,17 +75,9 @@ class CommitRules:
             if lease.work is Work.SEED:
                 self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")
                 continue
-            host = hosts.host(lease.host_key)
-            if not outcome.touched:
-                politeness.given_back(host, lease.epoch, self._now)
-            hosts.note_pacer(host, lease.worker)
-            was_spent = has_budgets and hosts.is_spent(host)
-            struck = self._hear(host, lease, outcome)
+            self._end_of_host(outcome, lease)
             if lease.row is not None:
-                self._end(lease.row, host, outcome, struck=struck)
                 changed.append(lease.row)
-            if has_budgets and not was_spent and hosts.is_spent(host):
-                self._tell_spent(host)
         self._save(changed)
         self._outbox.flush()
         # What has just ended is not held any more: what is buried now may have come back with it; and a lease may
@@ -97,6 +93,26 @@ class CommitRules:
             self._job.count(name, amount)
         self._job.sample_rate()
         return Committed(accepted, new_links=new, troubles=self._troubles)
+
+    def _end_of_host(self, outcome: Outcome, lease: LeaseRow) -> None:
+        """What the outcome means for the host of its lease, its proxy and its request."""
+        hosts = self._hosts
+        host = hosts.host(lease.host_key)
+        if not outcome.touched:
+            politeness.given_back(host, lease.epoch, self._now)
+        hosts.note_pacer(host, lease.worker)
+        if lease.proxy and self._proxies.hear(lease, outcome):
+            self._by_proxy.add(lease.epoch)
+            if lease.row is not None:
+                self._fail_by_proxy(lease.row, outcome)
+            return
+        has_budgets = hosts.budgets is not None
+        was_spent = has_budgets and hosts.is_spent(host)
+        struck = self._hear(host, lease, outcome)
+        if lease.row is not None:
+            self._end(lease.row, host, outcome, struck=struck)
+        if has_budgets and not was_spent and hosts.is_spent(host):
+            self._tell_spent(host)
 
     def _save(self, rows: Sequence[Row]) -> None:
         if self._reordered:
@@ -141,6 +157,16 @@ class CommitRules:
                 row.priority = max(-MAX_PRIORITY, min(row.priority + self._retry.retry_priority, MAX_PRIORITY))
                 self._reordered.append(row)
             self._requests.move(row, RequestState.DELAYED)
+
+    def _fail_by_proxy(self, row: Row, outcome: Outcome) -> None:
+        """It is tried again with another proxy, and no attempt is spent; but not for ever."""
+        row.status, row.error_class, row.error = outcome.status, outcome.error_class, storable(outcome.error)
+        row.proxy_failures += 1
+        if row.proxy_failures >= proxy_choice.PROXY_FAILURES_LIMIT:
+            error = f"failed by its proxy {row.proxy_failures} times, the last time: {row.error}"
+            self._requests.die(row, "proxy", error)
+        else:
+            self._requests.requeue(row)
 
     # ---- what the outcome tells of its host
 
@@ -208,6 +234,8 @@ class CommitRules:
         for outcome, was_accepted in zip(outcomes, accepted, strict=True):
             news = outcome.news
             if not was_accepted or news is None or not (news.blocked or news.unreachable):
+                continue
+            if outcome.lease.epoch in self._by_proxy:
                 continue
             host = self._hosts.host(outcome.lease.host_key)
             if self._is_down(host, outcome):

@@ -20,6 +20,7 @@ from skitter.model.consistency import Consistency, unreadable, with_mended
 from skitter.model.host import Host, Phase
 from skitter.model.job import State
 from skitter.model.lease import Work
+from skitter.model.proxy import ProxyRecord
 from skitter.policy import politeness
 
 _WHERE_LEASED = (RequestState.QUEUED, RequestState.SUSPECT, RequestState.LEASED)
@@ -72,6 +73,7 @@ class _Comparison:
         yield from self._leases()
         yield from self._staged()
         yield from self._addresses()
+        yield from self._proxies()
         yield from self._hosts()
         yield from self._counts()
         yield from self._outbox()
@@ -187,6 +189,24 @@ class _Comparison:
 
     def _load_setter(self, address: str, load: int) -> Callable[[], None]:
         return lambda: self._tables.save_loads({address: load})
+
+    def _proxies(self) -> Iterator[Fault]:
+        counted = Counter(lease.proxy for lease in self._tables.all_leases() if lease.proxy)
+        for proxy in self._tables.proxies():
+            if (expected := counted[proxy.id]) != proxy.in_flight:
+                mend = self._proxy_setter(proxy, expected)
+                yield fault("proxy_count", proxy.id, "leases in flight", expected, proxy.in_flight, mend)
+        found, told = len(self._tables.host_proxies(None)), self._job.proxy_hosts
+        if found != told:
+            mend = _setter(self._job, "proxy_hosts", found)
+            yield fault("proxy_count", "job", "hosts that remember proxies", found, told, mend)
+
+    def _proxy_setter(self, proxy: ProxyRecord, in_flight: int) -> Callable[[], None]:
+        def save() -> None:
+            proxy.in_flight = in_flight
+            self._tables.save_proxies([proxy])
+
+        return save
 
     # ---- hosts
 

@@ -38,6 +38,8 @@ def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Gran
             blocked_by = "sink"
         else:
             granted = chooser.grant(transaction.job.pages_left(limit))
+    if transaction.proxies.is_exhausted and not granted:
+        blocked_by = "proxy"
     leases.flush()
     return _grant(transaction, chooser, granted, call, blocked_by, sorted(recovered.items()))
 
@@ -84,6 +86,7 @@ class _Choice(msgspec.Struct):
     seq: int = 0
     alone: bool = False
     address: str = ""
+    proxy: str = ""
 
 
 class _Chooser:
@@ -102,6 +105,7 @@ class _Chooser:
         self._hosts = transaction.hosts
         self._requests = transaction.requests
         self._leases = transaction.leases
+        self._proxies = transaction.proxies
         self._worker = worker
         self._round_trip_seconds = call.round_trip_seconds
         self._shares = ShareRules(self._record, self._now, worker, call.slots)
@@ -160,6 +164,8 @@ class _Chooser:
             is_due = politeness.due_at(host) <= self._now
             is_full = self._hosts.addresses.is_full(host.address)
             if is_due and politeness.has_room(host, self._politeness, self._hosts.budgets) and not is_full:
+                if self._proxies.is_on and not self._proxies.can_serve(host):
+                    continue
                 return row
         return None
 
@@ -181,7 +187,7 @@ class _Chooser:
             # Who is short may have nothing that could serve the others.
             ready.leave_plain(limit - len(self._chosen))
             self._serve(ready, limit, limit - len(self._chosen), held)
-        self._in_haste = ready.in_haste
+        self._in_haste = self._in_haste or ready.in_haste
         if len(self._chosen) < limit:
             self._shares.note_missing(limit - len(self._chosen))
 
@@ -189,7 +195,14 @@ class _Chooser:
         """Take requests of ready hosts, in their order; False: something is to be leased alone, and goes first."""
         # What is granted ahead of a delay is nobody else's, and no part of the share.
         last = len(self._chosen) + share
+        proxies = self._proxies
         while len(self._chosen) < limit and (host := ready.next(last - len(self._chosen))) is not None:
+            if proxies.is_on and not proxies.can_serve(host):
+                if proxies.is_exhausted:
+                    break
+                # Others, which were not reached, may have one.
+                self._in_haste = True
+                continue
             if politeness.needs_gate(host, self._now, self._politeness):
                 if not lost_leases.is_suspect(host.gate_losses):
                     self._take_gate(host)
@@ -233,6 +246,8 @@ class _Chooser:
                 choice.pace_seconds = politeness.delay_of(host, self._politeness)
                 self._hosts.note_pacer(host, self._worker)
             choice.address = self._hosts.addresses.take(host.key, host.address)
+            if self._proxies.is_on:
+                choice.proxy = self._proxies.pick(host.key)
         self._chosen.append(choice)
 
     # ---- the leases
@@ -262,6 +277,7 @@ class _Chooser:
                 *(work, request_id, choice.epoch, self._worker, host_key, now, deadline, choice.alone),
                 row=row,
                 address=choice.address,
+                proxy=choice.proxy,
             )
         )
         return Lease(
@@ -279,6 +295,7 @@ class _Chooser:
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
             page=pages.get(request_id),
+            proxy=choice.proxy,
         )
 
     def held_since(self, first_epoch: int, granted: int) -> list[Lease]:
@@ -311,6 +328,7 @@ class _Chooser:
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
             page=pages.get(lease.id),
+            proxy=lease.proxy,
         )
 
     def ask_again_seconds(self) -> float:

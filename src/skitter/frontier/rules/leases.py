@@ -15,6 +15,7 @@ from skitter.frontier.contract import BATCH, FORGET_SECONDS
 from skitter.frontier.rules.hosts import HostRules
 from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.outbox import OutboxRules
+from skitter.frontier.rules.proxies import ProxyRules
 from skitter.frontier.rules.requests import RequestRules
 from skitter.frontier.tables import JobRow, LeaseRow, Row, Tables
 from skitter.model.host import Host
@@ -37,6 +38,7 @@ class LeaseRules:
         hosts: HostRules,
         requests: RequestRules,
         outbox: OutboxRules,
+        proxies: ProxyRules,
     ) -> None:
         self._tables = tables
         self._record = record
@@ -46,6 +48,7 @@ class LeaseRules:
         self._hosts = hosts
         self._requests = requests
         self._outbox = outbox
+        self._proxies = proxies
         self.changed: list[LeaseRow] = []
         """New leases, and those that have changed: written by the next flush."""
         self._ended: list[LeaseRow] = []
@@ -76,7 +79,7 @@ class LeaseRules:
         ]
 
     def end(self, lease: LeaseRow) -> None:
-        """The lease is over: its host and its address have one request less in flight."""
+        """The lease is over: its host, its address and its proxy have one request less in flight."""
         self._ended.append(lease)
         if lease.staged:
             self._outbox.drop_staged(lease)
@@ -84,6 +87,8 @@ class LeaseRules:
             host = self._hosts.host(lease.host_key)
             host.in_flight -= 1
             self._hosts.addresses.give_back(lease.address)
+            if lease.proxy:
+                self._proxies.give_back(lease.proxy)
             if lease.work is Work.ROBOTS:
                 host.gate = False
 

@@ -133,7 +133,7 @@ class RequestRules:
         """Dead rows are queued again with a clean slate."""
         for row in rows:
             self.count_error(row.error_class, -1)
-            row.attempts = row.losses = row.losses_alone = row.blocks = row.status = 0
+            row.attempts = row.losses = row.losses_alone = row.blocks = row.status = row.proxy_failures = 0
             row.ended_at = row.not_before = 0.0
             row.error_class = row.error = ""
             politeness.new_chance(self._hosts.host(row.host_key))

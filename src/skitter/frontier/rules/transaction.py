@@ -7,6 +7,7 @@ from skitter.frontier.rules.intakes import IntakeRules
 from skitter.frontier.rules.job import JobRules
 from skitter.frontier.rules.leases import LeaseRules
 from skitter.frontier.rules.outbox import OutboxRules
+from skitter.frontier.rules.proxies import ProxyRules
 from skitter.frontier.rules.requests import RequestRules
 from skitter.frontier.tables import JobRow, Tables
 from skitter.settings import Settings
@@ -24,6 +25,7 @@ class Transaction:
         self.job = JobRules(tables, record, now, limits)
         self.intakes = IntakeRules(tables, record, now, self.job)
         self.hosts = HostRules(tables, record, now, settings)
+        self.proxies = ProxyRules(tables, record, now, settings.proxies)
         whole_job = settings.dedup.dedup_scope == "job"
         self.requests = RequestRules(
             tables, record, now, self.hosts, recrawl=settings.recrawl, skips_delivered=whole_job
@@ -36,11 +38,13 @@ class Transaction:
             hosts=self.hosts,
             requests=self.requests,
             outbox=self.outbox,
+            proxies=self.proxies,
         )
 
     def close(self) -> None:
         """Write back what changed, and settle what it means for the job's state."""
         self.leases.flush()
         self.requests.flush()
+        self.proxies.flush()
         self.job.settle()
         self.tables.save_job(self.record)

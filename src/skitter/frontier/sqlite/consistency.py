@@ -18,6 +18,7 @@ from skitter.frontier.sqlite.hosts import READY_FOR_NEEDS
 from skitter.frontier.sqlite.leases import LeaseTable
 from skitter.frontier.sqlite.outbox import OutboxTable
 from skitter.frontier.sqlite.pages import PageTable
+from skitter.frontier.sqlite.proxies import ProxyTable
 from skitter.frontier.sqlite.requests import NOT_HELD, RequestTable
 from skitter.frontier.sqlite.row_codec import NEEDY_PLACE, SEQ_BITS, SEQ_MASK, listed
 from skitter.frontier.tables import Fault, JobRow, LeaseRow, RequestState, fault
@@ -31,7 +32,7 @@ _decode_page = msgspec.msgpack.Decoder(PageRecord).decode
 _HELD = "SELECT place, count(*) FROM holds CROSS JOIN requests ON requests.job = holds.job AND requests.id = holds.id"
 
 
-class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable):
+class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTable):
     """All tables of one job, and what the consistency check asks of them."""
 
     def __init__(self, connection: sqlite3.Connection, job_name: str, clock: StoreClock) -> None:

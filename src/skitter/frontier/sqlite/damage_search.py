@@ -20,6 +20,7 @@ from skitter.model.job import JobSpec, SinkProgress
 from skitter.model.lease import Work
 from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import PageRecord
+from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import decode
 from skitter.model.worker import WorkerCard
 
@@ -156,6 +157,8 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
     "delivered": ("id", {"id": _ID}),
     "distinct_urls": ("job", {"registers": lambda value, _: type(value) is bytes and checked_registers(value)}),
     "intakes": ("source", {"source": _text, "mark": _blob, "record": _packed(IntakeRecord)}),
+    "proxies": ("proxy", {"proxy": _text, "record": _packed(ProxyRecord)}),
+    "host_proxies": ("host", {"host": _text, "record": _packed(HostProxies)}),
     "sinks": (
         "target",
         {"target": _text, "progress": _packed(SinkProgress), "owner": _text, "owned_until": _number},

@@ -17,7 +17,10 @@ from skitter.frontier.tables import JobRow
 from skitter.model.host import Phase
 from skitter.model.job import JobSpec
 
-_RUN_TABLES = ("permits", "holds", "staged", "outbox", "sinks", "intakes", "addresses", "parked", "ready_for", "needs")
+_RUN_TABLES = (
+    *("permits", "holds", "staged", "outbox", "sinks", "intakes", "addresses", "parked", "ready_for", "needs"),
+    *("proxies", "host_proxies"),
+)
 _decode_job = msgspec.msgpack.Decoder(JobRow).decode
 _decode_spec = msgspec.msgpack.Decoder(JobSpec).decode
 _NO_SPEC = JobSpec(name="", spider="")

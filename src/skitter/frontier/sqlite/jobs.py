@@ -11,7 +11,7 @@ from skitter.frontier.sqlite.store import SqliteStore, missing_file
 
 _TABLES = (
     "requests pages hosts ready_for needs addresses parked robots permits holds workers cards staged outbox sinks"
-    " intakes delivered distinct_urls jobs"
+    " intakes proxies host_proxies delivered distinct_urls jobs"
 ).split()
 
 

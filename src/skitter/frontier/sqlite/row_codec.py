@@ -49,18 +49,19 @@ class _LeaseRecord(msgspec.Struct, array_like=True, gc=False):
     history: bytes
     address: str = ""
     need: str = ""
+    proxy: str = ""
 
 
 _STATES = [*RequestState, RequestState.QUEUED]
 _WORKS = list(Work)
-_decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, float, float, int, str]).decode
+_decode_history = msgspec.msgpack.Decoder(tuple[int, int, int, int, int, float, float, int, str]).decode
 _decode_lease = msgspec.msgpack.Decoder(_LeaseRecord).decode
 
 
 def history_of(row: Row) -> bytearray:
     return encode(
         (
-            *(row.attempts, row.losses, row.losses_alone, row.blocks),
+            *(row.attempts, row.losses, row.losses_alone, row.blocks, row.proxy_failures),
             *(row.added_at, row.ended_at, row.status, row.error),
         )
     )
@@ -78,13 +79,12 @@ def row_of(
     history: bytes,
     need: str = "",
 ) -> Row:
-    attempts, losses, losses_alone, blocks, added_at, ended_at, status, error = _decode_history(history)
+    attempts, losses, losses_alone, blocks, proxy_failures, added_at, ended_at, status, error = _decode_history(history)
     seq = number & SEQ_MASK
     times = (not_before, added_at, ended_at)
     counts = (attempts, losses, losses_alone, blocks)
-    return Row(
-        seq, request_id, host_key, priority, payload, _STATES[state], *counts, *times, status, error_class, error, need
-    )
+    told = (*counts, *times, status, error_class, error, need, proxy_failures)
+    return Row(seq, request_id, host_key, priority, payload, _STATES[state], *told)
 
 
 def place_of(row: Row) -> int:
@@ -98,8 +98,12 @@ def lease_record(lease: LeaseRow) -> bytearray:
         told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
     else:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
-    # Most leases are counted under no address, and most requests have no need.
-    rest = [lease.address, row.need] if row is not None and row.need else [lease.address] if lease.address else []
+    # Most leases are counted under no address and no proxy, and most requests have no need.
+    need = row.need if row is not None else ""
+    if lease.proxy:
+        rest = [lease.address, need, lease.proxy]
+    else:
+        rest = [lease.address, need] if need else [lease.address] if lease.address else []
     return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
 
 
@@ -111,5 +115,5 @@ def lease_of(
     if r.history:
         told = (r.not_before, r.error_class, r.history, r.need)
         row = row_of(r.seq, request_id, r.host_key, r.priority, b"", RequestState.LEASED, *told)
-    times = (r.leased_at, deadline)
-    return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *times, bool(alone), r.staged, row, r.address)
+    rest = (r.leased_at, deadline, bool(alone), r.staged, row, r.address, r.proxy)
+    return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *rest)

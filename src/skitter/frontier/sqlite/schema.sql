@@ -1,4 +1,4 @@
--- The SQLite frontier, format 4. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 5. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back
@@ -33,6 +33,8 @@
 -- sinks     each sink's progress and owner
 -- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as cards
 -- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
+-- proxies   the proxies of the job's pool: msgpack of model.proxy.ProxyRecord, with their passwords
+-- host_proxies bans and failures of proxies at single hosts: msgpack of model.proxy.HostProxies
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
 
 CREATE TABLE jobs (
@@ -203,6 +205,20 @@ CREATE TABLE intakes (
     mark BLOB NOT NULL,
     record BLOB NOT NULL,
     PRIMARY KEY (job, source)
+) WITHOUT ROWID;
+
+CREATE TABLE proxies (
+    job INTEGER NOT NULL,
+    proxy TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, proxy)
+) WITHOUT ROWID;
+
+CREATE TABLE host_proxies (
+    job INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (job, host)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS delivered (

@@ -26,7 +26,7 @@ from skitter.model.store_capacity import StoreCapacity
 T = TypeVar("T")
 
 APPLICATION_ID = 0x736B6974  # "skit"
-FORMAT = 4
+FORMAT = 5
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (

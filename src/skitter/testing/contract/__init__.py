@@ -23,7 +23,7 @@ import pytest
 
 _MODULES = (
     "backoff bursts changed_settings client close_claims counters dedup delivered fencing gate given_up_hosts"
-    " host_budgets intakes job_states lost_leases needs order outbox per_ip politeness recrawl reports"
+    " host_budgets intakes job_states lost_leases needs order outbox per_ip politeness proxies recrawl reports"
     " resent_calls retries seeding sharing store workers"
 ).split()
 # Before they are imported, so that a failed assert shows its values here as in any test.
@@ -49,6 +49,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     outbox,
     per_ip,
     politeness,
+    proxies,
     recrawl,
     reports,
     resent_calls,
@@ -79,6 +80,10 @@ class FrontierContract(
     politeness.AdaptiveDelay,
     politeness.Slots,
     per_ip.AddressLimits,
+    proxies.Pool,
+    proxies.ProxyChoice,
+    proxies.ProxyHealth,
+    proxies.ProxyBans,
     retries.Retries,
     gate.Gate,
     gate.BrokenGate,
@@ -130,6 +135,8 @@ class EveryCall(
     job_states.Begin,
     lost_leases.HeldWorkers,
     outbox.Outbox,
+    proxies.Pool,
+    proxies.ProxyHealth,
     recrawl.Recrawl,
     reports.NarrowReads,
     reports.Reports,

@@ -65,6 +65,8 @@
 --   marks         hash    target -> the sink's own mark
 --   intakes       hash    source -> msgpack array: its record (intake_records.lua)
 --   intake_marks  hash    source -> how far it was read, as its reader has written it
+--   proxies       hash    id -> msgpack array: a proxy of the job's pool (8_proxies.lua), with its password
+--   host_proxies  hash    host key -> msgpack array: bans and failures of proxies there
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
 --   errors        hash    class -> how many are dead of it
@@ -162,6 +164,7 @@ local function new_job(old, secret, bucket_mean, settings)
     -- Later also: short_workers {worker = {slots, missing, asks at, quality}}, shared_at, held_seconds (4_leases.lua).
     -- shortened {at, epoch, until}, reschedule_after: after a delay was shortened (JobRow in frontier/tables.py).
     -- closing {owner, until}: who calls on_close of the finished run; closed: it was called.
+    -- pooled: a proxy was registered, so nothing is leased without one; proxy_serial, proxy_draw, proxy_hosts (JobRow).
     -- And needy: how many queued requests have a need, unless none has; intakes: how many are open, if there ever was one.
     -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
     seen = exact.new(bucket_mean), delivered = old and old.delivered,

@@ -35,6 +35,8 @@ local pace = {hosts = {}, is_known = {}, round_trip_seconds = 0}
 -- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
 -- {set, score, name} each. 7_needs.lua has the functions.
 local needs = {served = {}, only = false, stood = {}}
+-- The pool of proxies, as far as it was read, and what has changed in it. 8_proxies.lua has the functions.
+local proxies = {pool = false, ids = {}, of_hosts = {}, changed = {}, changed_hosts = {}, is_exhausted = false}
 -- Of IP addresses: how many leases are counted under each, as far as it was read; which counts have changed; which may
 -- have room for a host that is parked; and the hosts that were granted something under theirs by this call.
 local addresses = {loads = {}, changed = {}, look_at = {}, granted = {}}

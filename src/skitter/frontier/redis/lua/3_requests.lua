@@ -5,6 +5,8 @@
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
 local NOT_BEFORE, STATUS, ERROR_CLASS, ERROR, ENDED_AT, PAYLOAD, NEED = 9, 10, 11, 12, 13, 14, 15
+-- How often it failed by its proxy; nothing: never.
+local PROXY_FAILURES = 16
 -- The states (AT_QUEUED and so on) are RequestState of frontier/tables.py.
 local COUNTER = {
   [AT_QUEUED] = 'queued', [AT_DELAYED] = 'delayed', [AT_LEASED] = 'leased', [AT_DONE] = 'done',
@@ -218,9 +220,10 @@ local ROW_FORM = '<I6dBHHHHI2c0I4c0I4c0'
 local function pack_row(row)
   local failure = ''
   if row[STATUS] ~= 0 or row[ENDED_AT] ~= 0 or row[NOT_BEFORE] ~= 0 or row[ERROR_CLASS] ~= '' or row[ERROR] ~= ''
-    or row[NEED] ~= '' then
-    local need = row[NEED] ~= '' and row[NEED] or nil
-    failure = pack({row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR], row[ENDED_AT], need})
+    or row[NEED] ~= '' or row[PROXY_FAILURES] then
+    local by_proxy = row[PROXY_FAILURES]
+    local need = (row[NEED] ~= '' or by_proxy) and row[NEED] or nil
+    failure = pack({row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR], row[ENDED_AT], need, by_proxy})
   end
   return struct.pack(
     ROW_FORM, row[SEQ], row[PRIORITY], row[PLACE], row[ATTEMPTS], row[LOSSES], row[LOSSES_ALONE], row[ROW_BLOCKS],
@@ -238,7 +241,7 @@ local function unpack_row(stored, first)
   if failure ~= '' then
     failure = unpacked(failure)
     row[NOT_BEFORE], row[STATUS], row[ERROR_CLASS], row[ERROR] = failure[1], failure[2], failure[3], failure[4]
-    row[ENDED_AT], row[NEED] = failure[5], failure[6] or ''
+    row[ENDED_AT], row[NEED], row[PROXY_FAILURES] = failure[5], failure[6] or '', failure[7]
   end
   return row
 end

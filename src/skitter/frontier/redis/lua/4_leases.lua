@@ -4,9 +4,9 @@
 --   1_job.lua
 
 -- STORED and ROW_AT: the packed lease and where its row begins there (beyond its end: it has none).
--- COUNTED: the IP address that it is counted under, or nothing.
+-- COUNTED: the IP address that it is counted under, or nothing. HOLD_PROXY: the proxy that it goes through, or nothing.
 local EPOCH, WORKER, HOLD_HOST, LEASED_AT, ALONE, STAGED, DEADLINE, STORED, ROW_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local COUNTED = 10
+local COUNTED, HOLD_PROXY = 10, 11
 local POSITION, CLOSED, OWNER, OWNED_UNTIL, REJECTED, TROUBLE = 1, 2, 3, 4, 5, 6
 local SEED_KEY = 's'
 
@@ -23,23 +23,25 @@ local function work_of(lease_key)
   return #lease_key == 8 and PAGE or ROBOTS
 end
 
--- epoch, leased at, deadline, marks (a sum of 1 for alone, 2 for counted under an address), staged, worker, host key;
--- then the address, if it is marked, and the row, if it is a page's
+-- epoch, leased at, deadline, marks (a sum of 1 for alone, 2 for counted under an address, 4 for a proxy), staged, worker,
+-- host key; then the address and the proxy, if they are marked, and the row, if it is a page's
 local HOLD_FORM = '<I6ddBBI2c0I2c0'
 
-local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address)
+local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address, proxy)
+  local marks = (alone and 1 or 0) + (address ~= '' and 2 or 0) + (proxy ~= '' and 4 or 0)
   local head = struct.pack(
-    HOLD_FORM, epoch, leased_at, deadline, (alone and 1 or 0) + (address ~= '' and 2 or 0), staged and 1 or 0,
-    #worker, worker, #host, host
+    HOLD_FORM, epoch, leased_at, deadline, marks, staged and 1 or 0, #worker, worker, #host, host
   )
-  return address == '' and head or head .. struct.pack('Bc0', #address, address)
+  if address ~= '' then head = head .. struct.pack('Bc0', #address, address) end
+  return proxy == '' and head or head .. struct.pack('Bc0', #proxy, proxy)
 end
 
 local function unpack_hold(stored)
   local epoch, leased_at, deadline, marks, staged, worker, host, rest = struct.unpack(HOLD_FORM, stored)
-  local address = ''
-  if marks > 1 then address, rest = struct.unpack('Bc0', stored, rest) end
-  return {epoch, worker, host, leased_at, marks % 2 == 1, staged == 1, deadline, stored, rest, address}
+  local address, proxy = '', ''
+  if marks % 4 > 1 then address, rest = struct.unpack('Bc0', stored, rest) end
+  if marks > 3 then proxy, rest = struct.unpack('Bc0', stored, rest) end
+  return {epoch, worker, host, leased_at, marks % 2 == 1, staged == 1, deadline, stored, rest, address, proxy}
 end
 
 -- Read only when it is needed: most requests end done, and then it is not.
@@ -57,7 +59,7 @@ end
 local function save_hold(lease_key, hold)
   local head = pack_hold(
     hold[EPOCH], hold[LEASED_AT], hold[DEADLINE], hold[ALONE], hold[STAGED], hold[WORKER], hold[HOLD_HOST],
-    hold[COUNTED]
+    hold[COUNTED], hold[HOLD_PROXY]
   )
   call('HSET', RUN .. 'holds', lease_key, head .. string.sub(hold[STORED], hold[ROW_AT]))
 end
@@ -74,6 +76,7 @@ local function end_hold(lease_key, hold)
     local h = host_of(hold[HOLD_HOST])
     h[IN_FLIGHT] = h[IN_FLIGHT] - 1
     if hold[COUNTED] ~= '' then count_address(hold[COUNTED], -1) end
+    if hold[HOLD_PROXY] ~= '' then proxies.give_back(hold[HOLD_PROXY]) end
     if work_of(lease_key) == ROBOTS then h[GATE] = 0 end
   end
 end
@@ -92,6 +95,7 @@ local function close()
   save_notable()
   save_tallies()
   seen.save()
+  if proxies.pool then proxies.save() end
   settle()
   save_job()
 end
@@ -179,8 +183,8 @@ end
 -- ---- granting
 
 -- One lease more for the answer: work, id or nothing, epoch, host key, payload, attempts, start window, robots, trusted,
--- the distance that the worker keeps, the record of the page.
-local function tell_lease(lease_key, epoch, host_key, row, window, distance)
+-- the distance that the worker keeps, the record of the page, its proxy.
+local function tell_lease(lease_key, epoch, host_key, row, window, distance, proxy)
   local place, robots, trusted = #leases, 0, 0
   if host_key ~= '' then
     local h = hosts[host_key]
@@ -198,12 +202,13 @@ local function tell_lease(lease_key, epoch, host_key, row, window, distance)
   leases[place + 9] = trusted
   leases[place + 10] = distance > 0 and text(distance) or ''
   leases[place + 11] = row and S.recrawl and call('HGET', BASE .. 'records', lease_key) or ''
+  leases[place + 12] = proxy
 end
 
 local function hold_for(worker, lease_key, host_key, row, alone)
   local epoch = J.next_epoch
   J.next_epoch = epoch + stride()
-  local window, address, distance = false, '', 0
+  local window, address, distance, proxy = false, '', 0, ''
   if host_key ~= '' then
     local h = host_of(host_key)
     window, distance = granted(h, epoch, worker)
@@ -213,13 +218,15 @@ local function hold_for(worker, lease_key, host_key, row, alone)
       count_address(address, 1)
       addresses.granted[host_key] = true
     end
+    if J.pooled or S.proxy_pool then proxy = proxies.pick(host_key, '') end
   end
   new_fields[#new_fields + 1] = lease_key
-  new_fields[#new_fields + 1] = pack_hold(epoch, now, now + S.lease_seconds, alone, false, worker, host_key, address)
-    .. (row and pack_row(row) or '')
+  new_fields[#new_fields + 1] = pack_hold(
+    epoch, now, now + S.lease_seconds, alone, false, worker, host_key, address, proxy
+  ) .. (row and pack_row(row) or '')
   new_keys[#new_keys + 1] = lease_key
   if alone then call('SADD', RUN .. 'alone', worker) end
-  tell_lease(lease_key, epoch, host_key, row, window, distance)
+  tell_lease(lease_key, epoch, host_key, row, window, distance, proxy)
 end
 
 local function save_leases(worker)
@@ -433,6 +440,7 @@ local function grant_hosts(worker, limit, held, floor)
   if limit <= 0 then return 0 end
   local queues, order, passed_over = ready_hosts(limit)
   local count, too_few, ahead = 0, S.per_ip and passed_over > 0, {at = 1}
+  local is_pooled = J.pooled or S.proxy_pool
   -- What is granted ahead of a delay is nobody else's, and no part of the share.
   local last = share.of(limit, queues)
   load_hosts(pace.hosts)
@@ -458,7 +466,7 @@ local function grant_hosts(worker, limit, held, floor)
       key, ahead.at = ahead[ahead.at], ahead.at + 1
       h = host_of(key)
       -- Its address may have been filled by another host meanwhile.
-      if pace.may_go_on(key, h, worker, floor) then
+      if pace.may_go_on(key, h, worker, floor) and not (is_pooled and not proxies.can_serve(key, h)) then
         local need = h[NEEDS] and needs.first_of(key, h) or ''
         local id, row = take_head(key, h, need)
         grant_row(worker, key, id, row)
@@ -470,6 +478,10 @@ local function grant_hosts(worker, limit, held, floor)
       break
     elseif S.per_ip and phase_of(h) ~= READY then
       too_few, passed_over = true, passed_over + 1
+    elseif is_pooled and not proxies.can_serve(key, h) then
+      if proxies.is_exhausted then break end
+      -- Others, which were not reached, may have one.
+      in_haste = true
     elseif needs_gate(h) then
       if h[GATE_LOSSES] < LOSSES_BEFORE_ALONE then
         grant_gate(worker, key)
@@ -513,7 +525,8 @@ local function find_suspect()
       -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
       mark_stopped(row[HOST], h)
       burying = true
-    elseif has_room(h) and due_at(h) <= now and not address_is_full(h) then
+    elseif has_room(h) and due_at(h) <= now and not address_is_full(h)
+      and not ((J.pooled or S.proxy_pool) and not proxies.can_serve(row[HOST], h)) then
       return ids[place], row
     end
   end
@@ -628,6 +641,7 @@ local function lease(worker, limit, run, known, others)
         for _, key in ipairs(known) do pace.note(key, hosts[key], worker) end
       end
       grant(worker, limit, others or {0, false})
+      if proxies.is_exhausted and #leases == 0 then blocked_by = 'proxy' end
     end
   end
   save_hosts()
@@ -699,7 +713,7 @@ local function lease_again(worker, earlier, run, known)
     local delay = host_key ~= '' and delay_of(hosts[host_key]) or 0
     local distance = delay > 0 and hosts[host_key][PACER] == worker and delay or 0
     local window = delay > 0 and FIRST_START_SECONDS
-    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window, distance)
+    tell_lease(key, hold[EPOCH], host_key, work_of(key) == PAGE and row_of(hold), window, distance, hold[HOLD_PROXY])
   end
   return tell_grant('', leased_at, deadline, run, known, {}, 1)
 end

@@ -7,7 +7,7 @@
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
--- settings}; for an outcome that is nothing special they end with the news.
+-- settings, what was seen of its proxy {fault, latency or nil, bytes} or nil}; for an outcome that is nothing special they end with the news.
 -- News: {what the host did, latency, address, retry after, crawl delay}; what it did is a sum of 1 for answered,
 -- 2 for unreachable, 4 for blocked, 8 for a robots record, 16 for one with text, 256 for a page that is a sign of a trap, 512 for
 -- one that is none.
@@ -32,6 +32,7 @@ end
 local heads, at = unpacked(ARGV[10]), 11
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
+local H_PROXY = 16
 local N_DID, N_LATENCY, N_ADDRESS, N_RETRY_AFTER, N_CRAWL_DELAY = 1, 2, 3, 4, 5
 local ANSWERED, UNREACHABLE, BLOCKED, WITH_ROBOTS, WITH_TEXT = 1, 2, 4, 8, 16
 local SIGN, NO_SIGN = 256, 512
@@ -139,6 +140,19 @@ local function end_page(id, hold, h, head, struck)
   end
 end
 
+-- It is tried again with another proxy, and no attempt is spent; but not for ever.
+local function fail_by_proxy(id, hold, head)
+  local row = row_of(hold)
+  local failures = (row[PROXY_FAILURES] or 0) + 1
+  row[STATUS], row[ERROR_CLASS], row[ERROR] = head[H_STATUS], head[H_CLASS], head[H_ERROR]
+  row[PROXY_FAILURES] = failures
+  if failures >= PROXY_FAILURES_LIMIT then
+    die(id, row, 'proxy', format('failed by its proxy %d times, the last time: ', failures) .. row[ERROR])
+  else
+    requeue(id, row)
+  end
+end
+
 -- ``item`` begins with its kind. One of a kind that does not exist is damage, which whoever reads it tells.
 local function publish_item(id, place, item)
   bump(counters[string.byte(item)] or RECORD_COUNTER, 1)
@@ -194,6 +208,7 @@ for place, head in ipairs(heads) do
     accepted[place] = '0'
   else
     accepted[place] = '1'
+    local is_by_proxy = false
     for link = 0, head[H_LINKS] - 1 do links[#links + 1] = first + head[H_ITEMS] + link * ENTRY end
     local tally = head[H_TALLY] or {}
     for name = 1, #tally, 2 do bump(tally[name], tally[name + 1]) end
@@ -218,26 +233,33 @@ for place, head in ipairs(heads) do
         local h = host_of(host_key)
         if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
         pace.note(host_key, h, hold[WORKER])
-        local was_spent = is_spent(h)
-        local struck = hear(host_key, h, hold, head, record)
-        local gate = work_of(key) == ROBOTS
-        if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
-        if struck then
-          troubles[#troubles + 1] = {
-            host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now),
-            is_given_up(h, gate) and 1 or 0, '', 0,
-          }
-        end
-        if work_of(key) == PAGE then
-          end_page(key, hold, h, head, struck)
-          if page_record then known_pages.save_record(key, head[H_NEXT_AT], page_record) end
-        end
-        if is_spent(h) and not was_spent then
-          troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, rule_of(h), h[PAGES]}
+        local proxy = hold[HOLD_PROXY]
+        is_by_proxy = proxy ~= '' and head[H_PROXY]
+          and proxies.hear(proxy, host_key, head[H_PROXY], head[H_CLASS], head[H_RETRY], head[H_ENDING] == 'retry')
+        if is_by_proxy then
+          if work_of(key) == PAGE then fail_by_proxy(key, hold, head) end
+        else
+          local was_spent = is_spent(h)
+          local struck = hear(host_key, h, hold, head, record)
+          local gate = work_of(key) == ROBOTS
+          if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
+          if struck then
+            troubles[#troubles + 1] = {
+              host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now),
+              is_given_up(h, gate) and 1 or 0, '', 0,
+            }
+          end
+          if work_of(key) == PAGE then
+            end_page(key, hold, h, head, struck)
+            if page_record then known_pages.save_record(key, head[H_NEXT_AT], page_record) end
+          end
+          if is_spent(h) and not was_spent then
+            troubles[#troubles + 1] = {host_key, HOST_BUDGET, 0, '0', 1, rule_of(h), h[PAGES]}
+          end
         end
       end
     end
-    if did(news, BLOCKED + UNREACHABLE) and hold[HOLD_HOST] ~= '' then
+    if did(news, BLOCKED + UNREACHABLE) and hold[HOLD_HOST] ~= '' and not is_by_proxy then
       downed[#downed + 1] = {hold[HOLD_HOST], head, work_of(key) == ROBOTS}
     end
   end

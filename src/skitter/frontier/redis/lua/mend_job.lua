@@ -1,11 +1,12 @@
 -- mend_job: sets a count or a sequence of the job to what it has to be.
 --
---   job, RUN:errors, RUN:addresses, RUN:items, RUN:permits, RUN:needs, RUN:ended (written), hosts (read)
+--   job, RUN:errors, RUN:addresses, RUN:proxies, RUN:items, RUN:permits, RUN:needs, RUN:ended (written), hosts (read)
 --
 -- ARGV: time, step, then for
 --   "set"      field of the record, number: a sequence only grows
 --   "error"    class of errors: its count
 --   "load"     IP address, leases
+--   "proxy"    its id, leases
 --   "crowded"  host key: the length of its queue
 --   "permits"  where to go on among the hosts: those that are permitted and not listed join the list
 --   "need"     need, queued requests
@@ -17,7 +18,7 @@
 if not load_job() then return false end
 local step, name = ARGV[2], ARGV[3]
 local grows = {next_seq = true, next_epoch = true}
-local may_be_missing = {needy = true, parked = true}
+local may_be_missing = {needy = true, parked = true, proxy_hosts = true}
 
 local function count_dead(class)
   local dead = call('ZCARD', RUN .. 'dead:' .. class)
@@ -41,6 +42,11 @@ local steps = {
     else
       call('HSET', RUN .. 'addresses', name, ARGV[4])
     end
+  end,
+  proxy = function()
+    local p = proxies.change(name)
+    if p then p[P_IN_FLIGHT] = tonumber(ARGV[4]) end
+    proxies.save()
   end,
   crowded = function()
     local h = host_in_run(name)

@@ -24,7 +24,7 @@ for place, row in ipairs(load_rows(ids)) do
     call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)
     count_error(row[ERROR_CLASS], -1)
     row[ATTEMPTS], row[LOSSES], row[LOSSES_ALONE], row[ROW_BLOCKS], row[STATUS] = 0, 0, 0, 0, 0
-    row[ENDED_AT], row[NOT_BEFORE], row[ERROR_CLASS], row[ERROR] = 0, 0, '', ''
+    row[ENDED_AT], row[NOT_BEFORE], row[ERROR_CLASS], row[ERROR], row[PROXY_FAILURES] = 0, 0, '', '', nil
     -- A new chance for the host too. A pause that it asked for still holds.
     local h = host_of(row[HOST])
     h[STRIKES], h[BLOCKS], h[BACKOFF], h[GATE_LOSSES] = 0, 0, 0, 0

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from skitter.concurrency import gather_or_cancel
+from skitter.errors import UsageError
 from skitter.frontier.redis.shards.consistency import check_shards
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
 from skitter.frontier.redis.shards.leasing import ShardedLeasing, numbered
 from skitter.frontier.redis.shards.outbox import ShardedOutbox
-from skitter.frontier.redis.shards.report import MergedReport
+from skitter.frontier.redis.shards.report import MergedReport, joined_proxies
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.consistency import Consistency
@@ -40,9 +41,11 @@ from skitter.model.job import (
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
+from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.settings import Settings
 
 RENEWAL_SECONDS = 2.0
 """A shard that has not answered a renewal by then is left to itself: leases of the others must not expire with it."""
@@ -64,6 +67,7 @@ class ShardedFrontier:
     async def begin(self, spec: JobSpec, *, fresh: bool = False, sinks: Sequence[str] = ()) -> Begun:
         lead = self._shard_set.lead
         shards = self._shard_set.shards
+        check_pool(spec, len(shards))
         # Whether every item is delivered is asked of a finished job only, and that gets no more of them.
         items = sum(await gather_or_cancel(shard.count_items() for shard in shards))
         await gather_or_cancel(shard.check() for shard in self._shard_set.others)
@@ -88,6 +92,9 @@ class ShardedFrontier:
         return await self._shard_set.lead.claim_close(owner, done=done)
 
     async def change_settings(self, values: Mapping[str, Any]) -> Job:
+        shards = self._shard_set.shards
+        if (per_proxy := values.get("per_proxy")) is not None:
+            check_pool(JobSpec(name="", spider="", settings={"proxy_pool": True, "per_proxy": per_proxy}), len(shards))
         # Whoever finds a shard that has not heard of it, because this client died or the shard was away, tells it.
         await self._shard_set.lead.change_settings_of_shards(values, len(self._shard_set.shards))
         await self._shard_set.refresh_all()
@@ -268,6 +275,27 @@ class ShardedFrontier:
     async def intakes(self) -> list[IntakeSeen]:
         return await self._shard_set.lead.intakes()
 
+    # ---- proxies: each shard has the whole pool, an equal part of ``per_proxy``, and the bans of its own hosts
+
+    async def register_proxy(self, url: str, owner: str, lifetime_seconds: float | None = None) -> str:
+        await self._shard_set.sync_with_lead()
+        ids = await self._shard_set.call_each(lambda shard: shard.register_proxy(url, owner, lifetime_seconds))
+        return ids[0]
+
+    async def drain_proxy(self, proxy_id: str) -> int:
+        return await self._everywhere(lambda shard: shard.drain_proxy(proxy_id))
+
+    async def remove_proxy(self, proxy_id: str) -> int:
+        return await self._everywhere(lambda shard: shard.remove_proxy(proxy_id))
+
+    async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
+        if host_key:
+            return await self._shard_set.shard_of(host_key).ban_proxy(proxy_id, host_key, seconds)
+        return all(await self._shard_set.call_each(lambda shard: shard.ban_proxy(proxy_id, "", seconds)))
+
+    async def proxies(self) -> list[ProxySeen]:
+        return joined_proxies(await self._shard_set.call_each(Shard.proxies))
+
     # ---- reading
 
     async def counts(self) -> Counts:
@@ -312,6 +340,16 @@ class ShardedFrontier:
             renewing.cancel()
         for shard in self._shard_set.shards:
             await shard.close()
+
+
+def check_pool(spec: JobSpec, shards: int) -> None:
+    """UsageError for a pool whose proxies may have fewer requests in flight than the job has shards."""
+    pool = Settings.from_layers([("the job", spec.settings)]).proxies
+    if pool.proxy_pool and pool.per_proxy < shards:
+        raise UsageError(
+            f"per_proxy is less than the number of shards: {pool.per_proxy} of {shards}",
+            hint=f"each shard has an equal part of it: per_proxy={shards} or more, or fewer shards",
+        )
 
 
 def _never_granted(outcome: Outcome) -> Outcome:

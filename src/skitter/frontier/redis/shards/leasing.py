@@ -36,6 +36,7 @@ class ShardedLeasing:
         self._recovered: Counter[str] = Counter()
         self._now = 0.0
         self._workers = 0
+        self._lacks_proxy = False
         self._call = ONCE
         self._visits = 0
 
@@ -45,7 +46,7 @@ class ShardedLeasing:
             await self._shard_set.sync_with_lead()
             self._visited.clear()
             self._recovered.clear()
-            self._workers = 0
+            self._workers, self._lacks_proxy = 0, False
             self._call, self._visits = call, 0
             if call.again and (recalled := await self._recall(worker)) is not None:
                 return await self._told(recalled, full=False)
@@ -63,13 +64,14 @@ class ShardedLeasing:
         shard_set = self._shard_set
         run = shard_set.run
         permitted, permits = await self._permitted(run)
+        blocked_by = "sink" if full else "proxy" if self._lacks_proxy and not leases else ""
         return Grant(
             leases=leases,
             state=shard_set.state,
             run=run,
             ask_again_seconds=min([POLL_SECONDS, *(shard.status.due_seconds for shard in shard_set.shards)]),
             workers=self._workers,
-            blocked_by="sink" if full and shard_set.state is State.RUNNING else "",
+            blocked_by=blocked_by if shard_set.state is State.RUNNING else "",
             recovered=sorted(self._recovered.items()),
             permitted=permitted,
             permits=permits,
@@ -158,6 +160,7 @@ class ShardedLeasing:
             self._recovered.update(dict(grant.recovered))
             self._workers = max(self._workers, grant.workers)
             self._now = max(self._now, grant.now)
+            self._lacks_proxy = self._lacks_proxy or grant.blocked_by == "proxy"
             if shard.status.version >= version:
                 return grant, was_recalled
             await shard_set.sync_with_lead()

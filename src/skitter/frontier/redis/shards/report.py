@@ -15,6 +15,7 @@ from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.frontier.tables import MAYBE_SEEN
 from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace
+from skitter.model.proxy import ProxySeen
 from skitter.model.worker import WorkerSeen
 
 PASSES = 3
@@ -123,6 +124,35 @@ def _workers(of_shards: Iterable[Iterable[WorkerSeen]]) -> list[WorkerSeen]:
             worker = WorkerSeen(worker.id, leased, silent, card)  # noqa: PLW2901 - one of both
         seen[worker.id] = worker
     return [seen[name] for name in sorted(seen)]
+
+
+def joined_proxies(of_shards: Iterable[Iterable[ProxySeen]]) -> list[ProxySeen]:
+    """The proxies of all shards: counts are sums, averages are weighted by answers and failures."""
+    groups: dict[str, list[ProxySeen]] = {}
+    for proxy in (proxy for proxies in of_shards for proxy in proxies):
+        groups.setdefault(proxy.id, []).append(proxy)
+    return [_joined(groups[known]) for known in sorted(groups)]
+
+
+def _joined(parts: Sequence[ProxySeen]) -> ProxySeen:
+    total = sum(part.answers + part.failures for part in parts)
+    answers = sum(part.answers for part in parts)
+    rate = sum(part.success_rate * (part.answers + part.failures) for part in parts) / total if total else 1.0
+    latency = sum(part.latency_seconds * part.answers for part in parts) / answers if answers else 0.0
+    return msgspec.structs.replace(
+        parts[0],
+        in_flight=sum(part.in_flight for part in parts),
+        answers=answers,
+        failures=sum(part.failures for part in parts),
+        success_rate=rate,
+        latency_seconds=latency,
+        # Each shard finds out by itself that a proxy is dead.
+        resting_seconds=max(part.resting_seconds for part in parts),
+        banned_seconds=max(part.banned_seconds for part in parts),
+        banned_hosts={host: seconds for part in parts for host, seconds in part.banned_hosts.items()},
+        bytes=sum(part.bytes for part in parts),
+        error=next((part.error for part in parts if part.error), ""),
+    )
 
 
 def _sinks(targets: Sequence[Any], outboxes: Sequence[shard_report.OutboxSeen]) -> list[SinkSeen]:
