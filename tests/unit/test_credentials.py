@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,27 @@ def test_a_digest_is_that_of_the_rfc(algorithm: str, response: str) -> None:
 def test_the_best_challenge_that_can_be_answered_is_taken(headers: list[str], nonce: str | None) -> None:
     challenge = find_challenge([("www-authenticate", value) for value in headers])
     assert (None if challenge is None else challenge.nonce) == nonce
+
+
+def test_the_examples_of_the_documentation_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secrets").mkdir()
+    Path("secrets/intranet").write_text(f"{SECRET}\n")
+    Path("secrets/intranet").chmod(0o600)
+    pages = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+    blocks = [
+        block
+        for page in ("authentication.md", "user-agents.md")
+        for block in re.findall(r"^```toml\n(.*?)^```$", (pages / page).read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    (tmp_path / "skitter.toml").write_text("\n".join(reversed(blocks)))
+    collected = collect(
+        spider=("", {}),
+        project=read_project(tmp_path),
+        environment={"API_TOKEN": "t0ken", "KEY_PASSWORD": "k3y"},
+        config=None,
+        overrides=(),
+    )
+    basic, api, partners = collected.settings.run.credentials
+    assert (basic.user, basic.password, api.token, partners.key_password) == ("crawler", SECRET, "t0ken", "k3y")
+    assert len(collected.settings.fetch.user_agents) == len(collected.settings.fetch.headers) == 2

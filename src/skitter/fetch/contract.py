@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from skitter.model.page import Page
+from skitter.model.secrets import shown_url
 
 
 class ClientCertificate(msgspec.Struct, kw_only=True, frozen=True):
@@ -58,6 +59,10 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
     certificate: ClientCertificate | None = None
     """Set for origins whose credentials have one; fetchers of other packages are never given any."""
+
+    def __repr__(self) -> str:
+        # Headers and cookies may be secrets, and a traceback may show this.
+        return f"FetchRequest({self.method} {shown_url(self.url)})"
 
 
 class Fetcher(Protocol):
