@@ -9,11 +9,12 @@ import signal
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
+from rig.master import Master
 
 from skitter.app.frontiers import open_frontier
 from skitter.frontier.contract import Frontier
@@ -72,9 +73,22 @@ def pool(skitter: Any) -> Pool:
     return Pool(f"sqlite:{skitter.folder / 'j.db'}")
 
 
+@pytest.fixture(params=["sqlite", "redis", "shards", "http"])
+def any_pool(request: pytest.FixtureRequest, skitter: Any) -> Iterator[Pool]:
+    if request.param == "sqlite":
+        yield Pool(f"sqlite:{skitter.folder / 'j.db'}")
+    elif request.param == "http":
+        with Master(skitter.folder, f"sqlite:{skitter.folder / 'j.db'}") as master:
+            yield Pool(master.url)
+    else:
+        url = request.getfixturevalue("own_redis")().url
+        yield Pool(url if request.param == "redis" else f"{url}?shards=3")
+
+
 def test_an_egress_redials_when_it_is_banned_and_vanishes_when_it_is_killed(
-    skitter: Any, site: Any, until: Any, pool: Pool
+    skitter: Any, site: Any, until: Any, any_pool: Pool
 ) -> None:
+    pool = any_pool
     site.on("/address", lambda _seen, handler: (200, {}, f" {handler.client_address[0]}\n".encode()))
     skitter.write("redial.sh", REDIAL)
     pool.begin()

@@ -28,6 +28,11 @@ def test_the_choice_is_the_same_in_every_version() -> None:
     assert [user_agent_of(AGENTS, key) for key in ("example.com", "alice", "")] == [AGENTS[0], AGENTS[4], AGENTS[1]]
 
 
+def test_a_named_session_has_one_user_agent_for_all_hosts() -> None:
+    agents = UserAgents(AGENTS)
+    assert {agents.of(f"https://host{number}.example/", "alice") for number in range(100)} == {AGENTS[4]}
+
+
 def test_a_user_agent_of_a_request_goes_first() -> None:
     agents = UserAgents(AGENTS)
     assert agents.headers({"USER-AGENT": "own/1"}, "https://a.example/") == {"USER-AGENT": "own/1"}

@@ -22,9 +22,9 @@ class UserAgents:
         self._agents = agents
         self._known: dict[str, str] = {}
 
-    def of(self, url: str) -> str:
-        """Return the user agent of a page: each host name has one."""
-        key = host_name(url)
+    def of(self, url: str, session: str = "") -> str:
+        """Return the user agent of a page: each named session has one, and without one each host name."""
+        key = session or host_name(url)
         agent = self._known.get(key)
         if agent is None:
             if len(self._known) >= _MAX_KNOWN:
@@ -32,8 +32,8 @@ class UserAgents:
             agent = self._known[key] = user_agent_of(self._agents, key)
         return agent
 
-    def headers(self, given: dict[str, str], url: str) -> dict[str, str]:
+    def headers(self, given: dict[str, str], url: str, session: str = "") -> dict[str, str]:
         """Return the headers of a request with its user agent, unless they have one."""
         if any(name.lower() == "user-agent" for name in given):
             return given
-        return {"User-Agent": self.of(url), **given}
+        return {"User-Agent": self.of(url, session), **given}

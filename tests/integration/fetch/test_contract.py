@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from skitter.app.fetchers import make_fetcher
 from skitter.fetch.contract import Fetcher
-from skitter.settings import Settings
+from skitter.settings import Credential, Settings
 from skitter.testing import FetcherContract
 
 
@@ -13,3 +15,12 @@ class TestCurlFetcher(FetcherContract):
 
     def make_fetcher(self, settings: Settings) -> Fetcher:
         return make_fetcher(settings)
+
+
+class TestAuthenticatingFetcher(FetcherContract):
+    """All of it, with credentials for some other origin."""
+
+    def make_fetcher(self, settings: Settings) -> Fetcher:
+        credential = Credential(origin="http://other.example", kind="digest", user="me", password="s3cret")
+        run = msgspec.structs.replace(settings.run, credentials=(credential,))
+        return make_fetcher(msgspec.structs.replace(settings, run=run))
