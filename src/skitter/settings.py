@@ -8,7 +8,6 @@ them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None``
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -17,6 +16,7 @@ from msgspec import Meta
 
 from skitter.agent import (
     DEFAULT_USER_AGENT,
+    Credential,
     objection_to_contact,
     objection_to_header,
     objection_to_header_name,
@@ -32,10 +32,6 @@ Count = Annotated[int, Meta(ge=1)]
 
 CURL = "curl"
 """Name of the built-in fetcher."""
-_ORIGIN = re.compile(
-    r"(https?)://(?:\*\.)?(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.IGNORECASE
-)
-_VISIBLE = re.compile(r"[!-~]+")
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,55 +86,6 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     def agent(self) -> str:
         """The user agent as it is sent, and as robots.txt is asked about it."""
         return user_agent_header(self.user_agent, self.contact)
-
-
-class Credential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who the crawler is to one origin. No text of this has its secrets (docs/how-to/authentication.md)."""
-
-    origin: str
-    """Scheme, host and port, as in ``https://api.example.com``; ``https://*.example.com`` is every host below it."""
-    kind: Literal["basic", "digest", "bearer", "certificate"]
-    user: str = ""
-    password: str = ""
-    token: str = ""
-    certificate: str = ""
-    """A file, PEM; with the key in it unless ``key`` names another. Any kind may have one beside it."""
-    key: str = ""
-    key_password: str = ""
-
-    def __post_init__(self) -> None:
-        if _ORIGIN.fullmatch(self.origin) is None:
-            raise ValueError("an origin is a scheme and a host, as in https://api.example.com or https://*.example.com")
-        if self.kind in ("basic", "digest") and (not self.user or ":" in self.user or not self.password):
-            raise ValueError(f"{self.kind} takes a user, without a colon, and a password")
-        if self.kind == "bearer" and _VISIBLE.fullmatch(self.token) is None:
-            raise ValueError("bearer takes a token: one word of ASCII")
-        if self.kind == "certificate" and not self.certificate:
-            raise ValueError("certificate takes the file of a certificate")
-        if self.certificate and not self.origin.lower().startswith("https:"):
-            raise ValueError("a certificate is shown to https origins only")
-        if not (self.user + self.password).isprintable():
-            raise ValueError("a user or a password with a control character")
-        wrong = {"user": self.kind in ("bearer", "certificate") and self.user + self.password}
-        wrong["token"] = self.kind != "bearer" and self.token
-        wrong["key"] = not self.certificate and self.key + self.key_password
-        if unused := next((name for name, value in wrong.items() if value), None):
-            raise ValueError(f"nothing uses this here: {unused}")
-
-    @property
-    def shown(self) -> str:
-        """Return what may be said of it."""
-        return f"{self.kind} {self.origin}"
-
-    @property
-    def secrets(self) -> list[str]:
-        """Return what must be said to nobody else."""
-        # As a server that repeats the header has it, too.
-        sent = b64encode(f"{self.user}:{self.password}".encode()).decode() if self.kind == "basic" else ""
-        return [secret for secret in (self.password, self.token, self.key_password, sent) if secret]
-
-    def __repr__(self) -> str:
-        return f"Credential({self.shown})"
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
@@ -477,10 +424,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     # Errors of a group's own checks already have a message for users.
                     own = isinstance(error.__cause__, ValueError)
                     hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
-                    shown = "***" if name == CREDENTIALS else repr(value)
-                    # Also not as a cause: the traceback of a conversion may quote what was converted.
-                    cause = None if name == CREDENTIALS else error
-                    raise SettingsError(f"bad value in {origin[name]}: {name}={shown}", hint=hint) from cause
+                    if name == CREDENTIALS:
+                        # Also not as a cause: the traceback of a conversion may quote what was converted.
+                        raise SettingsError(f"bad value in {origin[name]}: {name}", hint=str(error)) from None
+                    raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
         return cls(**converted)
 

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from skitter.agent import Credential
 from skitter.cli.credential_tables import read_credentials
 from skitter.cli.settings import setting_rows
 from skitter.cli.settings_layers import collect, read_project
 from skitter.errors import SettingsError
 from skitter.fetch.credentials import CredentialTable
 from skitter.fetch.digest import find_challenge
-from skitter.settings import Credential, Settings
+from skitter.settings import Settings
 
 SECRET = "s3cret-w0rd"
 
@@ -147,6 +148,22 @@ def test_a_table_that_cannot_be_read_is_named(
     with pytest.raises(SettingsError) as caught:
         read_credentials("[[credentials]]", [{"origin": "https://a.example", **fields}], {"HERE": SECRET})
     assert str(caught.value).startswith(error)
+    assert SECRET not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("table", ["run", "fetch"])
+def test_a_group_of_settings_has_no_credentials(tmp_path: Path, table: str) -> None:
+    fields = f'{{origin = "https://a.example", kind = "bearer", token = "{SECRET}"}}'
+    (tmp_path / "skitter.toml").write_text(f"[{table}]\ncredentials = [{fields}]\n")
+    with pytest.raises(SettingsError) as caught:
+        collect(spider=("", {}), project=read_project(tmp_path), environment={}, config=None, overrides=())
+    assert SECRET not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("value", [SECRET, f"[{SECRET}]", {"token": SECRET}])
+def test_credentials_are_no_text(value: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_layers([("the environment (SKITTER_CREDENTIALS)", {"credentials": value})])
     assert SECRET not in f"{caught.value} {caught.value.hint}"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skitter.agent import Credential
 from skitter.errors import SettingsError
-from skitter.settings import Credential
 
 _SECRETS = ("password", "token", "key_password")
 _PLACES = tuple(f"{secret}_{place}" for secret in _SECRETS for place in ("file", "env"))

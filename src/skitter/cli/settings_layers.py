@@ -110,12 +110,7 @@ def collect(
     ``one_process``: why there can be no second worker.
     """
     warnings: list[str] = []
-    layers, sinks = [project.layer], project.sinks
-    if project.credentials[1]:
-        from skitter.cli.credential_tables import read_credentials
-
-        origin, values = project.layer
-        layers = [(origin, {**values, CREDENTIALS: read_credentials(*project.credentials, environment)})]
+    layers, sinks = [_with_credentials(project, environment)], project.sinks
     if config is not None:
         layer, feeds = translated(config, _run_module(config), warnings)
         layers.append(layer)
@@ -152,6 +147,18 @@ def collect_run(
 
 def sink_password(environment: Mapping[str, str]) -> str | None:
     return environment.get(PASSWORD_VARIABLE) or None
+
+
+def _with_credentials(project: Project, environment: Mapping[str, str]) -> Layer:
+    origin, values = project.layer
+    if CREDENTIALS in values:
+        # With secrets in them, as Python may give it.
+        raise SettingsError(f"not a setting of a table in {origin}: {CREDENTIALS}", hint="write [[credentials]] tables")
+    if not project.credentials[1]:
+        return project.layer
+    from skitter.cli.credential_tables import read_credentials
+
+    return origin, {**values, CREDENTIALS: read_credentials(*project.credentials, environment)}
 
 
 def _with_worker_count(layers: list[Layer], one_process: str) -> tuple[list[Layer], str]:

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from skitter import private_files
+from skitter.agent import Credential
 from skitter.errors import SettingsError
 from skitter.fetch.contract import ClientCertificate, Fetcher, FetchRequest, slow_transfers_of
 from skitter.fetch.digest import Challenge, find_challenge
 from skitter.model.page import Page
 from skitter.model.url import absolute, host_key
-from skitter.settings import Credential
 
 _MAX_KNOWN = 10_000
 _UNAUTHORIZED = 401

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from skitter.agent import Credential
 from skitter.app.fetchers import make_fetcher
 from skitter.fetch.contract import Fetcher
-from skitter.settings import Credential, Settings
+from skitter.settings import Settings
 from skitter.testing import FetcherContract
 
 

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from certificates import Authority
+from skitter.agent import Credential
 from skitter.app.fetchers import check_fetcher, make_fetcher
 from skitter.errors import SettingsError
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.credentials import AuthenticatingFetcher
 from skitter.fetch.engine import CurlFetcher
 from skitter.model.page import Page
-from skitter.settings import Credential, Fetch, Settings
+from skitter.settings import Fetch, Settings
 
 USER, PASSWORD, TOKEN = "Jürgen", "s3cret w0rd", "t0ken-123"
 
