@@ -124,7 +124,7 @@ class _Egress:
             self._on_event(events.EGRESS_NOT_USABLE(error=f"the address is the same as before: {address}"))
             return reason
         self._address = address
-        await self._member.register(self._registered_url(own_url, own_port, address), address)
+        await self._member.register(registered_url(self._config, own_url, own_port, address), address)
         reason = await self._until_over()
         await self._member.leave(self._config.drain_seconds, reason)
         return reason
@@ -174,19 +174,6 @@ class _Egress:
                 await fetcher.close()
         raise _NotUsableError(error)
 
-    def _registered_url(self, own_url: str, own_port: int, address: str) -> str:
-        config = self._config
-        if config.proxy:
-            return own_url
-        host, _, given_port = config.advertise.partition(":")
-        if config.advertise.startswith("["):
-            host, _, given_port = config.advertise.partition("]:")
-            host = host.strip("[]")
-        elif not host:
-            listens = config.host if config.host not in _EVERYWHERE else ""
-            host = listens or (address if config.address_url else "") or _address_towards(config.frontier)
-        return _url(urlsplit(own_url).password or "", host, int(given_port or own_port))
-
     async def _until_over(self) -> str:
         config, began = self._config, time.monotonic()
         while True:
@@ -225,6 +212,20 @@ class _Egress:
 
 class _NotUsableError(Exception):
     """The proxy cannot be used as it is: another redial may change that."""
+
+
+def registered_url(config: EgressConfig, own_url: str, own_port: int, address: str) -> str:
+    """Return the URL by which workers reach the proxy. ``address``: from which requests go out, as far as known."""
+    if config.proxy:
+        return own_url
+    host, _, given_port = config.advertise.partition(":")
+    if config.advertise.startswith("["):
+        host, _, given_port = config.advertise.removeprefix("[").partition("]")
+        given_port = given_port.removeprefix(":")
+    elif not host:
+        listens = config.host if config.host not in _EVERYWHERE else ""
+        host = listens or (address if config.address_url else "") or _address_towards(config.frontier)
+    return _url(urlsplit(own_url).password or "", host, int(given_port or own_port))
 
 
 def _url(password: str, host: str, own_port: int) -> str:

@@ -141,7 +141,12 @@ def _check(options: argparse.Namespace) -> None:
                 f"not a URL: --address-url {options.address_url}", hint="as in https://api.ipify.org/"
             ) from error
     if options.advertise:
-        _host_and_port(options.advertise if options.advertise.rpartition(":")[1] else f"{options.advertise}:1")
+        has_port = ":" in options.advertise.rpartition("]")[2]
+        host, _ = _host_and_port(options.advertise if has_port else f"{options.advertise}:1")
+        if not host or (":" in host) != options.advertise.startswith("["):
+            raise UsageError(
+                f"not HOST[:PORT]: --advertise {options.advertise}", hint="as in proxy7.example:3128 or [2001:db8::1]"
+            )
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

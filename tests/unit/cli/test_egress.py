@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skitter.app.egress import EgressConfig, registered_url
 from skitter.cli import main
 from skitter.egress.redial import Redialed, redial
 
@@ -21,6 +22,8 @@ from skitter.egress.redial import Redialed, redial
         (("--listen", "0", "--source", "here"), "not an address that --listen can go out from: --source here"),
         (("--listen", "0", "--address-url", "ftp://a/"), "not a URL: --address-url ftp://a/"),
         (("--listen", "0", "--advertise", "a:b"), "not [HOST:]PORT: a:b"),
+        (("--listen", "0", "--advertise", "2001:db8::1"), "not HOST[:PORT]: --advertise 2001:db8::1"),
+        (("--listen", "0", "--advertise", ":3128"), "not HOST[:PORT]: --advertise :3128"),
         (("--listen", "0", "--frontier", "memory:"), "lives inside one crawl only: memory:"),
     ],
 )
@@ -63,3 +66,23 @@ def _text(path: Path) -> str:
 def _is_dead(process: int) -> bool:
     stat = Path(f"/proc/{process}/stat")
     return not stat.exists() or stat.read_text().split()[2] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"advertise": "proxy.example"}, "http://egress:pw@proxy.example:3128"),
+        ({"advertise": "proxy.example:8080", "host": "192.0.2.1"}, "http://egress:pw@proxy.example:8080"),
+        ({"advertise": "[2001:db8::1]"}, "http://egress:pw@[2001:db8::1]:3128"),
+        ({"advertise": "[2001:db8::1]:8080"}, "http://egress:pw@[2001:db8::1]:8080"),
+        ({"host": "192.0.2.1", "address_url": "https://a.example/"}, "http://egress:pw@192.0.2.1:3128"),
+        ({"address_url": "https://a.example/"}, "http://egress:pw@203.0.113.7:3128"),
+        ({}, "http://egress:pw@127.0.0.1:3128"),
+        ({"frontier": "redis://me:secret@127.0.0.1:6379/0"}, "http://egress:pw@127.0.0.1:3128"),
+        ({"proxy": "http://a:b@c:1"}, "http://a:b@c:1"),
+    ],
+)
+def test_workers_reach_it_by_what_is_known_of_it(fields: dict[str, str], expected: str) -> None:
+    config = EgressConfig(**{"frontier": "sqlite:j.db", "job": "j", **fields})
+    own = config.proxy or "http://egress:pw@127.0.0.1:3128"
+    assert registered_url(config, own, 3128, "203.0.113.7") == expected
