@@ -21,6 +21,9 @@ SINKS = "skitter.sinks"
 """Entry point group of sinks, named by the scheme of a target; each is a class (docs/how-to/write-a-sink.md)."""
 INTAKES = "skitter.intakes"
 """Entry point group of intakes, named by the scheme of a source; each is a class (docs/how-to/write-an-intake.md)."""
+PROXY_PROVIDERS = "skitter.proxy_providers"
+"""Entry point group of lists of proxies, named by what stands before the first colon of a source; each is called with
+the rest, in a thread, and returns URLs of proxies (docs/how-to/proxies.md)."""
 COORDINATORS = "skitter.coordinators"
 """Entry point group of coordinators, named by the scheme of their URL; each is called with the URL and the keyword
 ``session_seconds``, and makes a ``cluster.contract.Coordinator`` (docs/how-to/write-a-coordinator.md)."""

@@ -325,6 +325,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     credentials: tuple[Credential, ...] = ()
     """Who the crawler is to which server: tables `[[credentials]]` of the project file
     (docs/how-to/authentication.md)."""
+    proxies: tuple[str, ...] = ()
+    """Sources of this node for the job's pool of proxies: a proxy, a file, a URL of a list, `command:…`, or
+    `registered` for proxies that register themselves (docs/how-to/proxies.md). With passwords, better in a file."""
+    proxy_refresh_seconds: Positive = 60.0
+    """How often the lists of `proxies` are read again."""
     max_buffered_bytes: Count = 16_777_216
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     max_idle_bytes: Count = 134_217_728
@@ -429,7 +434,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                         raise SettingsError(f"bad value in {origin[name]}: {name}", hint=str(error)) from None
                     raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
-        return cls(**converted)
+        settings = cls(**converted)
+        if settings.run.proxies and not settings.proxies.proxy_pool:
+            # From the beginning of the job, and not from the first proxy on: nothing is sent without one.
+            pool = msgspec.structs.replace(settings.proxies, proxy_pool=True)
+            settings = msgspec.structs.replace(settings, proxies=pool)
+        return settings
 
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
@@ -510,7 +520,7 @@ _LISTS = frozenset(
     (
         *Links.__struct_fields__,
         *("user_agents", "headers", "header_order"),
-        *("proxy_ban_texts", "proxy_ban_headers"),
+        *("proxies", "proxy_ban_texts", "proxy_ban_headers"),
     )
 )
 """Settings with several values; a text has one a line."""

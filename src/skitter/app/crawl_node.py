@@ -16,6 +16,7 @@ from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import check_same_version, is_begun, is_over, refuse_live_workers, settings_to_join
 from skitter.app.node_coordinator import check_coordinator, node_membership
 from skitter.app.proxy_check import check_proxy
+from skitter.app.proxy_registration import check_proxies, proxies_registered
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.resident_crawl import wait_for_due_page
 from skitter.app.summary import Summary, summary_of
@@ -91,6 +92,7 @@ class _CrawlRun:
     async def run(self) -> Summary:
         self._check()
         await check_proxy(self._config.settings.run)
+        await check_proxies(self._config.settings.run)
         summary = await self._run_once()
         while self._config.settings.recrawl.stay and summary.state == State.FINISHED and not self._stop.requested:
             # What was written before stays, and what was added since is not forgotten.
@@ -145,6 +147,7 @@ class _CrawlRun:
                     ) as pass_on,
                     # Before the workers: a job without seeds would be finished at once.
                     intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
+                    proxies_registered(frontier, config.settings.run, self._on_event),
                 ):
                     await self._work(frontier, delivery, sinks, membership)
             finally:

@@ -15,6 +15,7 @@ from skitter.app.intakes import IntakeConfig, intakes_read
 from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version, refuse_other_code
 from skitter.app.node_coordinator import check_coordinator, node_membership
 from skitter.app.proxy_check import check_proxy
+from skitter.app.proxy_registration import check_proxies, proxies_registered
 from skitter.app.report_polling import OnReport, reporting
 from skitter.app.summary import Summary, summary_of
 from skitter.app.worker_config import job_settings
@@ -70,6 +71,7 @@ def make_worker_node(
             stop.hold()
             settings = job_settings(found, settings_overrides)
             await check_proxy(settings.run)
+            await check_proxies(settings.run)
             check_coordinator(settings.run)
             check_same_spider(found, spider)
             if not spider:
@@ -104,6 +106,7 @@ def make_worker_node(
                 reporting(store, on_report, on_event, stats_seconds=settings.run.stats_seconds) as pass_on,
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
+                proxies_registered(store, settings.run, on_event),
             ):
                 await work_supervised(
                     config, store, stop, on_event, stay=stay, spider=spider, task=task, membership=membership

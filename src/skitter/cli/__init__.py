@@ -33,6 +33,7 @@ COMMANDS = {
     "resume": "go on after pause or stop",
     "stop": "let what is in flight end, then stop",
     "set": "change settings of a job while it runs",
+    "proxies": "the proxies of a job: how they do, tests and bans",
     "drain": "write out items that no running crawl will write",
     "items": "some of a job's items, and how full their fields are",
     "export": "write what a job's outbox or a file of results holds to another target",

@@ -178,6 +178,13 @@ COORDINATOR_OPTION = (
     "tells at once that a node is gone: redis://…, zookeeper://… or sqlite:PATH",
 )
 """For ``add_setting_options``."""
+PROXIES_OPTION = (
+    "--proxies",
+    "proxies",
+    "SOURCE",
+    "fetch through a pool of proxies: a file, a URL of a list, command:…, a proxy, or registered; may be repeated",
+)
+"""For a parser with ``AddAction``."""
 LOG_OPTIONS = [
     ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
     ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),

@@ -11,6 +11,7 @@ from skitter.cli.arguments import (
     CACHE_OPTIONS,
     COORDINATOR_OPTION,
     LOG_OPTIONS,
+    PROXIES_OPTION,
     AddAction,
     Parser,
     add_frontier_option,
@@ -47,7 +48,8 @@ CRAWL_OPTIONS = [
     *LOG_OPTIONS,
 ]
 """All options of ``crawl`` that stand for one setting each."""
-LINK_OPTIONS = [
+LIST_OPTIONS = [
+    PROXIES_OPTION,
     ("--include", "include", "REGEX", "follow only links whose URL has it; may be repeated: one of them"),
     ("--exclude", "exclude", "REGEX", "follow no links whose URL has it; may be repeated: any of them"),
 ]
@@ -61,8 +63,8 @@ def configure(parser: Parser) -> None:
 
 
 def add_job_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, str]]) -> None:
-    """Add options of settings, --include and --exclude, --set and --config."""
-    for option, setting, metavar, help_text in LINK_OPTIONS:
+    """Add options of settings, --include, --exclude and --proxies, --set and --config."""
+    for option, setting, metavar, help_text in LIST_OPTIONS:
         parser.add_argument(option, action=AddAction, setting=setting, metavar=metavar, help=help_text)
     add_setting_options(parser, options)
 

@@ -12,6 +12,8 @@ from skitter.cli.arguments import (
     CACHE_OPTIONS,
     COORDINATOR_OPTION,
     LOG_OPTIONS,
+    PROXIES_OPTION,
+    AddAction,
     Parser,
     add_intake_options,
     add_job_options,
@@ -34,6 +36,8 @@ def configure(parser: Parser) -> None:
         "--every-job", action="store_true", help="serve all jobs of the frontier, by priority and in turns, for ever"
     )
     parser.add_argument("--name", metavar="NODE", help="with --every-job: this node's, for submit --deliver NODE")
+    option, setting, metavar, help_text = PROXIES_OPTION
+    parser.add_argument(option, action=AddAction, setting=setting, metavar=metavar, help=help_text)
     add_setting_options(
         parser,
         [

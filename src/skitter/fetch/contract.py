@@ -5,7 +5,8 @@ about politeness: all of that belongs to the frontier, where every worker sees i
 
 Two things are a fetcher's alone, and nobody checks them again. The network guard: unless ``trusted`` is set or the
 setting ``allow_private`` is, it connects to public addresses only, by the address that it really connects to. And the
-proxy of the settings: what cannot use one refuses it when it is made. ``skitter.testing.FetcherContract`` has tests
+proxy of the settings: what cannot use one refuses it when it is made, and a request that names one (``proxy``) is sent
+through it or not at all. ``skitter.testing.FetcherContract`` has tests
 for all of this.
 """
 
@@ -44,6 +45,10 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Sent with this request, beside those of the jar, and not kept."""
     trusted: bool = False
     """The host key was typed as a seed: the network guard lets it through. The same for every request of a host key."""
+    proxy: str = ""
+    """The URL of the proxy that it must go through, in place of the one of the settings; empty: that one, if any."""
+    proxy_trusted: bool = False
+    """The proxy is one of the job's pool: it may have a private address. One that a request names may not."""
     timeout_seconds: float | None = None
     """None: the setting of that name."""
     connect_timeout_seconds: float | None = None
@@ -61,8 +66,8 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Set for origins whose credentials have one; fetchers of other packages are never given any."""
 
     def __repr__(self) -> str:
-        # Headers and cookies may be secrets, and a traceback may show this.
-        return f"FetchRequest({self.method} {shown_url(self.url)})"
+        # The repr may get into a log: no headers, no cookies, no proxy with its password.
+        return f"<FetchRequest {self.method} {shown_url(self.url)}>"
 
 
 class Fetcher(Protocol):

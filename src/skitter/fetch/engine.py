@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 import pycurl
 
-from skitter.errors import FetchError
+from skitter.errors import FetchError, SettingsError
 from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
@@ -26,7 +26,7 @@ from skitter.fetch.header_lines import HeaderLines, SentHeaders
 from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
-from skitter.fetch.proxy import objection, read_proxy
+from skitter.fetch.proxy import Proxy, objection, read_proxy
 from skitter.fetch.slow_transfers import SlowTransfers
 from skitter.fetch.stuck_call_watchdog import Call, Watchdog
 from skitter.fetch.transfer import Transfer
@@ -45,6 +45,8 @@ SHORT_SECONDS = 0.05
 """Maximum wait that is not deducted from a fetch's timeout."""
 UNLIMITED = 2**31
 PROXY_WARNING_SECONDS = 60.0
+MAX_PROXIES_KNOWN = 2_000
+"""Proxies that requests have named; then they are read again."""
 _CLOSED = "the fetcher is closed"
 log = logging.getLogger("skitter.fetch")
 
@@ -72,6 +74,7 @@ class CurlFetcher:
         "_multi",
         "_next_warning_at",
         "_poller",
+        "_proxies",
         "_proxy",
         "_rate_window_seconds",
         "_rest_timer",
@@ -101,6 +104,7 @@ class CurlFetcher:
         tune_malloc()
         self._settings = settings
         self._proxy = read_proxy(proxy)
+        self._proxies: dict[str, Proxy] = {}
         self._ca_file = ca_file or find_ca_file()
         self._rate_window_seconds = rate_window_seconds
         self._make_poller = poller
@@ -150,14 +154,15 @@ class CurlFetcher:
         if self._sweep is None and self._settings.min_bytes_per_second:
             self._start_sweep()
         addresses: Sequence[str] = ()
-        if self._proxy is not None:
-            addresses = await self._through_proxy(request)
+        proxy = self._proxy_of(request) if request.proxy else self._proxy
+        if proxy is not None:
+            addresses = await self._through_proxy(request, proxy)
         elif origin_of(request.url) not in self._known:
             request, addresses = await self._look_up(request)
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             future: asyncio.Future[tuple[int, str]] = self._loop.create_future()
-            transfer.prepare(request, future, addresses)
+            transfer.prepare(request, future, addresses, proxy)
             if self._slow_transfers.silent:
                 self._slow_transfers.begun(transfer)
             self._running[transfer.curl] = transfer
@@ -166,9 +171,9 @@ class CurlFetcher:
             try:
                 page = transfer.finish(code, message)
             except FetchError as error:
-                if error.error_class == "proxy":
+                if error.error_class == "proxy" and proxy is self._proxy:
                     self._warn_of_proxy(error)
-                elif error.error_class == "connect":
+                elif error.error_class == "connect" and proxy is None:
                     self._lookups.forget(origin_of(request.url))
                 raise
             self._slow_transfers.answered(transfer, page.seconds)
@@ -234,15 +239,33 @@ class CurlFetcher:
         self._lookups.remember(origin_of(request.url))
         return request, addresses
 
-    async def _through_proxy(self, request: FetchRequest) -> list[str]:
+    def _proxy_of(self, request: FetchRequest) -> Proxy:
+        """The proxy that a request names: the same object each time, so that handles are made ready for it once."""
+        proxy = self._proxies.get(request.proxy)
+        if proxy is None:
+            try:
+                proxy = read_proxy(request.proxy)
+            except SettingsError as error:
+                raise FetchError("proxy", f"{error}: {request.url}") from error
+            assert proxy is not None, "it is not empty"
+            if len(self._proxies) >= MAX_PROXIES_KNOWN:
+                self._proxies.clear()
+            self._proxies[request.proxy] = proxy
+            self._watchdog.start()
+        return proxy
+
+    async def _through_proxy(self, request: FetchRequest, proxy: Proxy) -> list[str]:
         """What can be checked before a proxy is asked; the address to ask it for, where names are resolved here."""
-        assert self._proxy is not None
         if request.trusted:
             return []
         found = objection(self._guard, request.url)
         addresses: list[str] = []
-        if found is None and self._proxy.resolves_here:
-            addresses = await self._lookups.addresses(request.url, self._settings.connect_timeout_seconds)
+        if found is None and proxy.resolves_here:
+            looked_up = await self._lookups.addresses(request.url, self._settings.connect_timeout_seconds)
+            addresses = proxy.usable(looked_up)
+            # Of an address in the URL nothing is looked up.
+            if looked_up and not addresses:
+                raise FetchError("dns", f"no address that {proxy.scheme} can ask for: {request.url}")
             objections = [self._guard.objection(address, port(request.url)) for address in addresses]
             found = next(iter(objections), None) if all(objections) else None
             addresses = [address for address, wrong in zip(addresses, objections, strict=True) if not wrong][:1]

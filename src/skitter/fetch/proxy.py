@@ -1,13 +1,14 @@
-"""Proxy for all requests of a worker: its setting, its libcurl options and its network guard checks.
+"""Proxy of a worker or of one request: its URL, its libcurl options and its network guard checks.
 
 The guard looks at addresses of connections, and behind a proxy the only one is the proxy's own, which the user typed.
 So what a found link says is looked at before it is sent: an address, a name that only means something inside, a port.
-Where names are resolved on this side (``socks5``), the engine does it itself, and hands the checked address over. Where
-the proxy resolves them, only the proxy knows where they lead (docs/explanation/safety.md).
+Where names are resolved on this side (``socks4``, ``socks5``), the engine does it itself, and hands the checked address
+over. Where the proxy resolves them, only the proxy knows where they lead (docs/explanation/safety.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -18,7 +19,7 @@ from skitter.fetch.network_guard import Guard
 from skitter.model.secrets import shown_address
 from skitter.model.url import host_name, port
 
-_DEFAULT_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
+_DEFAULT_PORTS = {"http": 80, "https": 443, **dict.fromkeys(("socks4", "socks4a", "socks5", "socks5h"), 1080)}
 _INSIDE_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "arpa")
 _SUPPRESS_CONNECT_HEADERS = 265  # pycurl has no name for it
 _SAID_OF_THE_SERVER = frozenset({19, 20, 21, 22, 24, 27})
@@ -42,7 +43,11 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def resolves_here(self) -> bool:
         """Return whether names are resolved locally."""
-        return self.scheme == "socks5"
+        return self.scheme in ("socks4", "socks5")
+
+    def usable(self, addresses: Sequence[str]) -> list[str]:
+        """Return the addresses of a server that it can be asked for: SOCKS 4 knows the old ones only."""
+        return [address for address in addresses if self.scheme != "socks4" or ":" not in address]
 
     def __repr__(self) -> str:
         return f"Proxy({self.url})"
@@ -82,7 +87,7 @@ def read_proxy(text: str) -> Proxy | None:
     if proxy is None or not proxy.host or proxy.scheme not in _DEFAULT_PORTS or more or not text.isprintable():
         raise SettingsError(
             f"bad value: proxy={shown_address(text, is_server=True)!r}",
-            hint="http, https, socks5 or socks5h, as in http://user:password@proxy.example:3128",
+            hint="http, https, socks4, socks4a, socks5 or socks5h, as in http://user:password@proxy.example:3128",
         )
     return proxy
 

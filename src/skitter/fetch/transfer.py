@@ -142,9 +142,14 @@ class Transfer:
         request: FetchRequest,
         future: asyncio.Future[tuple[int, str]],
         addresses: Sequence[str] = (),
+        proxy: Proxy | None = None,
     ) -> None:
         """Make the handle ready to be added. ``addresses``: of the URL's host, if libcurl does not know them."""
         self.future = future
+        if proxy is not self._proxy:
+            # Everything anew: an option of another proxy that stayed would send its password elsewhere.
+            self._proxy = proxy
+            self.reset()
         self._rate_mark: tuple[float, int] | None = None
         self._request = request
         self._opened = self._started = self._late = False
@@ -409,7 +414,11 @@ class Transfer:
 
     def _may_open(self, address: str, port: int) -> bool:
         if self._proxy is not None:
-            return True  # the proxy's own address, which the user typed
+            # The proxy's own address. The user typed that of the settings and those of the pool; one that a request
+            # names may come from a stranger's message.
+            if not self._request.proxy or self._request.proxy_trusted:
+                return True
+            return not self._refused(self._guard.objection(address, port))
         if self._request.trusted:
             return not self._refused(self._guard.objection_to_trusted(host_name(self._request.url), address))
         return not self._refused(self._guard.objection(address, port))

@@ -36,6 +36,7 @@ CODES = {
     "host_shard": "A host is kept by a shard that it does not belong to.",
     "parked_count": "The number of parked hosts in the job's record is not that of the hosts.",
     "address_count": "The leases that are counted under an IP address are not those that there are.",
+    "proxy_count": "The leases of a proxy, or the hosts that remember proxies, are not as many as is counted.",
     "crowded": "The length of a queue that is shown to people is not that of the queue.",
     "lease_worker": "The index of a worker's leases is not what the leases say.",
     "lease_alone": "A worker that holds a lease which nothing may stand beside holds others as well.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import hmac
+from urllib.parse import unquote
 
 import msgspec
 
@@ -160,13 +161,13 @@ class ProxySeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_proxy(url: str) -> str:
-    """The URL of a proxy with its user, which tells two proxies of one gateway apart, and without its password."""
-    scheme, slashes, rest = url.partition("://")
-    user_info, at, host = rest.rpartition("@")
-    if not at:
-        return url
-    user, colon, _ = user_info.partition(":")
-    return f"{scheme}{slashes}{user}{at}{host}" if colon else f"{scheme}{slashes}***{at}{host}"
+    """The URL of a proxy without credentials, and its user, which tells two proxies of one gateway apart.
+
+    A user without a password may be a token.
+    """
+    shown = shown_url(url)
+    user, colon, _ = url.partition("://")[2].rpartition("@")[0].partition(":")
+    return f"{shown} as {unquote(user)}" if user and colon else shown
 
 
 def seen_of(record: ProxyRecord, now: float, banned_hosts: dict[str, float]) -> ProxySeen:

@@ -37,6 +37,7 @@ StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
 StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,64}\Z")]
 """Short enough to be a part of a key's name, and without what separates such parts."""
+_PROXY = re.compile(r"(?:https?|socks(?:4a?|5h?))://[!-~]{1,2000}")
 StoredTimeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_SECONDS)]
 StoredAttempts = Annotated[int, msgspec.Meta(ge=1, le=MAX_ATTEMPTS)]
 StoredStatus = Annotated[int, msgspec.Meta(ge=100, le=999)]
@@ -96,6 +97,10 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     handle_statuses: Sequence[StoredStatus] | Literal["all"] = ()
     """Statuses besides 2xx, and besides those of the spider, whose pages the callback wants to see; or ``"all"``."""
 
+    proxy: str = ""
+    """The URL of a proxy for this request alone, in place of the job's pool and of the setting ``proxy``. It is no part
+    of the identity."""
+
     def __repr__(self) -> str:
         # The repr is written to tracebacks and logs: no headers, no cookies, no password.
         return f"<Request {self.method} {_shown(self.url)}>"
@@ -144,7 +149,7 @@ class Request(RequestFields):
             _check_flags(self)
         if self.need != "" and not is_need(self.need):
             raise wrong(self, "need", repr(self.need)[:100])
-        if self.timeout is not None or self.max_attempts is not None or self.handle_statuses:
+        if self.timeout is not None or self.max_attempts is not None or self.handle_statuses or self.proxy:
             _check_options(self)
         if self.form is not None or self.json is not None or self.files is not None:
             # Imported on demand: few spiders send any.
@@ -281,13 +286,14 @@ EXPECTED = {
     "timeout": f"a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:g}",
     "max_attempts": f"a whole number from 1 to {MAX_ATTEMPTS}",
     "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
+    "proxy": "the URL of a proxy: http, https, socks4, socks4a, socks5 or socks5h",
     "form": "a dict or a list of pairs, of text, bytes and numbers",
     "json": "a value that JSON has",
     "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
 _CONTENT = frozenset({"form", "json", "files"})
-OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses"}
+OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy"}
 """Fields that say how a request is sent and judged."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
@@ -298,6 +304,7 @@ _HINTS = {
     "files": 'as in files={"photo": ("cat.png", content, "image/png")}; text is neither a path nor content',
     "cookies": 'as in cookies={"session": "abc"}',
     "headers": 'as in headers={"Accept-Language": "en"}',
+    "proxy": 'as in proxy="http://user:password@proxy.example:3128"',
     "url": "response.urljoin(…) gives one; of a selector, .get() gives the text",
 }
 
@@ -408,6 +415,12 @@ def _check_options(request: Request) -> None:
             raise wrong(request, "max_attempts", str(attempts)[:50])
         request.max_attempts = int(attempts)
     request.handle_statuses = _as_statuses(request, request.handle_statuses)
+    proxy: Any = request.proxy
+    if not isinstance(proxy, str):
+        raise wrong(request, "proxy", _kind(proxy))
+    if proxy and _PROXY.fullmatch(proxy) is None:
+        # Without what is written: it may have a password.
+        raise wrong(request, "proxy", "another text")
 
 
 def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all"]:
@@ -456,7 +469,7 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
-    if request.timeout is not None or request.max_attempts is not None or request.handle_statuses:
+    if request.timeout is not None or request.max_attempts is not None or request.handle_statuses or request.proxy:
         return _WITH_OPTIONS + stored
     if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
         # A struct that may have 16 fields or more gets a head of three bytes, however few of them it has.

@@ -24,6 +24,8 @@ class Doing(enum.StrEnum):
     PAUSED = "paused"
     BLOCKED = "blocked by sink"
     """The outbox is full."""
+    NO_PROXY = "blocked by proxy"
+    """No proxy of the job's pool is free."""
     DRAINING = "draining"
     """It was asked to stop, or the job was, and finishes what it has in flight."""
     SKIPPED = "skipped"
@@ -35,6 +37,8 @@ class WaitsFor(enum.StrEnum):
 
     SINK = "sink"
     """The outbox is full."""
+    PROXY = "proxy"
+    """No proxy of the job's pool is free: each is at its limit, rests or is banned, or there is none."""
     RESUME = "resume"
     """The job is paused."""
     DELAY = "host delay"

@@ -678,6 +678,44 @@ ITEMS_REJECTED = _kind(
     reason="of the first",
 )
 
+PROXIES_REGISTERED = _kind(
+    "proxies.registered",
+    Level.NOTICE,
+    "{proxies} proxies of {sources} sources are registered",
+    "This node has read its sources of proxies (`--proxies`), and the job's pool has them.",
+    proxies="how many",
+    sources="how many lists, files, URLs and commands they come from",
+)
+PROXY_LIST_TROUBLE = _kind(
+    "proxies.trouble",
+    Level.WARNING,
+    "{source} gives no new list of proxies: {reason}; the last one stays in force",
+    "A source of proxies cannot be read, or is empty. It is read again after `proxy_refresh_seconds`.",
+    source="the file, URL or command, without passwords",
+    reason="what happened",
+)
+PROXY_BANNED = _kind(
+    "proxy.banned",
+    Level.NOTICE,
+    "proxy {proxy} is banned at {host}: {reason}",
+    "A rule or a hook says that a host does not serve a proxy. It gets nothing of that host until its cool-off is "
+    "over; the page is fetched through another one.",
+    worker="whose page it was",
+    proxy="its id, as `skitter proxies` lists it",
+    host="host key",
+    reason="why",
+)
+PROXY_FAILED = _kind(
+    "proxy.failed",
+    Level.INFO,
+    "proxy {proxy} failed at {host}: {reason}",
+    "A request failed by its proxy, or may have; it is fetched through another one, and spends no attempt unless two "
+    "proxies agree that it was the host.",
+    worker="whose page it was",
+    proxy="its id, as `skitter proxies` lists it",
+    host="host key",
+    reason="what happened",
+)
 INTAKE_OPENED = _kind(
     "intake.opened",
     Level.NOTICE,

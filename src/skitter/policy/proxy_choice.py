@@ -29,6 +29,8 @@ PAIR_MEMORY_SECONDS = 3_600.0
 MAX_PROXY_DOUBLINGS = 20
 PROXY_WEIGHT = 0.0625
 """Of the newest answer or failure in the averages: the last sixteen or so count."""
+PROXY_MEMORY_SECONDS = 3_600.0
+"""So long after its time has run out a proxy is remembered, with its health: its node may be started again."""
 PROXY_FAILURES_LIMIT = 20
 """Failures by proxies after which a request is dead, class ``proxy``."""
 DRAW_FACTOR = 16_807

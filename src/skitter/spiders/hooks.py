@@ -24,24 +24,25 @@ if TYPE_CHECKING:
     from skitter.extract.response import Response
     from skitter.observe.events import Event
 
-_NO_IDENTITY = "sessions and pools of proxies are not there yet; a delay gives the site time"
+_NO_SESSIONS = "sessions are not there yet; a delay gives the site time"
 
 
 class Retry:
     """Decision of a hook: fetch the request again. It spends an attempt, and after the last one the request is dead.
 
     ``reason`` is what it is counted by. ``delay`` is in seconds, a day at most; None: as after any failure.
+    ``new_proxy``: through another proxy of the job's pool than this time.
     """
 
-    __slots__ = ("delay", "reason")
+    __slots__ = ("delay", "new_proxy", "reason")
 
     def __init__(
         self, reason: str, *, delay: float | None = None, new_proxy: bool = False, new_session: bool = False
     ) -> None:
         self.reason = _checked_reason("Retry", reason)
-        if new_proxy or new_session:
-            name = "new_proxy" if new_proxy else "new_session"
-            raise UsageError(f"cannot be asked for: {name} of Retry({reason!r:.100})", hint=_NO_IDENTITY)
+        if new_session:
+            raise UsageError(f"cannot be asked for: new_session of Retry({reason!r:.100})", hint=_NO_SESSIONS)
+        self.new_proxy = new_proxy
         if delay is not None and not 0 <= delay <= MAX_RETRY_AFTER_SECONDS:
             raise ValueError(f"a delay of Retry is from 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds: {delay!r:.100}")
         self.delay = None if delay is None else float(delay)
@@ -57,10 +58,19 @@ class Drop:
 
 
 class Ban:
-    """Decision of a hook: use a proxy or a session no more. There are none to ban yet, so it raises UsageError."""
+    """Decision of a hook: the host does not serve this proxy any more. The request is fetched through another one.
 
-    def __init__(self, banned: Any = None, reason: str = "") -> None:
-        raise UsageError(f"cannot be banned: {banned or reason!r:.100}", hint=_NO_IDENTITY)
+    It spends no attempt; after twenty times the request is dead, class ``proxy``. ``reason`` is what it is counted by.
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str, *, proxy: bool = False, session: bool = False) -> None:
+        self.reason = _checked_reason("Ban", reason)
+        if session:
+            raise UsageError(f"cannot be banned: session of Ban({reason!r:.100})", hint=_NO_SESSIONS)
+        if not proxy:
+            raise ValueError(f"Ban bans nothing: {reason!r:.100}; as in Ban(reason, proxy=True)")
 
 
 class Answer:

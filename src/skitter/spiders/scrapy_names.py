@@ -26,7 +26,7 @@ META: dict[str, str] = {
     "allow_offsite": "allowed_domains of the spider says which links are followed",
     "bindaddress": "the system chooses the address that requests come from",
     "cookiejar": _COOKIES,
-    "crawlera": "one proxy for all fetches of a node is the setting proxy",
+    "crawlera": "--proxies gives a job a pool of proxies, and proxy of a Request is one for it alone",
     "depth": "response.request.depth has the links from a seed; give a number of your own another name",
     "dont_cache": "there is no cache: every page is fetched",
     "dont_merge_cookies": _COOKIES,
@@ -39,14 +39,13 @@ META: dict[str, str] = {
     "ftp_password": "only http and https are fetched",
     "ftp_user": "only http and https are fetched",
     "give_up_log_level": "skitter failed lists what was given up",
-    "http_proxy": "a request has no proxy of its own; the setting proxy is one for all fetches",
+    "http_proxy": "proxy of a Request is one for it alone",
     "is_start_request": "response.request.seed tells of a first request",
     "playwright": _BROWSER,
     "playwright_context": _BROWSER,
     "playwright_include_page": _BROWSER,
     "playwright_page": _BROWSER,
     "playwright_page_methods": _BROWSER,
-    "proxy": "a request has no proxy of its own, and is not sent without it; the setting proxy is one for all fetches",
     "redirect_reasons": _CHAIN,
     "redirect_times": _CHAIN,
     "redirect_urls": _CHAIN,
@@ -64,6 +63,7 @@ OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "download_timeout": ("timeout", float),
     "handle_httpstatus_list": ("handle_statuses", list),
     "max_retry_times": ("max_attempts", lambda times: int(times) + 1),
+    "proxy": ("proxy", str),
 }
 """Keys of ``meta`` that are options of a request: which, and how their value is read. ``dont_retry`` and
 ``handle_httpstatus_all`` are too, and ``dont_redirect`` makes the page that redirects the last one."""
@@ -109,13 +109,19 @@ def with_options(request: Request) -> Request:
                 f"skitter has nothing for meta[{name!r}], which Scrapy gives a meaning: {shown_url(request.url)}",
                 hint=META[name],
             )
+        if name == "proxy" and not value:
+            raise RequestError(
+                f"meta['proxy'] is empty, which would send a request past every proxy: {shown_url(request.url)}",
+                hint="leave the key out: the job's pool or the setting proxy is used, if there is one",
+            )
         if name in OPTIONS and value is not None and value is not False:
             field, convert = OPTIONS[name]
             try:
                 found[field] = convert(value)
             except (TypeError, ValueError) as error:
+                shown = "***" if name == "proxy" else f"{value!r:.50}"
                 raise RequestError(
-                    f"meta[{name!r}] has a value that it cannot have: {value!r:.50}: {shown_url(request.url)}",
+                    f"meta[{name!r}] has a value that it cannot have: {shown}: {shown_url(request.url)}",
                     hint=f"it is {field} of a Request: {EXPECTED[field]}",
                 ) from error
     # Whatever the order of the keys, these are stronger than max_retry_times and a list.
@@ -130,7 +136,7 @@ def with_options(request: Request) -> Request:
 def _asks(name: str, value: Any) -> bool:
     if name == "download_fail_on_dataloss":
         return value is False
-    return name == "proxy" or (value is not None and value is not False)
+    return value is not None and value is not False
 
 
 def retries_first(meta: Mapping[str, Any]) -> bool:

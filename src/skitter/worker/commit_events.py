@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from skitter.model.outcome import Committed, HostTrouble, Outcome
+from skitter.model.proxy import ProxyFault
 from skitter.observe import events
 
 
@@ -13,6 +14,9 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
     """The events of one commit."""
     for trouble in answer.troubles:
         events.emit(host_event(worker, trouble))
+    for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True):
+        if is_accepted and outcome.proxy_news is not None:
+            _tell_proxy(worker, outcome, outcome.proxy_news.fault)
     if not events.is_logged(events.LINKS_COMMITTED):
         return
     accepted = [outcome for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True) if is_accepted]
@@ -38,6 +42,14 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
                     crawl_delay_seconds=robots.crawl_delay_seconds,
                 )
             )
+
+
+def _tell_proxy(worker: str, outcome: Outcome, fault: ProxyFault) -> None:
+    told = {"worker": worker, "proxy": outcome.lease.proxy, "host": outcome.lease.host_key, "reason": outcome.error}
+    if fault is ProxyFault.BANNED:
+        events.emit(events.PROXY_BANNED(**told))
+    elif fault in (ProxyFault.PROXY, ProxyFault.UNSURE):
+        events.emit(events.PROXY_FAILED(**told))
 
 
 def host_event(worker: str, trouble: HostTrouble) -> events.Event:

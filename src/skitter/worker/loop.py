@@ -48,6 +48,7 @@ from skitter.worker.event_hooks import events_seen
 from skitter.worker.host_pace import HostPace
 from skitter.worker.item_functions import item_functions_of
 from skitter.worker.known_urls import KnownUrls
+from skitter.worker.leased_proxy import LeasedProxies
 from skitter.worker.long_poll import LongPoll
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_hooks import hooks_of
@@ -155,7 +156,8 @@ class Worker:
             settings=job.spec.settings,
             worker=worker_id,
         )
-        self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings)
+        proxies = LeasedProxies(source, settings.proxies)
+        self._robots_gate = RobotsGate(source=source, fetcher=fetcher, settings=settings, proxies=proxies)
         self._loop_status = loop_status or LoopStatus()
         self.distinct_urls = DistinctUrls()
         self._visitor = Visitor(
@@ -169,6 +171,7 @@ class Worker:
             distinct_urls=self.distinct_urls,
             hooks=self.hooks if self.hooks.has_page_hooks else None,
             robots_rule=self._robots_gate.rule_against,
+            proxies=proxies,
         )
         self._seeder = Seeder(worker_id, rules=rules, callbacks=callbacks, source=source, recrawl=settings.recrawl)
         self._pace = HostPace()
@@ -291,7 +294,7 @@ class Worker:
         if self._state is State.PAUSED:
             return Doing.PAUSED
         if self._blocked_by:
-            return Doing.BLOCKED
+            return Doing.NO_PROXY if self._blocked_by == WaitsFor.PROXY else Doing.BLOCKED
         return Doing.WAITING if self._asked else Doing.STARTING
 
     # ---- the loop

@@ -21,7 +21,7 @@ from skitter.observe.events import Event
 from skitter.spiders.base import Spider
 from skitter.spiders.failure import Failure
 from skitter.spiders.hook_loading import make_hooks
-from skitter.spiders.hooks import Answer, CloseSummary, Drop, JobInfo, Retry, has_hook
+from skitter.spiders.hooks import Answer, Ban, CloseSummary, Drop, JobInfo, Retry, has_hook
 from skitter.spiders.stats import Stats
 from skitter.worker.callbacks import Callbacks, is_of_the_callback
 
@@ -40,7 +40,7 @@ class HookFailure(msgspec.Struct, frozen=True):
     text: str
 
 
-Decision = Retry | Drop | HookFailure
+Decision = Retry | Ban | Drop | HookFailure
 
 
 class WorkerHooks:
@@ -130,12 +130,12 @@ class WorkerHooks:
             match result:
                 case None:
                     continue
-                case Retry() | Drop() | HookFailure():
+                case Retry() | Ban() | Drop() | HookFailure():
                     return self._counted(hook, result)
                 case _:
                     if inspect.iscoroutine(result):
                         result.close()
-                    return self._refused(hook, result, "a Retry, a Drop or None, and is no coroutine")
+                    return self._refused(hook, result, "a Retry, a Ban, a Drop or None, and is no coroutine")
         return None
 
     async def ask_response(self, request: Request, response: Response) -> Response | Decision:
@@ -151,10 +151,10 @@ class WorkerHooks:
                     kept = {"wire_bytes": response.page.wire_bytes, "seconds": response.page.seconds}
                     replaced = msgspec.structs.replace(page, address=response.page.address, **kept)
                     response = result if page is response.page else Response(replaced, request)
-                case Retry() | Drop() | HookFailure():
+                case Retry() | Ban() | Drop() | HookFailure():
                     return self._counted(hook, result)
                 case _:
-                    return self._refused(hook, result, "a Response, a Retry, a Drop or None")
+                    return self._refused(hook, result, "a Response, a Retry, a Ban, a Drop or None")
         return response
 
     async def ask_error(self, failure: Failure, *, may_answer: bool) -> Page | Decision | None:
@@ -164,13 +164,15 @@ class WorkerHooks:
             match result:
                 case None:
                     continue
-                case Retry() | Drop() | HookFailure():
+                case Retry() | Ban() | Drop() | HookFailure():
                     return self._counted(hook, result)
                 case Response() | Answer() if may_answer:
                     self.stats.count_decision("answer", hook.name)
                     return _page(result, failure.request)
                 case _:
-                    return self._refused(hook, result, "a Retry, a Drop or None, or an Answer unless a callback failed")
+                    return self._refused(
+                        hook, result, "a Retry, a Ban, a Drop or None, or an Answer unless a callback failed"
+                    )
         return None
 
     # ---- how a hook is called
@@ -200,6 +202,8 @@ class WorkerHooks:
         match decision:
             case Retry():
                 self.stats.count_decision("retry", decision.reason)
+            case Ban():
+                self.stats.count_decision("ban", decision.reason)
             case Drop():
                 self.stats.count_decision("drop", decision.reason)
             case HookFailure():

@@ -20,6 +20,7 @@ from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
 from skitter.model.page import Page
+from skitter.model.proxy import ProxyFault, ProxyNews
 from skitter.model.request import ALL_STATUSES, FILE_CALLBACK, Request
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
@@ -29,11 +30,12 @@ from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.failure import Failure
 from skitter.spiders.function_spider import FunctionSpider
-from skitter.spiders.hooks import Drop, Retry
+from skitter.spiders.hooks import Ban, Drop, Retry
 from skitter.spiders.scrapy_names import retries_first, with_options
 from skitter.spiders.sitemaps import SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
+from skitter.worker.leased_proxy import LeasedProxies
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
 from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
@@ -41,6 +43,8 @@ from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.trap_detector import TrapDetector
 
+_OF_HOOKS = ("dropped", "hook")
+"""Error classes of what a hook has decided."""
 MAX_PREPARED = 1000
 """Requests that were late and are remembered as hooks left them."""
 
@@ -61,9 +65,11 @@ class Visitor:
         distinct_urls: DistinctUrls | None = None,
         hooks: WorkerHooks | None = None,
         robots_rule: Callable[[Lease, str], object] = lambda _lease, _url: None,
+        proxies: LeasedProxies | None = None,
     ) -> None:
         """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host."""
         self._hooks = hooks
+        self._proxies = proxies
         self._robots_rule = robots_rule
         self._prepared: dict[int, Request] = {}
         """Requests that hooks have seen and that came too late to be sent, by id."""
@@ -145,6 +151,10 @@ class Visitor:
         headers = request.headers if revisit is None else revisit.headers
         if self._user_agents is not None:
             headers = self._user_agents.headers(headers, request.url)
+        proxy, of_pool = request.proxy, bool(lease.proxy) and not request.proxy
+        if of_pool:
+            assert self._proxies is not None, "whoever leases through a pool has one"
+            proxy = await self._proxies.url_of(lease)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -154,6 +164,8 @@ class Visitor:
                     body=request.body,
                     cookies=request.cookies,
                     trusted=lease.trusted,
+                    proxy=proxy,
+                    proxy_trusted=of_pool,
                     timeout_seconds=request.timeout,
                     start_by=start_by,
                     on_send=on_send,
@@ -163,14 +175,48 @@ class Visitor:
             )
         except FetchError as error:
             work = self._unanswered(lease, request, error)
+            if of_pool and self._proxies is not None:
+                work = self._through_pool(lease, request, work, self._proxies.of_error(error), error)
         else:
             decision = headers_hook.decide(page) if headers_hook is not None else None
             if decision is None:
                 work = self._answered(lease, request, page, revisit)
             else:
                 work = self._decided(lease, request, page, decision)
+            if of_pool and self._proxies is not None:
+                work = self._through_pool(lease, request, work, self._proxies.of_page(page, proxy), page)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         return await self._loop_status.noted(work, lease)
+
+    async def _through_pool(
+        self,
+        lease: Lease,
+        request: Request,
+        work: Coroutine[Any, Any, tuple[Outcome, list[str]]],
+        news: ProxyNews | None,
+        fetched: Page | FetchError,
+    ) -> tuple[Outcome, list[str]]:
+        """How a fetch through a proxy of the pool ends: as any other (``work``), unless the proxy is to blame."""
+        if news is not None and news.fault in (ProxyFault.PROXY, ProxyFault.BANNED):
+            work.close()
+            outcome = Outcome(lease=lease, ending=Ending.RETRY, proxy_news=news, error_class="proxy")
+            if isinstance(fetched, Page):
+                outcome.status, outcome.tally = fetched.status, {"bytes": fetched.wire_bytes}
+                outcome.error = f"the host does not serve its proxy (HTTP {fetched.status})"
+            else:
+                outcome.error = self._concealed(str(fetched), request, None)
+                outcome.touched = news.fault is not ProxyFault.PROXY
+            return outcome, []
+        outcome, urls = await work
+        if news is not None and news.fault is ProxyFault.UNSURE:
+            if outcome.ending is Ending.DEAD and request.errback is None and outcome.error_class not in _OF_HOOKS:
+                # The frontier decides whether that was the last attempt, or none.
+                outcome.ending, outcome.max_attempts = Ending.RETRY, request.max_attempts or 0
+            elif outcome.ending is not Ending.RETRY:
+                news = msgspec.structs.replace(news, fault=ProxyFault.NONE)
+        if outcome.proxy_news is None:
+            outcome.proxy_news = news
+        return outcome, urls
 
     async def _answered(
         self, lease: Lease, request: Request, page: Page, revisit: Revisit | None
@@ -232,6 +278,9 @@ class Visitor:
         self, lease: Lease, request: Request, on_send: Callable[[], None] | None
     ) -> tuple[Outcome, list[str]]:
         """As ``visit``, of a function that fetches by itself; what it raises may be the network's fault."""
+        if lease.proxy:
+            told = "a function that fetches by itself does not use the job's pool of proxies"
+            return Outcome(lease=lease, ending=Ending.DEAD, error_class="proxy", error=told, touched=False), []
         if on_send is not None:
             on_send()
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
@@ -450,6 +499,20 @@ class Visitor:
     ) -> tuple[Outcome, list[str]]:
         """How a page ends that a hook has decided on. ``error_class``: of the failure that the hook was told."""
         urls: list[str] = []
+        if isinstance(decision, Ban) or (isinstance(decision, Retry) and decision.new_proxy):
+            if not lease.proxy:
+                name = "Ban(proxy=True)" if isinstance(decision, Ban) else "Retry(new_proxy=True)"
+                message = f"{name} in a job without a pool of proxies: {decision.reason}"
+                return await self._fail(lease, request, page, "hook", message)
+            fault = ProxyFault.BANNED if isinstance(decision, Ban) else ProxyFault.UNWANTED
+            of_page = (page.seconds, page.wire_bytes) if page is not None else (None, 0)
+            proxy_news = ProxyNews(fault=fault, latency_seconds=of_page[0], bytes=of_page[1])
+            if isinstance(decision, Ban):
+                outcome = self._outcome(lease, page, Ending.RETRY, error_class="proxy", error=decision.reason)
+                outcome.proxy_news, outcome.news = proxy_news, None
+                return outcome, urls
+        else:
+            proxy_news = None
         if isinstance(decision, Drop):
             outcome = self._outcome(lease, page, Ending.DEAD, error_class="dropped", error=decision.reason)
         elif isinstance(decision, HookFailure):
@@ -460,6 +523,7 @@ class Visitor:
             outcome = self._outcome(lease, page, Ending.RETRY, error_class=error_class, error=decision.reason)
             outcome.retry_seconds = self._backoff(lease) if decision.delay is None else decision.delay
             outcome.max_attempts = request.max_attempts or 0
+            outcome.proxy_news = proxy_news
         if page is None:
             outcome.news = _failure_news(error_class)
         elif (blocked := self._block(lease, page)) is not None:

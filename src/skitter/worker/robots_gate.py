@@ -18,6 +18,7 @@ from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES
 from skitter.policy.robots import MAX_ROBOTS_BYTES, ROBOTS_PATH, Robots, Rule, robots_verdict
 from skitter.settings import Settings
+from skitter.worker.leased_proxy import LeasedProxies
 
 _MAX_HOPS = 5
 _MAX_HOSTS = 2_000
@@ -30,8 +31,11 @@ _LARGE_BYTES = 32_768
 class RobotsGate:
     """Reads robots.txt for the frontier, and answers for what the frontier says governs a host."""
 
-    def __init__(self, *, source: WorkSource, fetcher: Fetcher, settings: Settings) -> None:
+    def __init__(
+        self, *, source: WorkSource, fetcher: Fetcher, settings: Settings, proxies: LeasedProxies | None = None
+    ) -> None:
         self._source = source
+        self._proxies = proxies or LeasedProxies(source, settings.proxies)
         self._fetcher = fetcher
         self._settings = settings
         self._rules: OrderedDict[str, tuple[int, Robots]] = OrderedDict()
@@ -41,6 +45,21 @@ class RobotsGate:
         self, lease: Lease, start_by: float | None = None, on_send: Callable[[], None] | None = None
     ) -> Outcome:
         """Fetch the robots.txt that a gate lease is about. Raises LateError: see ``FetchRequest.start_by``."""
+        if not lease.proxy:
+            return (await self._read(lease, start_by, on_send))[0]
+        proxy = await self._proxies.url_of(lease)
+        outcome, fetched = await self._read(lease, start_by, on_send, proxy)
+        if isinstance(fetched, FetchError):
+            outcome.proxy_news = self._proxies.of_error(fetched, is_page=False)
+            outcome.touched = fetched.error_class != "proxy"
+        elif fetched is not None:
+            outcome.proxy_news = self._proxies.of_page(fetched, proxy, is_page=False)
+        return outcome
+
+    async def _read(
+        self, lease: Lease, start_by: float | None, on_send: Callable[[], None] | None, proxy: str = ""
+    ) -> tuple[Outcome, Page | FetchError | None]:
+        """The outcome, and what it was made of."""
         url, page = lease.host_key + ROBOTS_PATH, None
         try:
             for _ in range(_MAX_HOPS + 1):
@@ -52,6 +71,8 @@ class RobotsGate:
                     truncate_bytes=MAX_ROBOTS_BYTES + 1,  # one more tells that there is more
                     start_by=start_by if page is None else None,
                     on_send=on_send,
+                    proxy=proxy,
+                    proxy_trusted=True,
                 )
                 page = await self._fetcher.fetch(request)
                 location = page.header("location")
@@ -63,13 +84,13 @@ class RobotsGate:
                 outcome = self._unknown(lease, error.error_class, f"robots.txt: {error}")
                 if error.error_class in retry.BACKOFF_ERROR_CLASSES:
                     outcome.news = HostNews(blocked=True)
-                return outcome
+                return outcome, error
             page = None
         except UrlError:
             page = None
         if page is None:
             # Not ours to read: each page of the host will meet the network guard by itself.
-            return self._learnt(lease, RobotsRecord(), HostNews())
+            return self._learnt(lease, RobotsRecord(), HostNews()), None
         verdict = robots_verdict(page.status, page.body)
         if verdict.kind == "unknown":
             pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
@@ -77,14 +98,14 @@ class RobotsGate:
             if page.status in retry.BLOCK_STATUSES or pause is not None:
                 outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
                 outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
-                return outcome
-            return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
+                return outcome, page
+            return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}"), page
         robots = await self._parsed(verdict.text)
         record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
         # A chain may have led to another host, whose address is not this one's. How fast a small file comes says
         # nothing of pages.
         address = page.address if host_key(url) == lease.host_key else ""
-        return self._learnt(lease, record, HostNews(answered=True, address=address))
+        return self._learnt(lease, record, HostNews(answered=True, address=address)), page
 
     async def load(self, leases: Sequence[Lease]) -> None:
         """Have the rules of all hosts of these leases at hand, with one call at most."""

@@ -125,6 +125,17 @@ class SocksProxy(Forwarder):
         await self.pipe(reader, writer)
 
 
+class Socks4Proxy(Forwarder):
+    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readexactly(8)
+        user = (await reader.readuntil(b"\0"))[:-1].decode()
+        address = ".".join(map(str, head[4:]))
+        name = (await reader.readuntil(b"\0"))[:-1].decode() if address.startswith("0.0.0.") else address
+        self.asked.append(f"{user} {name}:{int.from_bytes(head[2:4], 'big')}")
+        writer.write(b"\0\x5a" + bytes(6))
+        await self.pipe(reader, writer)
+
+
 @pytest.fixture
 async def proxied() -> AsyncIterator[Callable[..., Any]]:
     async with contextlib.AsyncExitStack() as stack:
@@ -315,7 +326,7 @@ async def test_the_environment_cannot_take_a_host_past_the_proxy(
     [
         *("proxy.example:3128", "ftp://proxy.example", "http://", "http://a:b@", f"htp://me:{PASSWORD}@proxy.example"),
         *("http://proxy.example:port", "http://proxy.example/path", f"http://me:{PASSWORD}@proxy.example:99999"),
-        *("http://proxy.example\r\nX: y", "socks4://proxy.example"),
+        *("http://proxy.example\r\nX: y", "socks://proxy.example"),
     ],
 )
 def test_what_is_no_proxy_is_a_settings_error_without_its_password(text: str) -> None:
@@ -329,3 +340,77 @@ def test_a_proxy_is_read() -> None:
     assert proxy is not None
     assert (proxy.url, proxy.user, proxy.password) == ("socks5://[::1]:1080", "me", "p@ss")
     assert read_proxy("") is None
+
+
+# ---- a proxy of one request
+
+
+def through(url: str, proxy: str, *, trusted: bool = True) -> FetchRequest:
+    return FetchRequest(url=url, proxy=proxy, proxy_trusted=trusted)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_two_users_of_one_gateway_share_no_connection(
+    serve: Any, proxied: Any, make_fetcher: Any, tls: bool
+) -> None:
+    site = await serve(serve.answer(b"through"), tls=tls)
+    gateway = await proxied(HttpProxy(site.port))
+    fetcher: CurlFetcher = make_fetcher(Fetch(verify_tls=False))
+    url = f"{'https' if tls else 'http'}://93.184.216.34/"
+    for user in ("alice", "bob", "alice", "bob", "alice"):
+        page = await fetcher.fetch(through(url, f"http://{user}:{PASSWORD}@127.0.0.1:{gateway.port}"))
+        assert page.body == b"through"
+    assert gateway.connections == 2
+    users = [base64.b64encode(f"{user}:{PASSWORD}".encode()) for user in ("alice", "bob")]
+    assert [user in head for user, head in zip(users, gateway.heads, strict=True)] == [True, True]
+
+
+async def test_requests_with_and_without_proxies_do_not_mix(serve: Any, proxied: Any, make_fetcher: Any) -> None:
+    site = await serve(serve.answer(b"through"))
+    one, other = await proxied(HttpProxy(site.port)), await proxied(HttpProxy(site.port))
+    fetcher: CurlFetcher = make_fetcher(Fetch(allow_private=True))
+    for _ in range(2):
+        await fetcher.fetch(FetchRequest(url=site.url("/direct")))
+        await fetcher.fetch(through("http://93.184.216.34/one", f"http://me:{PASSWORD}@127.0.0.1:{one.port}"))
+        await fetcher.fetch(through("http://93.184.216.34/other", f"http://127.0.0.1:{other.port}"))
+    assert (one.connections, other.connections) == (1, 1)
+    assert (one.asked, other.asked) == (["GET http://93.184.216.34/one"], ["GET http://93.184.216.34/other"])
+    assert b"Authorization" not in b"".join(other.heads)
+    assert all("proxy-authorization" not in seen.headers for seen in site.seen if seen.path == "/direct")
+    assert [seen.path for seen in site.seen].count("/direct") == 2
+
+
+@pytest.mark.parametrize(("scheme", "asked"), [("socks4", "me 93.184.216.34:80"), ("socks4a", "me example.com:80")])
+async def test_socks_4_is_spoken(serve: Any, proxied: Any, make_fetcher: Any, scheme: str, asked: str) -> None:
+    site = await serve(serve.answer(b"through"))
+    proxy = await proxied(Socks4Proxy(site.port))
+    url = "http://example.com/" if scheme == "socks4a" else "http://93.184.216.34/"
+    page = await make_fetcher().fetch(through(url, f"{scheme}://me@127.0.0.1:{proxy.port}"))
+    assert (page.body, proxy.asked) == (b"through", [asked])
+
+
+async def test_a_proxy_that_a_request_names_may_not_be_inside(serve: Any, proxied: Any, make_fetcher: Any) -> None:
+    """It may come from a message of a stranger; those of the pool and of the settings were typed by the user."""
+    site = await serve(serve.answer(b"through"))
+    proxy = await proxied(HttpProxy(site.port))
+    named = f"http://me:{PASSWORD}@127.0.0.1:{proxy.port}"
+    with pytest.raises(FetchError, match="loopback address") as caught:
+        await make_fetcher().fetch(through("http://example.com/", named, trusted=False))
+    assert caught.value.error_class == "guard"
+    assert PASSWORD not in str(caught.value)
+    assert proxy.connections == 0
+    assert (
+        await make_fetcher(Fetch(allow_private=True)).fetch(through("http://example.com/", named, trusted=False))
+    ).body
+    with pytest.raises(FetchError, match="bad value") as caught:
+        await make_fetcher().fetch(through("http://example.com/", f"htp://me:{PASSWORD}@a"))
+    assert (caught.value.error_class, PASSWORD in str(caught.value)) == ("proxy", False)
+
+
+async def test_what_is_inside_is_not_asked_of_a_proxy_of_the_pool(serve: Any, proxied: Any, make_fetcher: Any) -> None:
+    proxy = await proxied(HttpProxy(1))
+    for url in ("http://169.254.169.254/", "http://localhost/", "http://intranet/", "http://[::1]/"):
+        with pytest.raises(FetchError) as caught:
+            await make_fetcher().fetch(through(url, f"http://127.0.0.1:{proxy.port}"))
+        assert caught.value.error_class == "guard"
+    assert proxy.asked == []

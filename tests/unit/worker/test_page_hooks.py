@@ -311,12 +311,12 @@ class TestFailures:
         assert {dead.error_class for dead in (await crawl.dead()).values()} == {"hook"}
 
     async def test_what_identity_is_needed_for_is_refused(self, crawl: Crawl) -> None:
-        with pytest.raises(UsageError, match="new_proxy"):
-            Retry("banned", new_proxy=True)
         with pytest.raises(UsageError, match="new_session"):
             Retry("banned", new_session=True)
         with pytest.raises(UsageError, match="cannot be banned"):
-            Ban("http://proxy.example")
+            Ban("captcha", session=True)
+        with pytest.raises(ValueError, match="bans nothing"):
+            Ban("captcha")
         with pytest.raises(ValueError, match="from 0 to 86400"):
             Retry("x", delay=-1)
         with pytest.raises(TypeError, match="takes a reason"):
@@ -324,10 +324,10 @@ class TestFailures:
 
         class Banning(Site):
             def on_response(self, request: Request, response: Any) -> Any:
-                return Ban("a proxy")
+                return Ban("a captcha", proxy=True)
 
         await crawled(crawl, Banning())
-        assert all("sessions and pools of proxies are not there yet" in d.error for d in (await crawl.dead()).values())
+        assert all("a job without a pool of proxies: a captcha" in d.error for d in (await crawl.dead()).values())
 
     async def test_on_start_that_fails_ends_the_crawl(self, crawl: Crawl) -> None:
         class Unprepared(Site):

@@ -541,12 +541,15 @@ async def test_the_traceback_of_an_item_function_is_its_own(answers: Any) -> Non
     assert "in broken\n" in (await Desk(answers, Checked()).visit()).error
 
 
-async def test_a_stored_request_with_a_proxy_of_its_own_is_never_sent(answers: Any) -> None:
+async def test_a_stored_request_with_a_proxy_of_its_own_is_sent_through_it_or_not_at_all(answers: Any) -> None:
     answers.answers["/page"] = 200
-    outcome = await Desk(answers, Reader()).visit(meta={"proxy": "http://proxy.example:3128"})
-    assert answers.requests == []
-    assert (outcome.ending, outcome.error_class, outcome.touched) == (Ending.DEAD, "callback", False)
-    assert "proxy" in outcome.error
+    await Desk(answers, Reader()).visit(meta={"proxy": "http://proxy.example:3128"})
+    assert [(sent.proxy, sent.proxy_trusted) for sent in answers.requests] == [("http://proxy.example:3128", False)]
+    for wrong in ("proxy.example", 7, None):
+        outcome = await Desk(answers, Reader()).visit(meta={"proxy": wrong})
+        assert (outcome.ending, outcome.error_class, outcome.touched) == (Ending.DEAD, "callback", False)
+        assert "proxy" in outcome.error
+    assert len(answers.requests) == 1
 
 
 async def test_an_errback_is_not_for_what_a_callback_raises(answers: Any) -> None:

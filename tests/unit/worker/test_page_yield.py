@@ -227,7 +227,7 @@ def test_a_key_of_meta_that_scrapy_would_obey_is_refused_by_name(name: str) -> N
 @pytest.mark.parametrize("known", [[], ["http://a.example/"]], ids=["new", "known"])
 @pytest.mark.parametrize("origin", [PAGE, None], ids=["page", "seed"])
 def test_a_request_with_a_proxy_of_its_own_never_becomes_one_without(origin: Request | None, known: list[str]) -> None:
-    for value in ("http://proxy.example:3128", None):
+    for value in ("proxy.example:3128", None, ""):
         taken = PageYield(rules(known), 7, origin)
         request = Request("http://a.example/")
         request.meta["proxy"] = value  # as spiders do, after they have made it
@@ -247,6 +247,7 @@ def test_keys_of_ones_own_are_free_and_so_is_what_asks_for_nothing() -> None:
     [
         ({"download_timeout": 7}, {"timeout": 7.0}),
         ({"max_retry_times": 4}, {"max_attempts": 5}),
+        ({"proxy": "socks5h://me:pw@proxy.example"}, {"proxy": "socks5h://me:pw@proxy.example"}),
         ({"dont_retry": True, "max_retry_times": 4}, {"max_attempts": 1}),
         ({"handle_httpstatus_list": [404, 301]}, {"handle_statuses": (301, 404)}),
         ({"handle_httpstatus_list": [404], "handle_httpstatus_all": True}, {"handle_statuses": "all"}),
@@ -255,8 +256,8 @@ def test_keys_of_ones_own_are_free_and_so_is_what_asks_for_nothing() -> None:
 )
 def test_a_key_of_scrapy_with_a_counterpart_is_that_option(meta: dict[str, Any], options: dict[str, Any]) -> None:
     (found,) = requests(harvest(Request("/", meta=meta)))
-    names = ("timeout", "max_attempts", "handle_statuses")
-    expected = {"timeout": None, "max_attempts": None, "handle_statuses": ()} | options
+    names = ("timeout", "max_attempts", "handle_statuses", "proxy")
+    expected = {"timeout": None, "max_attempts": None, "handle_statuses": (), "proxy": ""} | options
     assert {name: getattr(found, name) for name in names} == expected
     assert found.meta == meta
 

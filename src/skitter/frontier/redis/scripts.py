@@ -98,7 +98,7 @@ def constants() -> dict[str, int | float | str]:
             for name in (
                 *("PROBES", "REST_FAILURES", "FIRST_REST_SECONDS", "MAX_REST_SECONDS", "PAIR_FAILURES"),
                 *("MAX_BAN_SECONDS", "PAIR_MEMORY_SECONDS", "MAX_PROXY_DOUBLINGS", "PROXY_WEIGHT"),
-                *("PROXY_FAILURES_LIMIT", "DRAW_FACTOR", "DRAW_MODULUS"),
+                *("PROXY_FAILURES_LIMIT", "PROXY_MEMORY_SECONDS", "DRAW_FACTOR", "DRAW_MODULUS"),
             )
         },
         **{f"PROXY_{state.name}": state.value for state in ProxyState},

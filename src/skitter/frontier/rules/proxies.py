@@ -223,7 +223,8 @@ class ProxyRules:
     def flush(self) -> None:
         """Write what changed."""
         if self._changed:
-            gone = [proxy.id for proxy in self._pool().values() if proxy.is_gone(self._now) and not proxy.in_flight]
+            past = self._now - proxy_choice.PROXY_MEMORY_SECONDS
+            gone = [proxy.id for proxy in self._pool().values() if proxy.is_gone(past) and not proxy.in_flight]
             kept = [proxy for proxy in self._changed.values() if proxy.id not in gone]
             self._tables.save_proxies(kept)
             if gone:

@@ -74,8 +74,9 @@ local function define_proxies(_, name)
     return pair
   end
 
-  function proxies.is_gone(p)
-    return p[P_STATE] == PROXY_REMOVED or (p[P_UNTIL] > 0 and p[P_UNTIL] <= now)
+  local function is_forgotten(p)
+    return p[P_IN_FLIGHT] == 0
+      and (p[P_STATE] == PROXY_REMOVED or (p[P_UNTIL] > 0 and p[P_UNTIL] <= now - PROXY_MEMORY_SECONDS))
   end
 
   local function is_alive(p)
@@ -311,7 +312,7 @@ local function define_proxies(_, name)
       local gone = {}
       for id in pairs(proxies.changed) do call('HSET', RUN .. 'proxies', id, pack(proxies.pool[id])) end
       for id, p in pairs(proxies.pool) do
-        if proxies.is_gone(p) and p[P_IN_FLIGHT] == 0 then gone[#gone + 1] = id end
+        if is_forgotten(p) then gone[#gone + 1] = id end
       end
       if #gone > 0 then bulk('HDEL', RUN .. 'proxies', gone) end
       proxies.changed, proxies.pool = {}, false
