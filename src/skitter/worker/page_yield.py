@@ -254,6 +254,7 @@ class PageYield:
             timeout=request.timeout,
             max_attempts=request.max_attempts,
             handle_statuses=request.handle_statuses,
+            proxy=request.proxy,
         )
         self._add(found, plain=plain)
 
