@@ -171,7 +171,7 @@ def test_egresses_that_redial_and_are_killed_harm_no_page(
         frontier = request.getfixturevalue("own_redis")().url
     crawl = skitter.start(
         *("crawl", f"{web.base}/", "--frontier", frontier, "--job", "j", "--workers", "2", "-o", "out.jsonl"),
-        *("--set", "proxy_pool=true", "--set", "max_attempts=1", "--allow-private"),
+        *("--proxies", "registered", "--set", "max_attempts=1", "--allow-private"),
         *("--log", "crawl.jsonl", "--log-format", "json"),
     )
     running = Egresses(skitter, frontier, web)
@@ -187,6 +187,9 @@ def test_egresses_that_redial_and_are_killed_harm_no_page(
     assert crawl.returncode == 0, error
     running.stop()
     running.check_addresses()
+    told = [event["event"] for place in running.processes for event in running.events(place)]
+    assert told.count("egress.redialed") >= egresses * redials
+    assert "egress.cut" not in told, "each has waited for what was in flight"
     late = [peer for at, peer, _ in web.seen if peer in web.peers(1) and at > killed_at + 1]
     assert late == [], "what was killed has sent nothing more"
     out = [line["url"].removeprefix(web.base) for line in skitter.lines("out.jsonl")]
