@@ -14,7 +14,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from skitter.agent import DEFAULT_USER_AGENT, objection_to_contact, objection_to_user_agent, user_agent_header
+from skitter.agent import (
+    DEFAULT_USER_AGENT,
+    Credential,
+    objection_to_contact,
+    objection_to_header,
+    objection_to_header_name,
+    objection_to_user_agent,
+    user_agent_header,
+)
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -36,6 +44,14 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
     contact: str = ""
     """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
+    user_agents: tuple[str, ...] = ()
+    """Names to send with pages in the place of `user_agent`, each host always the same one. robots.txt is still read
+    and obeyed as `user_agent` (docs/how-to/user-agents.md)."""
+    headers: tuple[str, ...] = ()
+    """Headers of every request, as in `Accept-Language: de`, in the place of the fetcher's own of the same name; those
+    of a request go before them."""
+    header_order: tuple[str, ...] = ()
+    """Names of headers in the order in which they are sent, after Host and Cookie; others follow."""
     timeout_seconds: Positive = 30.0
     """From the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
@@ -59,8 +75,11 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     """Keep cookies, for all workers of the job (docs/how-to/log-in.md)."""
 
     def __post_init__(self) -> None:
-        objection = objection_to_user_agent(self.user_agent) or objection_to_contact(self.contact)
-        if objection:
+        objections = [objection_to_user_agent(self.user_agent), objection_to_contact(self.contact)]
+        objections += [objection_to_user_agent(agent) for agent in self.user_agents]
+        objections += [objection_to_header(line) for line in self.headers]
+        objections += [objection_to_header_name(name) for name in self.header_order]
+        if objection := next(filter(None, objections), None):
             raise ValueError(objection)
 
     @property
@@ -321,6 +340,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """So old an answer of `cache_dir` may be; none: any age."""
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    credentials: tuple[Credential, ...] = ()
+    """Who the crawler is to which server: tables `[[credentials]]` of the project file
+    (docs/how-to/authentication.md)."""
     proxies: tuple[str, ...] = ()
     """Sources of this node for the job's pool of proxies: a proxy, a file, a URL of a list, `command:…`, or
     `registered` for proxies that register themselves (docs/how-to/proxies.md). With passwords, better in a file."""
@@ -352,6 +374,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     and breaks off what is in flight after two thirds of this time."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
+
+    def __post_init__(self) -> None:
+        origins = [credential.origin.lower() for credential in self.credentials]
+        if twice := next((origin for origin in origins if origins.count(origin) > 1), None):
+            raise ValueError(f"two credentials for one origin: {twice}")
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -421,6 +448,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     # Errors of a group's own checks already have a message for users.
                     own = isinstance(error.__cause__, ValueError)
                     hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
+                    if name == CREDENTIALS:
+                        # Also not as a cause: the traceback of a conversion may quote what was converted.
+                        raise SettingsError(f"bad value in {origin[name]}: {name}", hint=str(error)) from None
                     raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
             converted[group] = msgspec.convert(values, _GROUPS[group], strict=False)
         settings = cls(**converted)
@@ -504,12 +534,22 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
 _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__struct_fields__}
 
 
-_LISTS = frozenset((*Links.__struct_fields__, "proxies", "proxy_ban_texts", "proxy_ban_headers"))
+CREDENTIALS = "credentials"
+"""The one setting that is a list of tables, and has secrets."""
+_LISTS = frozenset(
+    (
+        *Links.__struct_fields__,
+        *("user_agents", "headers", "header_order"),
+        *("proxies", "proxy_ban_texts", "proxy_ban_headers"),
+    )
+)
 """Settings with several values; a text has one a line."""
 
 
 def _plain(name: str, value: Any) -> Any:
     """Return a value of a layer as the groups are converted from."""
+    if name == CREDENTIALS:
+        return value
     if name in _LISTS:
         values = value.splitlines() if isinstance(value, str) else value
         is_none = values is None or values == ["none"]
@@ -547,7 +587,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of: {', '.join(schema['enum'])}"
     kinds = {"string": "text", "boolean": "true or false", "integer": "a whole number", "number": "a number"}
-    kinds["array"] = "a list of texts"
+    kinds["array"] = "tables" if "$ref" in schema.get("items", {}) else "a list of texts"
     words = kinds.get(schema["type"], "none")
     bounds = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
     return " ".join([words, *(f"{word} {schema[key]:g}" for key, word in bounds.items() if key in schema)])

@@ -118,7 +118,8 @@ def test_an_unknown_name_that_is_like_none_brings_the_nearest_there_are() -> Non
 
 
 def test_every_setting_says_in_words_what_it_takes() -> None:
-    one = r"(text|a list of texts|true or false|none|one of: .*|a (whole )?number( (from|to|above|below) -?[\d.]+)*)"
+    number = r"a (whole )?number( (from|to|above|below) -?[\d.]+)*"
+    one = rf"(text|a list of texts|tables|true or false|none|one of: .*|{number})"
     for name in names():
         assert re.fullmatch(f"{one}(, or {one})?", values_of(name)), (name, values_of(name))
 

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
 
 def make_fetcher(settings: Settings) -> Fetcher:
-    """The fetcher that the settings name, behind a cache if they name one."""
+    """The fetcher that the settings name, with their credentials, behind a cache if they name one."""
+    fetcher = _uncached(settings)
+    if settings.run.credentials:
+        from skitter.fetch.credentials import AuthenticatingFetcher
+
+        _check_credentials(settings)
+        fetcher = AuthenticatingFetcher(fetcher, settings.run.credentials)
     if not settings.run.cache_dir:
-        return _uncached(settings)
+        return fetcher
     from skitter.fetch.page_cache import CachingFetcher
 
-    return CachingFetcher(_uncached(settings), _cache(settings))
+    return CachingFetcher(fetcher, _cache(settings))
 
 
 def _cache(settings: Settings) -> PageCache:
@@ -47,9 +53,24 @@ def check_fetcher(settings: Settings) -> None:
     """Raise what ``make_fetcher`` would for a name that nobody has, or a folder that cannot be had."""
     if settings.run.cache_dir:
         _cache(settings)
+    if settings.run.credentials:
+        _check_credentials(settings)
     name = settings.fetch.fetcher
     if name != CURL and find_entry_point(FETCHERS, name) is None:
         raise _unknown(name)
+
+
+def _check_credentials(settings: Settings) -> None:
+    """SettingsError for credentials that cannot be used."""
+    from skitter.fetch.credentials import check_certificates
+
+    credentials, fetcher = settings.run.credentials, settings.fetch.fetcher
+    check_certificates(credentials)
+    if fetcher != CURL and (found := next((one for one in credentials if one.certificate), None)) is not None:
+        raise SettingsError(
+            f"only curl shows certificates: credentials for {found.origin}, with fetcher={fetcher}",
+            hint="leave the certificate to that fetcher, or use curl",
+        )
 
 
 def _made_by_package(settings: Settings) -> Fetcher:

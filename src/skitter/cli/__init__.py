@@ -45,6 +45,7 @@ COMMANDS = {
     "schedule": "add, list, pause and remove schedules of commands; their history",
     "scheduler": "run the commands of schedules when they are due; any number, one leads",
     "serve": "serve a store to workers and commands elsewhere, over HTTP",
+    "egress": "be a proxy of a job on a machine whose address changes, and redial",
     "plan": "how many workers, shards and machines a crawl needs",
     "completion": "a script with which your shell completes commands and options",
     "bench": "what a page costs on this machine, and what a frontier carries",

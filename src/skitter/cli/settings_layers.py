@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
 from skitter.errors import SettingsError
-from skitter.settings import Settings
+from skitter.settings import CREDENTIALS, Settings
 from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
 from skitter.spiders.scrapy_settings import Layer, translated
 
@@ -31,6 +31,8 @@ class Project(NamedTuple):
     """The file that has sink tables, and the tables."""
     schedules: tuple[str, Sequence[Any]] = ("", ())
     """The file that has schedule tables, and the tables."""
+    credentials: tuple[str, Sequence[Any]] = ("", ())
+    """The file that has credential tables, and the tables: they say where the secrets are."""
 
 
 class Origin(NamedTuple):
@@ -63,6 +65,7 @@ def read_project(folder: Path) -> Project:
     spider_paths: Any = list(DEFAULT_SPIDER_PATHS)
     sinks: Any = []
     schedules: Any = []
+    credentials: Any = []
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
@@ -71,6 +74,8 @@ def read_project(folder: Path) -> Project:
             sinks = value
         elif name == "schedule":
             schedules = value
+        elif name == CREDENTIALS:
+            credentials = value
         elif not isinstance(value, dict):
             values[name] = value
         elif name in groups:
@@ -82,12 +87,13 @@ def read_project(folder: Path) -> Project:
         raise SettingsError(
             f"bad value in {origin}: spiders={spider_paths!r}", hint='as in spiders = ["spiders", "news.py"]'
         )
-    for name, tables in (("sink", sinks), ("schedule", schedules)):
+    for name, tables in (("sink", sinks), ("schedule", schedules), (CREDENTIALS, credentials)):
         if not isinstance(tables, list):
             raise SettingsError(
                 f"not a list of tables in {origin}: {name}", hint=f"each begins with [[{name}]], in two brackets"
             )
-    return Project((origin, values), spider_paths, (f"[[sink]] of {origin}", sinks), (origin, schedules))
+    sink_tables, credential_tables = (f"[[sink]] of {origin}", sinks), (f"[[{CREDENTIALS}]] of {origin}", credentials)
+    return Project((origin, values), spider_paths, sink_tables, (origin, schedules), credential_tables)
 
 
 def collect(
@@ -104,7 +110,7 @@ def collect(
     ``one_process``: why there can be no second worker.
     """
     warnings: list[str] = []
-    layers, sinks = [project.layer], project.sinks
+    layers, sinks = [_with_credentials(project, environment)], project.sinks
     if config is not None:
         layer, feeds = translated(config, _run_module(config), warnings)
         layers.append(layer)
@@ -141,6 +147,18 @@ def collect_run(
 
 def sink_password(environment: Mapping[str, str]) -> str | None:
     return environment.get(PASSWORD_VARIABLE) or None
+
+
+def _with_credentials(project: Project, environment: Mapping[str, str]) -> Layer:
+    origin, values = project.layer
+    if CREDENTIALS in values:
+        # With secrets in them, as Python may give it.
+        raise SettingsError(f"not a setting of a table in {origin}: {CREDENTIALS}", hint="write [[credentials]] tables")
+    if not project.credentials[1]:
+        return project.layer
+    from skitter.cli.credential_tables import read_credentials
+
+    return origin, {**values, CREDENTIALS: read_credentials(*project.credentials, environment)}
 
 
 def _with_worker_count(layers: list[Layer], one_process: str) -> tuple[list[Layer], str]:

@@ -61,9 +61,9 @@ async def open_archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive
             await frontier.close_sink(target, worker_id())
         sink = sink_of(parse_target(target, job=job))
         assert isinstance(sink, PageSink), target
-        from skitter.fetch.header_lines import DEFAULT_HEADERS
+        from skitter.fetch.header_lines import SentHeaders
         from skitter.sinks.page_spool import PageSpool
 
-        sent = {"User-Agent": fetch.agent, **DEFAULT_HEADERS}
+        sent = {"User-Agent": fetch.agent, **SentHeaders(fetch).every()}
         return PageSpool(sink.ahead, worker_id(), node=machine_name(), sent=sent)
     return None

@@ -22,6 +22,18 @@ from skitter.model.page import Page
 from skitter.model.secrets import shown_url
 
 
+class ClientCertificate(msgspec.Struct, kw_only=True, frozen=True):
+    """Files of a certificate and its key that are shown to a server which asks for one."""
+
+    file: str
+    key: str = ""
+    """Empty: ``file`` has it too."""
+    key_password: str = ""
+
+    def __repr__(self) -> str:
+        return f"ClientCertificate({self.file})"
+
+
 class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """One request as a fetcher sends it. The URL is absolute and WHATWG-parsed, so it is ASCII."""
 
@@ -54,6 +66,8 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     comes without it. What it raises is its own. A fetcher may leave this out: then the body is read for nothing."""
     truncate_bytes: int | None = None
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
+    certificate: ClientCertificate | None = None
+    """Set for origins whose credentials have one; fetchers of other packages are never given any."""
 
     def __repr__(self) -> str:
         # The repr may get into a log: no headers, no cookies, no proxy with its password.

@@ -21,7 +21,7 @@ from skitter.fetch.body import Bodies
 from skitter.fetch.ca_bundle import ca_file as find_ca_file
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.dns_lookups import MAX_LOOKUPS, DnsLookups, origin_of
-from skitter.fetch.header_lines import HeaderLines
+from skitter.fetch.header_lines import HeaderLines, SentHeaders
 from skitter.fetch.malloc import tune_malloc
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.poller import MakePoller, Poller, SystemPoller
@@ -78,6 +78,7 @@ class CurlFetcher:
         "_rest_timer",
         "_resting",
         "_running",
+        "_sent_headers",
         "_settings",
         "_slow_transfers",
         "_sweep",
@@ -107,6 +108,7 @@ class CurlFetcher:
         self._make_poller = poller
         self._poller: Poller | None = None
         self._header_lines = HeaderLines()
+        self._sent_headers = SentHeaders(settings)
         self._call = Call()
         self._guard = Guard(allow_private=settings.allow_private)
         self._running: dict[pycurl.Curl, Transfer] = {}
@@ -294,6 +296,7 @@ class CurlFetcher:
             bodies=self._bodies,
             ca_file=self._ca_file,
             header_lines=self._header_lines,
+            sent_headers=self._sent_headers,
             call=self._call,
             proxy=self._proxy,
         )

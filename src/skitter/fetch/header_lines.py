@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from skitter.errors import FetchError
+from skitter.fetch.body import OFFERED
+from skitter.settings import Fetch
 
 DEFAULT_HEADERS = {
     "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
@@ -31,16 +33,41 @@ def has_control(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
-def to_send(given: dict[str, str]) -> list[bytes]:
-    """The lines for libcurl: the defaults, replaced by what is given in any case of the name."""
-    names = {name.lower() for name in given}
-    lines = [f"{name}: {value}".encode() for name, value in DEFAULT_HEADERS.items() if name.lower() not in names]
-    for name, value in given.items():
-        if not is_token(name) or has_control(value):
-            raise FetchError("protocol", f"a header that cannot be sent: {name[:60]!r}")
+class SentHeaders:
+    """The headers of requests: defaults, those of the settings in their place, those of a request in the place of both.
+
+    libcurl sends Host, its own User-Agent and Accept-Encoding, Cookie, and then these lines. Of what stands among the
+    lines it sends nothing of its own; so with an order all but Host and Cookie stand there.
+    """
+
+    def __init__(self, settings: Fetch) -> None:
+        own = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in settings.headers)}
+        self._order = {name.lower(): place for place, name in enumerate(settings.header_order)}
+        ordered = {"User-Agent": settings.agent, "Accept-Encoding": ", ".join(OFFERED)} if self._order else {}
+        self._defaults = _joined(ordered | DEFAULT_HEADERS, own)
+        self.plain = self.lines({})
+        """Of a request that has none itself."""
+
+    def every(self) -> dict[str, str]:
+        """Return the headers that requests have if they say nothing else."""
+        return self._defaults
+
+    def lines(self, given: dict[str, str]) -> list[bytes]:
+        """The lines for libcurl; what is given counts in any case of the name."""
+        for name, value in given.items():
+            if not is_token(name) or has_control(value):
+                raise FetchError("protocol", f"a header that cannot be sent: {name[:60]!r}")
+        headers = list(_joined(self._defaults, given).items())
+        if self._order:
+            headers.sort(key=lambda header: self._order.get(header[0].lower(), len(self._order)))
         # libcurl's own notation: "Name;" is sent with an empty value, while "Name:" would remove the header.
-        lines.append(f"{name}: {value}".encode() if value.strip() else f"{name};".encode())
-    return lines
+        return [f"{name}: {value}".encode() if value.strip() else f"{name};".encode() for name, value in headers]
+
+
+def _joined(defaults: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Return headers without those defaults that are given, in any case of the name, and then what is given."""
+    names = {name.lower() for name in given}
+    return {name: value for name, value in defaults.items() if name.lower() not in names} | given
 
 
 def final_block(lines: list[bytes]) -> list[bytes] | None:

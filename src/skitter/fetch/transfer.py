@@ -16,11 +16,11 @@ import pycurl
 
 from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
-from skitter.fetch.contract import FetchRequest
+from skitter.fetch.contract import ClientCertificate, FetchRequest
 from skitter.fetch.cookies import CookieEngine
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
-from skitter.fetch.header_lines import HeaderLines, final_block, has_control, is_token, to_send
+from skitter.fetch.header_lines import HeaderLines, SentHeaders, final_block, has_control, is_token
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, failed_at_proxy
 from skitter.fetch.stuck_call_watchdog import Call
@@ -62,6 +62,7 @@ class Transfer:
         "_proxy",
         "_rate_mark",
         "_request",
+        "_sent_headers",
         "_settings",
         "_started",
         "_steps",
@@ -81,6 +82,7 @@ class Transfer:
         bodies: Bodies,
         ca_file: str | None,
         header_lines: HeaderLines,
+        sent_headers: SentHeaders,
         call: Call,
         proxy: Proxy | None = None,
     ) -> None:
@@ -89,6 +91,7 @@ class Transfer:
         self._call_number = 0
         self._guard = guard
         self._header_lines = header_lines
+        self._sent_headers = sent_headers
         self._ca_file = ca_file
         self._proxy = proxy
         self.curl = pycurl.Curl()
@@ -111,7 +114,7 @@ class Transfer:
         else:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
-        setopt(pycurl.HTTPHEADER, to_send({}))
+        setopt(pycurl.HTTPHEADER, self._sent_headers.plain)
         # What comes in another one is undone as well, if this libcurl can.
         setopt(pycurl.ACCEPT_ENCODING, ", ".join(OFFERED))
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
@@ -173,6 +176,7 @@ class Transfer:
                 or request.connect_timeout_seconds is not None
                 or request.truncate_bytes is not None
                 or request.on_headers is not None
+                or request.certificate is not None
             ):
                 self._plain = False
                 self._prepare_special(request)
@@ -187,7 +191,7 @@ class Transfer:
         setopt = self.curl.setopt
         if not is_token(request.method):
             raise FetchError("protocol", f"not an HTTP method: {request.method[:40]!r}")
-        lines = to_send(request.headers)
+        lines = self._sent_headers.lines(request.headers)
         if request.method == "HEAD":
             setopt(pycurl.NOBODY, 1)
             setopt(pycurl.MAXFILESIZE_LARGE, 0)  # the announced size costs nothing here
@@ -211,9 +215,18 @@ class Transfer:
             setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_seconds))
         if request.on_headers is not None:
             setopt(pycurl.HEADERFUNCTION, self._note_line)
+        if request.certificate is not None:
+            self._show_certificate(request.certificate)
         if request.truncate_bytes is not None:
             setopt(pycurl.MAXFILESIZE_LARGE, 0)
             self._body.begin(request.truncate_bytes, cut=True)
+
+    def _show_certificate(self, certificate: ClientCertificate) -> None:
+        # libcurl keeps connections with different certificates apart.
+        self.curl.setopt(pycurl.SSLCERT, certificate.file)
+        self.curl.setopt(pycurl.SSLKEY, certificate.key or certificate.file)
+        if certificate.key_password:
+            self.curl.setopt(pycurl.KEYPASSWD, certificate.key_password)
 
     def release(self) -> None:
         """Forget the request, once the handle is out of the multi handle."""

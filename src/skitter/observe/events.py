@@ -838,6 +838,74 @@ EVENTS_DROPPED = _kind(
     events="how many, until now",
 )
 
+EGRESS_OPENED = _kind(
+    "egress.opened",
+    Level.NOTICE,
+    "the proxy is open: {proxy}, address {address}",
+    "An egress can be used, and registers itself with the job.",
+    proxy="its URL, without the password",
+    address="from which it goes out; `unknown` without `--address-url`",
+)
+EGRESS_DRAINING = _kind(
+    "egress.draining",
+    Level.NOTICE,
+    "no more requests until it is back ({reason}); {in_flight} are in flight",
+    "An egress leaves the pool: because it redials, or because it stops.",
+    reason="time, banned or stop",
+    in_flight="requests that it waits for",
+)
+EGRESS_CUT = _kind(
+    "egress.cut",
+    Level.WARNING,
+    "{in_flight} requests are still in flight after {seconds} s; they are cut off, and tried again elsewhere",
+    "An egress has waited for as long as `--drain-seconds` says.",
+    in_flight="requests",
+    seconds="how long it has waited",
+)
+EGRESS_REDIALED = _kind(
+    "egress.redialed",
+    Level.NOTICE,
+    "redialed in {seconds} s",
+    "The command of an egress has ended well. Whether the address can be used is tested next.",
+    seconds="how long it took",
+)
+EGRESS_REDIAL_FAILED = _kind(
+    "egress.redial_failed",
+    Level.WARNING,
+    "the redial command has failed: {error}",
+    "It is run again, not before `--at-least` seconds after it was begun.",
+    error="its exit code and the last line that it wrote, or that its time was over",
+)
+EGRESS_NOT_USABLE = _kind(
+    "egress.not_usable",
+    Level.WARNING,
+    "the proxy cannot be used: {error}",
+    "An egress has redialed, and the new address does not work, or is the one that was banned. It redials again.",
+    error="what the test has found",
+)
+EGRESS_STORE_AWAY = _kind(
+    "egress.store_away",
+    Level.WARNING,
+    "not in the pool until the store and the job are there: {error}",
+    "An egress cannot register. It goes on with what it was granted.",
+    error="what the store said",
+)
+EGRESS_STORE_BACK = _kind(
+    "egress.store_back",
+    Level.NOTICE,
+    "in the pool again after {seconds} s",
+    "Follows egress.store_away.",
+    seconds="how long it was away",
+)
+EGRESS_STOPPED = _kind(
+    "egress.stopped",
+    Level.NOTICE,
+    "the egress has stopped; it has passed on {requests} requests, and redialed {redials} times",
+    "An egress has ended in order.",
+    requests="tunnels count as one",
+    redials="how often its command was run",
+)
+
 SCHEDULER_STARTED = _kind(
     "scheduler.started",
     Level.NOTICE,

@@ -77,7 +77,7 @@ REFUSED: dict[str, str] = {
 }
 """Attributes of a spider that are refused: without them another set of pages would be crawled."""
 WARNED: dict[str, str] = {
-    "http_user": "headers of each Request may have Authorization",
+    "http_user": "[[credentials]] of skitter.toml, or headers of a Request with Authorization",
     "sitemap_alternate_links": "override parse_sitemap to follow them",
     "sitemap_follow": "every sitemap of an index is followed; override parse_sitemap to choose",
 }

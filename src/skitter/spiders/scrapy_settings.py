@@ -69,6 +69,13 @@ def _log_file(value: Any) -> Any:
     return "-" if value is None else str(value)
 
 
+def _header_lines(value: Any) -> list[str]:
+    """Return headers as lines; a value of None takes a default of Scrapy away, which is none of skitter's."""
+    if not isinstance(value, Mapping):
+        raise TypeError('a dict is expected, as in {"Accept-Language": "en"}')
+    return [f"{name}: {text}" for name, text in value.items() if text is not None]
+
+
 FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "AUTOTHROTTLE_MAX_DELAY": ("max_delay_seconds", _same),
     "CLOSESPIDER_ERRORCOUNT": ("close_after_errors", _zero_is_none),
@@ -80,6 +87,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": ("per_host", _same),
     "CONCURRENT_REQUESTS_PER_IP": ("per_ip", _zero_is_none),
     "COOKIES_ENABLED": ("cookies", _same),
+    "DEFAULT_REQUEST_HEADERS": ("headers", _header_lines),
     "DEPTH_LIMIT": ("max_depth", _zero_is_none),
     "DOWNLOAD_DELAY": ("delay_seconds", _same),
     "DOWNLOAD_MAXSIZE": ("max_body_bytes", _zero_is_boundless),
@@ -118,7 +126,6 @@ COUNTERPARTS: dict[str, str] = {
     "AUTOTHROTTLE_START_DELAY": _PACE,
     "CLOSESPIDER_PAGECOUNT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
     "CLOSESPIDER_TIMEOUT_NO_ITEM": "close_after_seconds stops a job; a hook counts pages and items",
-    "DEFAULT_REQUEST_HEADERS": "headers of each Request; user_agent for all of them",
     "FEED_FORMAT": _OUTPUT,
     "FEED_URI": _OUTPUT,
     "HTTPPROXY_ENABLED": "proxy is one for all fetches of a node",

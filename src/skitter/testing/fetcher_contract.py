@@ -229,6 +229,17 @@ class FetcherContract:
         await get(sites.fetcher(user_agent="suite/1"), site.url())
         assert site.header("user-agent") == "suite/1"
 
+    async def test_headers_of_the_settings_are_sent_or_refused(self, sites: ContractSites) -> None:
+        site = await sites.site(answer())
+        try:
+            fetcher = sites.fetcher(headers=["X-Everywhere: 1", "Accept: text/plain"])
+        except SkitterError:
+            return  # and nothing is sent without them
+        await get(fetcher, site.url())
+        await get(fetcher, site.url(), headers={"ACCEPT": "text/html"})
+        sent = [[site.header(name, request) for name in ("x-everywhere", "accept")] for request in (0, 1)]
+        assert sent == [["1", "text/plain"], ["1", "text/html"]]
+
     async def test_the_url_is_sent_as_it_is(self, sites: ContractSites) -> None:
         site = await sites.site(answer())
         await get(sites.fetcher(), site.url("/%7Euser/%2F?q=%20a&b"))

@@ -26,6 +26,7 @@ from skitter.model.session import CookieNews, SessionNews, login_of
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
+from skitter.policy.user_agents import UserAgents
 from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.failure import Failure
@@ -43,13 +44,6 @@ from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.session_jars import SessionJars
 from skitter.worker.trap_detector import TrapDetector
-
-
-def _concealed(error: str, request: Request, page: Page | None) -> str:
-    """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
-    known = secrets.of_request(request.url, request.headers, request.cookies)
-    return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
-
 
 _OF_HOOKS = ("dropped", "hook")
 """Error classes of what a hook has decided."""
@@ -100,10 +94,17 @@ class Visitor:
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
         self._product = product_token(settings.fetch.agent).lower()
+        self._user_agents = UserAgents(settings.fetch.user_agents) if settings.fetch.user_agents else None
         politeness = settings.politeness
         self._obeys_pages = (
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
         )
+
+    def _concealed(self, error: str, request: Request, page: Page | None) -> str:
+        """What is said of a failure is stored and shown: not what the request and its answer keep to themselves."""
+        known = secrets.of_request(request.url, request.headers, request.cookies)
+        known += [secret for credential in self._settings.run.credentials for secret in credential.secrets]
+        return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
 
     def visit(
         self,
@@ -154,6 +155,9 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
+        headers = request.headers if revisit is None else revisit.headers
+        if self._user_agents is not None:
+            headers = self._user_agents.headers(headers, request.url)
         proxy, of_pool = request.proxy, bool(lease.proxy) and not request.proxy
         if of_pool:
             assert self._proxies is not None, "whoever leases through a pool has one"
@@ -165,7 +169,7 @@ class Visitor:
                 FetchRequest(
                     url=request.url,
                     method=request.method,
-                    headers=request.headers if revisit is None else revisit.headers,
+                    headers=headers,
                     body=request.body,
                     cookies=request.cookies,
                     jar=jar,
@@ -218,7 +222,7 @@ class Visitor:
                 outcome.status, outcome.tally = fetched.status, {"bytes": fetched.wire_bytes}
                 outcome.error = f"the host does not serve its proxy (HTTP {fetched.status})"
             else:
-                outcome.error = _concealed(str(fetched), request, None)
+                outcome.error = self._concealed(str(fetched), request, None)
                 outcome.touched = news.fault is not ProxyFault.PROXY
             return outcome, []
         outcome, urls = await work
@@ -252,7 +256,10 @@ class Visitor:
         if revisit is not None:
             outcome.page = revisit.record(page, outcome)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
-            reference = await self._archive.add(lease.epoch, request, page)
+            sent = request
+            if self._user_agents is not None:
+                sent = request.replace(headers=self._user_agents.headers(request.headers, request.url))
+            reference = await self._archive.add(lease.epoch, sent, page)
             outcome.items = [*outcome.items, NewItem(reference, ItemKind.PAGE)]
         return outcome, urls
 
@@ -326,7 +333,7 @@ class Visitor:
         problem = await self._callbacks.call(lease, page_yield, callback, response, request.cb_kwargs)
         if problem:
             error_class = "sitemap" if request.callback == SITEMAP_CALLBACK else "callback"
-            problem = _concealed(problem, request, page)
+            problem = self._concealed(problem, request, page)
             if (decided := await self._asked_of_error(lease, request, page, error_class, problem)) is not None:
                 return decided
             return await self._fail(lease, request, page, error_class, problem)
@@ -396,7 +403,7 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.error_class, _concealed(str(error), request, None)
+        kind, message = error.error_class, self._concealed(str(error), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if (decided := await self._asked_of_error(lease, request, None, kind, message)) is not None:
@@ -434,7 +441,7 @@ class Visitor:
         news: HostNews | None = None,
     ) -> tuple[Outcome, list[str]]:
         """Dead for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
-        message = _concealed(message, request, page)
+        message = self._concealed(message, request, page)
         outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
         outcome.news = news or outcome.news
         if request.errback is None:
@@ -449,7 +456,7 @@ class Visitor:
         else:
             problem = await self._callbacks.call(lease, page_yield, errback, failure, {})
         if problem:
-            outcome.error = _concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
+            outcome.error = self._concealed(f"{message}\nand its errback failed:\n{problem}", request, page)
             outcome.tally = outcome.tally | {FAILED_ERRBACKS: 1}
             return outcome, []
         return self._harvested(outcome, page_yield)

@@ -17,6 +17,7 @@ from skitter.model.page_record import PageRecord
 from skitter.model.request import Request
 from skitter.policy import recrawl
 from skitter.policy.retry import time_of_http_date
+from skitter.policy.user_agents import UserAgents
 from skitter.settings import Settings, Traps, read_statuses
 
 NOT_MODIFIED = 304
@@ -34,6 +35,7 @@ class RevisitRules:
 
     def __init__(self, settings: Settings, spec: JobSpec) -> None:
         self._settings = settings
+        self._user_agents = UserAgents(settings.fetch.user_agents) if settings.fetch.user_agents else None
         self._host_rates = recrawl.HostRates()
         self._retry_statuses = read_statuses(settings.retry.retry_statuses)
         self.parsed_by = _parsed_by(spec)
@@ -48,7 +50,8 @@ class RevisitRules:
         has_jar = self._settings.fetch.cookies
         if "*" in names or ("cookie" in names and has_jar) or len(vary) > MAX_HEADER_CHARS:
             return None
-        sent = {"user-agent": self._settings.fetch.agent, "cookie": repr(sorted(request.cookies.items()))}
+        agent = self._settings.fetch.agent if self._user_agents is None else self._user_agents.of(request.url)
+        sent = {"user-agent": agent, "cookie": repr(sorted(request.cookies.items()))}
         sent |= {name.lower(): value for name, value in request.headers.items()}
         return _hash("\n".join(f"{name}: {sent.get(name, '')}" for name in names).encode())
 
