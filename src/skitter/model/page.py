@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+
+
+class Rendering(msgspec.Struct):
+    """What a browser has brought besides the content of a page."""
+
+    screenshots: list[bytes] = []
+    """Those of the actions, as PNG."""
+    script_results: list[Any] = []
+    """What the scripts of the actions returned."""
 
 
 class Page(msgspec.Struct, kw_only=True):
@@ -25,6 +36,8 @@ class Page(msgspec.Struct, kw_only=True):
     """Of the body as it came over the network."""
     cached: bool = False
     """It comes from a cache: no network was touched."""
+    rendering: Rendering | None = None
+    """Of a page that a browser has rendered: its ``body`` is the document as it was at the end, in UTF-8."""
 
     def header(self, name: str) -> str | None:
         """The first value of a header, by its lower-case name."""

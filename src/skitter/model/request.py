@@ -24,8 +24,14 @@ STORED_VERSION = 1
 OPTIONS_VERSION = 3
 """Of a request with options that an older skitter does not know, and would leave out. (2 begins a payload whose host
 key Redis has left out.)"""
+RENDER_VERSION = 4
+"""Of a request that is rendered, which an older skitter would fetch without a browser."""
+BROWSER_NEED = "browser"
+"""The need of requests that are rendered."""
 FILE_CALLBACK, FILE_ERRBACK = "save_file", "file_failed"
 """Methods of every spider, for requests of ``response.download``."""
+NOT_RENDERED = (FILE_CALLBACK, "parse_sitemap")
+"""Callbacks whose requests are not rendered by a pattern."""
 DEFAULT_METHOD = str(b"GET", "ascii")
 """The default of ``method``, an object of its own: with a form, a GET that somebody has written is told from it."""
 MAX_TIMEOUT_SECONDS = 86_400.0
@@ -95,6 +101,12 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     """In place of the setting of that name; 1: it is never tried again, even if its host asks for a pause."""
     handle_statuses: Sequence[StoredStatus] | Literal["all"] = ()
     """Statuses besides 2xx, and besides those of the spider, whose pages the callback wants to see; or ``"all"``."""
+    render: bool = False
+    """Let a browser load the page and run its scripts (docs/how-to/render-pages.md). It is a part of what tells two
+    requests apart, and gives the request the need ``browser``."""
+    actions: Sequence[Any] = ()
+    """What the browser does with the page before its content is taken: ``WaitFor``, ``Click``, ``Scroll``, ``Fill``,
+    ``JavaScript``, ``Screenshot``. They are a part of what tells two requests apart."""
 
     def __repr__(self) -> str:
         # The repr is written to tracebacks and logs: no headers, no cookies, no password.
@@ -151,6 +163,8 @@ class Request(RequestFields):
             from skitter.model.request_body import take_content
 
             take_content(self)
+        if self.render is not False or self.actions:
+            _check_rendering(self)
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed. A new ``form``, ``json`` or ``files`` stands in place of the body."""
@@ -197,10 +211,14 @@ def is_need(name: object) -> bool:
 class Fingerprinter:
     """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
 
-    __slots__ = ("_keyed", "_named")
+    __slots__ = ("_keyed", "_named", "_rendered")
 
-    def __init__(self, secret: bytes, *, ignore_sessions: bool = False) -> None:
-        """``ignore_sessions``: two URLs that differ in a session id are the same page."""
+    def __init__(self, secret: bytes, *, ignore_sessions: bool = False, render_patterns: Sequence[str] = ()) -> None:
+        """``ignore_sessions``: two URLs that differ in a session id are the same page.
+
+        ``render_patterns``: regular expressions of URLs whose pages are rendered, whoever asks for them.
+        """
+        self._rendered = tuple(map(re.compile, render_patterns))
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
         self._named: Callable[[str], str] = canonical
         if ignore_sessions:
@@ -212,7 +230,12 @@ class Fingerprinter:
     @classmethod
     def of_job(cls, job: Job) -> Fingerprinter:
         """Make the fingerprinter of a job's settings, the same in every process of the job."""
-        return cls(job.secret, ignore_sessions=job.spec.settings.get("traps") == "strict")
+        settings = job.spec.settings
+        return cls(
+            job.secret,
+            ignore_sessions=settings.get("traps") == "strict",
+            render_patterns=settings.get("render_patterns") or (),
+        )
 
     def identity(self, url: str) -> str:
         """Return the canonical URL that identifies a page."""
@@ -231,6 +254,9 @@ class Fingerprinter:
         if request.callback == FILE_CALLBACK:
             # Whether a file is stored must not depend on whether a link to it was followed first.
             fingerprint = self._hash(b"4:file%d" % fingerprint)
+        if request.render:
+            actions = _ENCODER.encode(request.actions) if request.actions else b""
+            fingerprint = self._hash(b"6:render%d:%b%d" % (len(actions), actions, fingerprint))
         if filtered and not request.dont_filter:
             return fingerprint
         told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
@@ -243,6 +269,8 @@ class Fingerprinter:
 
         ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
         """
+        if self._rendered and not request.render and self._is_rendered(request):
+            request = msgspec.structs.replace(request, render=True)
         return Entry(
             self.request_id(request, parent, place, filtered=filtered),
             host_key(request.url),
@@ -251,9 +279,16 @@ class Fingerprinter:
             request.seed,
             request.seed and (trusts or not request.chain),
             request.seed or request.is_list or request.dont_filter or not filtered,
-            request.need,
+            BROWSER_NEED if request.render else request.need,
             request.dont_filter or not filtered,
         )
+
+    def _is_rendered(self, request: RequestFields) -> bool:
+        """Whether the setting wants it to be rendered: a page, and neither a file nor a sitemap."""
+        is_page = request.method == "GET" and not request.body and not request.need
+        if not is_page or request.callback in NOT_RENDERED:
+            return False
+        return any(pattern.search(request.url) for pattern in self._rendered)
 
     def _hash(self, parts: bytes) -> RequestId:
         """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
@@ -281,13 +316,15 @@ EXPECTED = {
     "timeout": f"a number of seconds above 0, at most {MAX_TIMEOUT_SECONDS:g}",
     "max_attempts": f"a whole number from 1 to {MAX_ATTEMPTS}",
     "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
+    "render": "True or False, and True only of a GET request without a body and without another need",
+    "actions": "a list of WaitFor, Click, Scroll, Fill, JavaScript and Screenshot, of a request with render=True",
     "form": "a dict or a list of pairs, of text, bytes and numbers",
     "json": "a value that JSON has",
     "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
 _CONTENT = frozenset({"form", "json", "files"})
-OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses"}
+OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "render", "actions"}
 """Fields that say how a request is sent and judged."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
@@ -296,6 +333,8 @@ _HINTS = {
     "form": 'as in form={"q": "books", "tag": ["new", "used"]}; a field without a value is ""',
     "json": "as in json={'page': 2}: dicts with text as keys, lists, text, finite numbers, True, False and None",
     "files": 'as in files={"photo": ("cat.png", content, "image/png")}; text is neither a path nor content',
+    "render": "a browser navigates; to send a form, render its page and use the actions Fill and Click",
+    "actions": 'as in actions=[WaitFor(".item"), Click("text=More")], from skitter; in JSON {"action": "click", …}',
     "cookies": 'as in cookies={"session": "abc"}',
     "headers": 'as in headers={"Accept-Language": "en"}',
     "url": "response.urljoin(…) gives one; of a selector, .get() gives the text",
@@ -410,6 +449,25 @@ def _check_options(request: Request) -> None:
     request.handle_statuses = _as_statuses(request, request.handle_statuses)
 
 
+def _check_rendering(request: Request) -> None:
+    # Imported on demand: few jobs render.
+    from skitter.model.browser_actions import checked_actions
+
+    if type(request.render) is not bool:
+        raise wrong(request, "render", _kind(request.render))
+    if request.actions:
+        if not request.render:
+            raise wrong(request, "actions", "of one without it")
+        try:
+            request.actions = checked_actions(request.actions)
+        except ValueError as error:
+            raise wrong(request, "actions", str(error)) from error
+    if request.need not in ("", BROWSER_NEED):
+        raise wrong(request, "render", f"with need={request.need!r}")
+    if request.method.upper() != "GET" or request.body:
+        raise wrong(request, "render", f"of a {request.method} request{' with a body' if request.body else ''}")
+
+
 def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all"]:
     if given == ALL_STATUSES:
         return ALL_STATUSES
@@ -431,7 +489,8 @@ _HEADS = [bytes((STORED_VERSION, 0x80 | fields)) for fields in range(16)]
 _LONG_MAP = 0xDE
 _PLAIN = bytes((STORED_VERSION,))
 _WITH_OPTIONS = bytes((OPTIONS_VERSION,))
-_VERSIONS = (_PLAIN, _WITH_OPTIONS)
+_RENDERED = bytes((RENDER_VERSION,))
+_VERSIONS = (_PLAIN, _WITH_OPTIONS, _RENDERED)
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
@@ -456,6 +515,8 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if request.render:
+        return _RENDERED + stored
     if request.timeout is not None or request.max_attempts is not None or request.handle_statuses:
         return _WITH_OPTIONS + stored
     if stored[0] == _LONG_MAP and not stored[1] and stored[2] < 16:
@@ -476,7 +537,7 @@ def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> 
 def decode(payload: bytes) -> Request:
     """Decode a stored request."""
     if payload[:1] not in _VERSIONS:
-        known = f"{STORED_VERSION} and {OPTIONS_VERSION}"
+        known = f"{STORED_VERSION}, {OPTIONS_VERSION} and {RENDER_VERSION}"
         raise FormatError(
             f"a stored request has an unknown version: {payload[:1].hex()}",
             hint=f"this skitter reads versions {known}; upgrade it or start the job with --fresh",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from skitter.agent import product_token
-from skitter.errors import FetchError, LateError, RequestError, UrlError
+from skitter.errors import BrowserLostError, FetchError, LateError, RequestError, UrlError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
@@ -35,7 +35,7 @@ from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
-from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
+from skitter.worker.page_hooks import BrowserPageHook, Decision, HeadersHook, HookFailure, WorkerHooks
 from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.trap_detector import TrapDetector
@@ -141,32 +141,55 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
+        fetched = FetchRequest(
+            url=request.url,
+            method=request.method,
+            headers=request.headers if revisit is None else revisit.headers,
+            body=request.body,
+            cookies=request.cookies,
+            trusted=lease.trusted,
+            timeout_seconds=request.timeout,
+            start_by=start_by,
+            on_send=on_send,
+            on_headers=headers_hook,
+            truncate_bytes=None if request.callback is None else _truncate_bytes(request),
+        )
+        page_hook: BrowserPageHook | None = None
+        if request.render:
+            fetched, page_hook = self._with_browser(fetched, lease, request)
         try:
-            page = await self._fetcher.fetch(
-                FetchRequest(
-                    url=request.url,
-                    method=request.method,
-                    headers=request.headers if revisit is None else revisit.headers,
-                    body=request.body,
-                    cookies=request.cookies,
-                    trusted=lease.trusted,
-                    timeout_seconds=request.timeout,
-                    start_by=start_by,
-                    on_send=on_send,
-                    on_headers=headers_hook,
-                    truncate_bytes=None if request.callback is None else _truncate_bytes(request),
-                )
-            )
+            page = await self._fetcher.fetch(fetched)
+        except BrowserLostError:
+            raise
         except FetchError as error:
             work = self._unanswered(lease, request, error)
         else:
             decision = headers_hook.decide(page) if headers_hook is not None else None
+            if page_hook is not None and decision is None:
+                decision = page_hook.decision
             if decision is None:
                 work = self._answered(lease, request, page, revisit)
             else:
                 work = self._decided(lease, request, page, decision)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         return await self._loop_status.noted(work, lease)
+
+    def _with_browser(
+        self, fetched: FetchRequest, lease: Lease, request: Request
+    ) -> tuple[FetchRequest, BrowserPageHook | None]:
+        """The request as a browser is given it, and the hook that sees its page."""
+
+        def may_navigate(url: str) -> bool:
+            scope = self._rules.scope
+            outside = None if request.seed else scope.rule_against(url, request.depth, is_sitemap=False)
+            return outside is None and self._robots_rule(lease, url) is None
+
+        hooks = self._hooks
+        hook = BrowserPageHook(hooks, request) if hooks is not None and hooks.on_browser_page else None
+        rendered = msgspec.structs.replace(
+            fetched, render=True, actions=request.actions, on_page=hook, may_navigate=may_navigate
+        )
+        return rendered, hook
 
     async def _answered(
         self, lease: Lease, request: Request, page: Page, revisit: Revisit | None

@@ -216,6 +216,8 @@ class PageYield:
         # What the frontier dedups by URL alone may be known here; anything else is its business.
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
+        if request.render:
+            plain = False
         if request.callback is not None and _is_file(request.callback):
             plain = False
         if plain and request.url in rules.known:
@@ -254,6 +256,8 @@ class PageYield:
             timeout=request.timeout,
             max_attempts=request.max_attempts,
             handle_statuses=request.handle_statuses,
+            render=request.render,
+            actions=request.actions,
         )
         self._add(found, plain=plain)
 
