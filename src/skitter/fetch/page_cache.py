@@ -83,9 +83,9 @@ class PageCache:
                 log.warning("pages are not kept: %s: %s", self._folder, error.strerror or error)
 
     def _path(self, request: FetchRequest) -> Path:
-        parts = (request.method.upper().encode(), request.url.encode(), request.body)
+        parts = [request.method.upper().encode(), request.url.encode(), request.body]
         if request.render:
-            parts = (*parts, b"render", msgspec.msgpack.encode(request.actions))
+            parts += [b"render", msgspec.msgpack.encode(request.actions)]
         key = hashlib.blake2b(b"".join(b"%d:%b" % (len(part), part) for part in parts), digest_size=16).hexdigest()
         return self._folder / key[:2] / f"{key[2:]}{_SUFFIX}"
 

@@ -134,7 +134,7 @@ class Request(RequestFields):
     """Files by the names of their fields, sent as ``multipart/form-data`` together with ``form``: bytes, a ``Path``,
     which is read at once, or a tuple of file name, content and, if need be, content type."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: C901  a row of looks, of which most find nothing
         # A page makes up to a hundred of them: what most leave as it is costs one look. (What is wrong and empty, such
         # as a priority of None, is found when it is stored.)
         if type(self.url) is not str or (self.method is not DEFAULT_METHOD and type(self.method) is not str):

@@ -328,8 +328,8 @@ BROWSER_RETIRED = _kind(
     "browser.retired",
     Level.INFO,
     "a browser is closed after {pages} pages and {seconds} s: {reason}",
-    "A browser takes no more pages, by `browser_max_pages`, `browser_max_seconds` or `browser_max_bytes`; another one is "
-    "started when a page comes.",
+    "A browser takes no more pages, by `browser_max_pages`, `browser_max_seconds` or `browser_max_bytes`; another one "
+    "is started when a page comes.",
     reason="why",
     pages="how many it has had",
     seconds="how old it is",
@@ -338,7 +338,8 @@ BROWSER_LOST = _kind(
     "browser.lost",
     Level.WARNING,
     "a browser was lost with {pages} pages in it, after {served}: {reason}",
-    "A browser has crashed, was killed, or did not answer and was killed. Its pages are handed back without an attempt.",
+    "A browser has crashed, was killed, or did not answer and was killed. Its pages are handed back without an "
+    "attempt.",
     reason="what is known of it",
     pages="pages that it was rendering",
     served="pages that it has had",

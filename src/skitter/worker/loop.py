@@ -184,10 +184,7 @@ class Worker:
         self._waits_for = ""
         self._stopping = False
         self._failure: Exception | None = None
-        self._renders = isinstance(fetcher, RendersPages)
-        if isinstance(fetcher, RendersPages):
-            self.needs = (BROWSER_NEED,)
-            fetcher.watch_room(self._room_changed)
+        self._renders = self._can_render(fetcher)
 
     @property
     def committed(self) -> int:
@@ -213,6 +210,14 @@ class Worker:
     def needs(self, needs: Iterable[str]) -> None:
         self._commit_queue.calls.needs = needs
         self._ask_now()
+
+    def _can_render(self, fetcher: Fetcher) -> bool:
+        """Whether requests with the need ``browser`` may be granted; the fetcher says when it has no room for more."""
+        if not isinstance(fetcher, RendersPages):
+            return False
+        fetcher.watch_room(self._room_changed)
+        self.needs = (BROWSER_NEED,)
+        return True
 
     def _room_changed(self, has_room: bool, works: bool) -> None:
         """What is rendered takes long: a worker is not given more of it than its browser has room for."""

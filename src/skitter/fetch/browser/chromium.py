@@ -11,9 +11,10 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 INSTALL_HINT = "pip install 'skitter[browser]', and a Chromium (Debian: apt install chromium), or browser_path=PROGRAM"
 _FLAGS = """
     --remote-debugging-pipe --headless --no-first-run --no-default-browser-check --no-service-autorun
-    --password-store=basic --use-mock-keychain --disable-gpu --disable-dev-shm-usage --disable-extensions --disable-default-apps
+    --password-store=basic --use-mock-keychain --disable-gpu
+    --disable-dev-shm-usage --disable-extensions --disable-default-apps
     --disable-component-extensions-with-background-pages --disable-breakpad --disable-crash-reporter
-    --disable-crashpad-for-testing --disable-background-networking --disable-component-update --disable-sync
+    --disable-background-networking --disable-component-update --disable-sync
     --disable-domain-reliability --disable-client-side-phishing-detection --disable-prompt-on-repost
     --disable-search-engine-choice-screen --disable-background-timer-throttling --disable-renderer-backgrounding
     --disable-backgrounding-occluded-windows --disable-hang-monitor --disable-popup-blocking --disable-translate

@@ -20,7 +20,7 @@ class HostConnection:
 
     __slots__ = ("close", "used_at")
 
-    def __init__(self, close: Callable[[], None]) -> None:
+    def __init__(self, close: Callable[[], object]) -> None:
         self.close = close
         self.used_at = time.monotonic()
 
@@ -33,7 +33,7 @@ class HostConnections:
         self._open: dict[tuple[str, int], set[HostConnection]] = {}
         self._waiting: dict[tuple[str, int], deque[asyncio.Future[None]]] = {}
 
-    async def enter(self, host: tuple[str, int], close: Callable[[], None]) -> HostConnection:
+    async def enter(self, host: tuple[str, int], close: Callable[[], object]) -> HostConnection:
         """Wait until there is room for one more; ``close``: how it can be closed if it is idle."""
         while len(self._open.get(host, ())) >= self._per_host:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,7 +14,7 @@ from playwright.async_api import BrowserContext, CDPSession, Error, Route
 from playwright.async_api import Page as BrowserPage
 
 from skitter.errors import FetchError
-from skitter.fetch.browser.document_gate import Document, DocumentGate
+from skitter.fetch.browser.document_gate import Document, DocumentGate, Session
 from skitter.fetch.browser.guarded_proxy import PageProxy
 from skitter.fetch.browser.net_errors import fetch_error
 from skitter.fetch.browser.page_actions import ActionRun
@@ -88,7 +88,7 @@ class PageRender:
         self._seconds = request.timeout_seconds or settings.fetch.timeout_seconds
         self._place = _place(request.url)
         self._gate = DocumentGate(
-            ready.session,  # type: ignore[arg-type]  its events are typed one by one
+            cast(Session, ready.session),  # whose events are typed one by one
             ready.frame,
             request,
             max_bytes=settings.fetch.max_body_bytes,
@@ -99,17 +99,23 @@ class PageRender:
         """The page. Raises FetchError, LateError, or what Playwright raises when the browser is gone."""
         ready, request = self._ready, self._request
         full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def note_full() -> None:
+            if not full.done():
+                full.set_result(None)
+
         most = self._settings.fetch.max_body_bytes
         ready.proxy.open(
             trusted=self._place if request.trusted else None,
             upstream=self._upstream,
             max_bytes=most,
-            on_full=lambda: full.done() or full.set_result(None),
+            on_full=note_full,
         )
         started_at, began = time.time(), time.monotonic()
         rendering = asyncio.create_task(self._rendered(began + self._seconds))
         try:
-            await asyncio.wait([rendering, full, self._gate.early], return_when=asyncio.FIRST_COMPLETED)
+            watched: list[asyncio.Future[Any]] = [rendering, full, self._gate.early]
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             if full.done():
                 raise FetchError("too_large", f"the page and what it loads have more than {most} bytes: {self._shown}")
             page = self._gate.early.result() if self._gate.early.done() else rendering.result()
@@ -163,8 +169,10 @@ class PageRender:
     async def _prepare(self) -> None:
         request, ready = self._request, self._ready
         if request.cookies:
-            cookies = [{"name": name, "value": value, "url": request.url} for name, value in request.cookies.items()]
-            await ready.context.add_cookies(cookies)  # type: ignore[arg-type]  a TypedDict of Playwright's own
+            cookies: list[Any] = [
+                {"name": name, "value": value, "url": request.url} for name, value in request.cookies.items()
+            ]
+            await ready.context.add_cookies(cookies)
         own = {name.lower(): value for name, value in request.headers.items()}
         if "user-agent" in own:
             # For scripts and sub-requests too: two names of one visitor would be a lie.
@@ -184,15 +192,12 @@ class PageRender:
     async def _content(self) -> bytes:
         """The document as it is now, taken in a world of its own."""
         most = self._request.truncate_bytes or self._settings.fetch.max_body_bytes
-        for tries_left in (2, 1, 0):
-            try:
-                value = await self._evaluated(_CONTENT % most)
-                break
-            except Error:
-                # The page went on to another document meanwhile.
-                if not tries_left:
-                    raise
-                await self._ready.page.wait_for_load_state("domcontentloaded", timeout=0)
+        try:
+            value = await self._evaluated(_CONTENT % most)
+        except Error:
+            # The page went on to another document meanwhile.
+            await self._ready.page.wait_for_load_state("domcontentloaded", timeout=0)
+            value = await self._evaluated(_CONTENT % most)
         if isinstance(value, str):
             body = value.encode("utf-8", "replace")
             if len(body) <= self._settings.fetch.max_body_bytes:

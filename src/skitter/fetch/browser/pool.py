@@ -17,8 +17,9 @@ import shutil
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Error, Playwright, async_playwright
 
@@ -87,7 +88,7 @@ class BrowserPool:
         """The page. Raises FetchError, BrowserLostError, LateError."""
         key = (request.url, repr(request.actions).encode())
         alone = is_suspect(self._losses.get(key, (0, 0))[0])
-        async with self._slot(request, alone):
+        async with self._slot(request, alone=alone):
             browser, ready = await self._take(request)
             browser.in_use += 1
             browser.served += 1
@@ -109,10 +110,16 @@ class BrowserPool:
         self, browser: BrowserProcess, ready: ReadyPage, request: FetchRequest, upstream: Upstream | None
     ) -> Page:
         crashed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ready.page.on("crash", lambda _: crashed.done() or crashed.set_result("its process has crashed"))
+
+        def note_crash(_page: object) -> None:
+            if not crashed.done():
+                crashed.set_result("its process has crashed")
+
+        ready.page.on("crash", note_crash)
         work = asyncio.create_task(PageRender(ready, request, self._settings, upstream).run())
         try:
-            await asyncio.wait([work, browser.lost, crashed], return_when=asyncio.FIRST_COMPLETED)
+            watched: list[asyncio.Future[Any]] = [work, browser.lost, crashed]
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 reason = browser.lost.result() if browser.lost.done() else crashed.result()
                 raise BrowserLostError(f"the browser was lost ({reason}): {shown_url(request.url)}")
@@ -153,7 +160,7 @@ class BrowserPool:
     # ---- room
 
     @contextlib.asynccontextmanager
-    async def _slot(self, request: FetchRequest, alone: bool):  # type: ignore[no-untyped-def]
+    async def _slot(self, request: FetchRequest, *, alone: bool) -> AsyncIterator[None]:
         """Hold one of the pages at a time; one that is rendered alone waits until there is no other."""
         self._wanted += 1
         self._look_at_room()
@@ -354,7 +361,7 @@ class BrowserPool:
                 elif size > limit:
                     self._retire(browser, f"it has {size} bytes of memory")
 
-    def _later(self, work) -> None:  # type: ignore[no-untyped-def]
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -64,7 +65,7 @@ def main() -> None:
             shutil.rmtree(place.parent, ignore_errors=True)
 
 
-def _run(command: list[str], place: Path, watched: int, before: object) -> None:
+def _run(command: list[str], place: Path, watched: int, before: Callable[[], object]) -> None:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "HOME": str(place)}
     environment["TMPDIR"] = str(place)
     # Chromium answers through descriptors 3 and 4, which the driver has opened.
@@ -72,7 +73,7 @@ def _run(command: list[str], place: Path, watched: int, before: object) -> None:
         [*command, f"--user-data-dir={place / 'profile'}"],
         close_fds=False,
         env=environment,
-        preexec_fn=before,  # type: ignore[arg-type]  # noqa: PLW1509  nothing else runs in this process
+        preexec_fn=before,  # noqa: PLW1509  nothing else runs in this process
     )
     for descriptor in (3, 4):
         # Chromium alone has them: when it is gone, the driver notices at once.

@@ -59,10 +59,10 @@ class RenderingFetcher:
     async def _render(self, request: FetchRequest) -> Page:
         if self._is_closed:
             raise FetchError("protocol", "the fetcher is closed")
-        if self._pool is None:
-            async with self._making:
+        async with self._making:
+            if self._pool is None:
                 # Playwright is half a second of imports, while others fetch.
-                self._pool = self._pool or await asyncio.to_thread(self._make_pool)
+                self._pool = await asyncio.to_thread(self._make_pool)
         return await self._pool.render(request, self._upstream)
 
     def _make_pool(self) -> BrowserPool:
@@ -85,6 +85,6 @@ class RenderingFetcher:
             connect_timeout_seconds=fetch.connect_timeout_seconds,
         )
         if (proxy := read_proxy(self._settings.run.proxy)) is not None:
-            told = {"ca_file": ca_file(), "verify_tls": fetch.verify_tls}
-            self._upstream = Upstream(proxy, seconds=fetch.connect_timeout_seconds, **told)
-        return BrowserPool(self._settings, self._program, network, lambda *told: self._tell(*told))
+            seconds = fetch.connect_timeout_seconds
+            self._upstream = Upstream(proxy, ca_file=ca_file(), verify_tls=fetch.verify_tls, seconds=seconds)
+        return BrowserPool(self._settings, self._program, network, self._tell)
