@@ -308,8 +308,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
     browser_path: str = ""
-    """The program of a Chromium; empty: `chromium`, `chromium-browser`, `google-chrome` or `google-chrome-stable`, on
-    the PATH."""
+    """The program of a Chromium; empty: `chromium-headless-shell`, `chrome-headless-shell`, `chromium`,
+    `chromium-browser`, `google-chrome` or `google-chrome-stable`, the first that is on the PATH."""
     browser_pages: Annotated[int, Meta(ge=0)] = 4
     """Pages that one worker renders at a time, in one browser; 0: this node renders nothing."""
     browser_max_pages: Count = 200

@@ -119,6 +119,11 @@ class Canary:
 
 def browser_processes(root: int) -> dict[int, str]:
     """Processes of browsers that a process has started, by their command lines; ended ones do not count."""
+    return {pid: line for pid, line in descendants(root).items() if "chrom" in line}
+
+
+def descendants(root: int) -> dict[int, str]:
+    """Command lines of the processes below a process that have not ended, by their ids."""
     parents: dict[int, int] = {}
     found: dict[int, str] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -136,7 +141,7 @@ def browser_processes(root: int) -> dict[int, str]:
                 return True
         return False
 
-    return {pid: line for pid, line in found.items() if "chrom" in line and is_below(pid)}
+    return {pid: line for pid, line in found.items() if is_below(pid)}
 
 
 def processes_with(text: str) -> list[int]:

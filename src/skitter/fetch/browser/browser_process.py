@@ -18,9 +18,9 @@ from skitter.errors import BrowserLostError
 from skitter.fetch.browser import process_guardian
 from skitter.fetch.browser.chromium import chromium_arguments
 
-START_SECONDS = 30.0
-ANSWER_SECONDS = 5.0
-"""A browser that does not say its version for so long hangs."""
+START_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+"""A browser that does not say its version for so long hangs. It may have to share a busy machine."""
 END_SECONDS = 5.0
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

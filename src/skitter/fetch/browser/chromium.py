@@ -7,8 +7,15 @@ import shutil
 import sys
 from importlib.util import find_spec
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-INSTALL_HINT = "pip install 'skitter[browser]', and a Chromium (Debian: apt install chromium), or browser_path=PROGRAM"
+PROGRAMS = (
+    *("chromium-headless-shell", "chrome-headless-shell"),
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+)
+"""In this order: without the parts that show windows, a page takes an eighth of the CPU and a third of the memory."""
+INSTALL_HINT = (
+    "pip install 'skitter[browser]', and a Chromium (Debian: apt install chromium-headless-shell, or chromium), or"
+    " browser_path=PROGRAM"
+)
 _FLAGS = """
     --remote-debugging-pipe --headless --no-first-run --no-default-browser-check --no-service-autorun
     --password-store=basic --use-mock-keychain --disable-gpu

@@ -35,9 +35,9 @@ from skitter.observe import events
 from skitter.policy.lost_leases import is_fatal, is_suspect
 from skitter.settings import Settings
 
-OPEN_SECONDS = 15.0
+OPEN_SECONDS = 60.0
 """A browser that opens no page within this time hangs."""
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 15.0
 MEMORY_LOOK_SECONDS = 2.0
 KILL_SHARE = 1.25
 """Of ``browser_max_bytes``: then a browser is not closed but killed."""
