@@ -5,6 +5,7 @@ Every page is stored once, none has spent an attempt, and of the browsers nothin
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from rig.browser_sites import (
+    Answer,
     Site,
     browser_folders,
     browser_processes,
@@ -91,32 +93,40 @@ def memory(root: int) -> int:
 )
 def test_every_page_once_whatever_is_killed(skitter: Any, site: Site, pages: int, kills: int) -> None:
     skitter.write("pages.py", SPIDER)
-    crawl = skitter.start(
-        *("crawl", "pages.py", "-a", f"site={site.url('/')}", "-a", f"pages={pages}", "-O", "out.jsonl"),
-        *("--workers", "1", "--set", "browser_max_pages=50", "--set", "max_attempts=1"),
-        stdout=-3,
-        stderr=(skitter.folder / "log").open("w"),
-    )
     chosen = random.Random(pages)
-    killed, sizes, folders = 0, [], set()
+    at = set(chosen.sample(range(5, pages), kills))
+    killed: list[str] = []
+    asked = itertools.count()
+
+    def kill_and_answer(_request: Any) -> Answer:
+        if next(asked) in at:
+            # Mostly the browser itself; now and then its guardian, or one page's own process.
+            kinds = victims(crawl.pid)
+            kind = chosen.choices(["main", "guardian", "renderer"], [3, 1, 1])[0]
+            os.kill(chosen.choice(kinds[kind]), signal.SIGKILL)
+            killed.append(kind)
+        return html(PAGE)
+
+    site.answers["*"] = kill_and_answer
+    with (skitter.folder / "log").open("w") as log_file:
+        crawl = skitter.start(
+            *("crawl", "pages.py", "-a", f"site={site.url('/')}", "-a", f"pages={pages}", "-O", "out.jsonl"),
+            *("--workers", "1", "--set", "browser_max_pages=50", "--set", "max_attempts=1"),
+            stdout=log_file,
+            stderr=log_file,
+        )
+    sizes: list[int] = []
+    folders: set[Path] = set()
     try:
         while crawl.poll() is None:
-            done = len(site.paths())
-            if killed < kills and done >= (killed + 1) * pages // (kills + 1):
-                # Mostly the browser itself; now and then its guardian, or one page's own process.
-                kinds = victims(crawl.pid)
-                kind = chosen.choices(["main", "guardian", "renderer"], [3, 1, 1])[0]
-                if kinds[kind]:
-                    killed += 1
-                    os.kill(chosen.choice(kinds[kind]), signal.SIGKILL)
             sizes.append(memory(crawl.pid))
             folders |= folders_below(crawl.pid)
-            time.sleep(0.1)
+            time.sleep(0.2)
     finally:
         crawl.kill()
     log = (skitter.folder / "log").read_text()
     assert crawl.returncode == 0, log
-    assert killed == kills
+    assert len(killed) == kills
     found = [(item["page"], item["text"]) for item in skitter.lines("out.jsonl")]
     assert sorted(found) == [(n, f"/page/{n}") for n in range(pages)]
     report = json.loads(skitter.run("status", "--json").stdout)

@@ -16,7 +16,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 
 
 class Action(msgspec.Struct, frozen=True, tag_field="action", forbid_unknown_fields=True, omit_defaults=True):
-    """Base class. ``seconds``, where an action has it: how long it may take; None: what is left of the page's time."""
+    """Base class of actions."""
 
 
 class WaitFor(Action, frozen=True, tag="wait_for"):
@@ -25,21 +25,27 @@ class WaitFor(Action, frozen=True, tag="wait_for"):
     selector: Annotated[str, Meta(max_length=4_096)] = ""
     """CSS, or what else Playwright knows, as in ``text=Load more``."""
     seconds: Seconds | None = None
+    """How long it may take, or the wait itself. None: what is left of the page's time."""
     state: Literal["attached", "visible", "hidden", "detached"] = "visible"
+    """What is waited for."""
 
 
 class Click(Action, frozen=True, tag="click"):
-    """Click on the first element that matches."""
+    """Click on the first element that matches, when it can be clicked."""
 
     selector: Selector
+    """As for ``WaitFor``."""
     seconds: Seconds | None = None
+    """How long it may take. None: what is left of the page's time."""
 
 
 class Scroll(Action, frozen=True, tag="scroll"):
     """Scroll down: to the end of the page as it is at the moment, or by so many pixels."""
 
     times: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    """How often."""
     pixels: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """How far; None: to the end."""
     pause_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.25
     """After each time: pages load what comes into view."""
 
@@ -48,8 +54,11 @@ class Fill(Action, frozen=True, tag="fill"):
     """Put a text into a field of a form."""
 
     selector: Selector
+    """As for ``WaitFor``."""
     text: Text
+    """Stored with the request; no message and no log repeats it."""
     seconds: Seconds | None = None
+    """How long it may take. None: what is left of the page's time."""
 
     def __repr__(self) -> str:
         # It may be a password.
@@ -60,13 +69,16 @@ class JavaScript(Action, frozen=True, tag="javascript"):
     """Run an expression or a function in the page; its value, as JSON has it, is in ``response.script_results``."""
 
     code: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+    """As in ``document.title`` or ``async () => { … }``."""
     seconds: Seconds | None = None
+    """How long it may take. None: what is left of the page's time."""
 
 
 class Screenshot(Action, frozen=True, tag="screenshot"):
     """Take a picture of what is seen, as PNG, for ``response.screenshot``."""
 
     full_page: bool = False
+    """From the top to the end of the page, and not only what a window shows."""
     selector: Annotated[str, Meta(max_length=4_096)] = ""
     """Of this element alone."""
 

@@ -16,7 +16,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def html(body: str, status: int = 200, **headers: str) -> Answer:
-    return status, {"Content-Type": "text/html; charset=utf-8", **headers}, f"<!doctype html>{body}".encode()
+    return status, {"Content-Type": "text/html; charset=utf-8", **headers}, f"<!doctype html><body>{body}".encode()
 
 
 class Site:
@@ -119,7 +119,7 @@ class Canary:
 
 def browser_processes(root: int) -> dict[int, str]:
     """Processes of browsers that a process has started, by their command lines; ended ones do not count."""
-    return {pid: line for pid, line in descendants(root).items() if "chrom" in line}
+    return {pid: line for pid, line in descendants(root).items() if "chrom" in line and "services" not in line}
 
 
 def descendants(root: int) -> dict[int, str]:
