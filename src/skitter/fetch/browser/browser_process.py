@@ -16,6 +16,7 @@ from playwright.async_api import Browser, BrowserContext, Error, Playwright
 
 from skitter.errors import BrowserLostError
 from skitter.fetch.browser import process_guardian
+from skitter.fetch.browser.abandoned_calls import within
 from skitter.fetch.browser.chromium import chromium_arguments
 
 START_SECONDS = 60.0
@@ -39,8 +40,6 @@ class BrowserProcess:
         """Pages that it has, without the one that waits ready."""
         self.is_retired = False
         """It is given no more pages."""
-        self.has_lone_page = False
-        """Its only page is one that may have ended browsers before."""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why it has ended, when it has."""
         self._on_end = on_end
@@ -61,16 +60,16 @@ class BrowserProcess:
         command = [*("-I", "-S", process_guardian.__file__, str(folder), str(os.getpid())), program]
         command += chromium_arguments(refusing_port=refusing_port, sandbox=sandbox)
         try:
-            async with asyncio.timeout(START_SECONDS + END_SECONDS):
-                browser = await playwright.chromium.launch(
-                    executable_path=sys.executable,
-                    ignore_default_args=True,
-                    args=command,
-                    handle_sigint=False,
-                    handle_sigterm=False,
-                    handle_sighup=False,
-                    timeout=START_SECONDS * 1000,
-                )
+            launching = playwright.chromium.launch(
+                executable_path=sys.executable,
+                ignore_default_args=True,
+                args=command,
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+                timeout=START_SECONDS * 1000,
+            )
+            browser = await within(START_SECONDS + END_SECONDS, launching)
             return cls(browser, folder, on_end)
         except (Error, TimeoutError, OSError, ValueError) as error:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -99,13 +98,15 @@ class BrowserProcess:
     async def answers(self) -> bool:
         """Whether it still does what it is asked."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                session = await self._browser.new_browser_cdp_session()
-                await session.send("Browser.getVersion")
-                await session.detach()
+            await within(ANSWER_SECONDS, self._ask_version())
         except (Error, TimeoutError):
             return False
         return True
+
+    async def _ask_version(self) -> None:
+        session = await self._browser.new_browser_cdp_session()
+        await session.send("Browser.getVersion")
+        await session.detach()
 
     def memory_bytes(self) -> int:
         """Memory of all its processes that they do not share. Reads /proc, so it is called in a thread."""
@@ -120,8 +121,7 @@ class BrowserProcess:
     async def close(self) -> None:
         """End it, in peace if it can."""
         with contextlib.suppress(Error, TimeoutError):
-            async with asyncio.timeout(END_SECONDS):
-                await self._browser.close()
+            await within(END_SECONDS, self._browser.close())
         await self.kill("it was closed")
 
     async def kill(self, reason: str) -> None:

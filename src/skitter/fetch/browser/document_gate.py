@@ -27,7 +27,6 @@ RENDERED_TYPES = ("", "text/html", "application/xhtml+xml")
 EXTRA_INFO_SECONDS = 0.5
 """How long the headers with cookies are waited for; Chromium tells them apart from the others."""
 READ_PIECE = 262_144
-_ABORTED = "Aborted"
 _STAGES = ("Request", "Response")
 
 
@@ -73,6 +72,13 @@ class DocumentGate:
         patterns = [{"urlPattern": "*", "resourceType": "Document", "requestStage": stage} for stage in _STAGES]
         await asyncio.gather(session.send("Network.enable"), session.send("Fetch.enable", {"patterns": patterns}))
 
+    def close(self) -> None:
+        """Whoever waited for this page waits no more: errors of what is still under way are nobody's."""
+        if not self.early.done():
+            self.early.cancel()
+        elif not self.early.cancelled():
+            self.early.exception()
+
     def loaded(self) -> None:
         """From now on nothing counts as a redirect."""
         self._is_loaded = True
@@ -111,16 +117,17 @@ class DocumentGate:
         elif not is_answer:
             changes = self._to_send(event["request"])
             if changes is None:
-                await self._fail(name, "BlockedByClient")
+                await self._fail(name)
             else:
                 await self._session.send("Fetch.continueRequest", {"requestId": name, **changes})
         elif "responseErrorReason" in event or await self._take(event):
             await self._session.send("Fetch.continueRequest", {"requestId": name})
         else:
-            await self._fail(name, _ABORTED)
+            await self._fail(name)
 
-    async def _fail(self, name: str, reason: str) -> None:
-        await self._session.send("Fetch.failRequest", {"requestId": name, "errorReason": reason})
+    async def _fail(self, name: str) -> None:
+        # Of all reasons this is the one after which a browser keeps the page that it shows.
+        await self._session.send("Fetch.failRequest", {"requestId": name, "errorReason": "Aborted"})
 
     def _end(self, result: Page | BaseException) -> None:
         if self.early.done():

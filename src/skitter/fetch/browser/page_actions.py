@@ -11,6 +11,7 @@ import msgspec
 from playwright.async_api import Error, Page
 
 from skitter.errors import FetchError
+from skitter.fetch.browser.abandoned_calls import within
 from skitter.model.browser_actions import Action, Click, Fill, JavaScript, Screenshot, Scroll, WaitFor
 from skitter.model.page import Rendering
 
@@ -46,7 +47,7 @@ class ActionRun:
         page = self._page
         match action:
             case WaitFor(selector=""):
-                await asyncio.sleep(action.seconds or 0)
+                await asyncio.sleep(self._milliseconds(action.seconds) / 1000)
             case WaitFor():
                 timeout = self._milliseconds(action.seconds)
                 await page.locator(action.selector).first.wait_for(state=action.state, timeout=timeout)
@@ -68,7 +69,7 @@ class ActionRun:
                 await self._page.evaluate(_TO_THE_END)
             else:
                 await self._page.evaluate("by => window.scrollBy(0, by)", action.pixels)
-            await asyncio.sleep(action.pause_seconds)
+            await asyncio.sleep(min(action.pause_seconds, self._milliseconds(None) / 1000))
 
     async def _run_script(self, action: JavaScript) -> None:
         seconds = self._milliseconds(action.seconds) / 1000
@@ -80,8 +81,10 @@ class ActionRun:
             if (text.length > most) throw new Error("its value is too large");
             return text === "undefined" ? "null" : text;
         }}"""
-        async with asyncio.timeout(seconds):
-            text: Any = await self._page.evaluate(wrapped, MAX_RESULT_BYTES)
+        try:
+            text: Any = await within(seconds, self._page.evaluate(wrapped, MAX_RESULT_BYTES))
+        except TimeoutError as error:
+            raise FetchError("browser", f"a script took longer than {seconds:g} s") from error
         try:
             self.rendering.script_results.append(msgspec.json.decode(str(text)))
         except (msgspec.DecodeError, RecursionError) as error:

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 import msgspec
 from playwright.async_api import BrowserContext, CDPSession, Error, Route
 from playwright.async_api import Page as BrowserPage
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from skitter.errors import FetchError
+from skitter.fetch.browser.abandoned_calls import abandon, within
 from skitter.fetch.browser.document_gate import Document, DocumentGate, Session
 from skitter.fetch.browser.guarded_proxy import PageProxy
 from skitter.fetch.browser.net_errors import fetch_error
@@ -47,8 +49,7 @@ class ReadyPage(msgspec.Struct):
         """Close it; False: the browser did not do so in time."""
         await self.proxy.close()
         try:
-            async with asyncio.timeout(seconds):
-                await self.context.close()
+            await within(seconds, self.context.close())
         except TimeoutError:
             return False
         except Error:
@@ -113,20 +114,28 @@ class PageRender:
         )
         started_at, began = time.time(), time.monotonic()
         rendering = asyncio.create_task(self._rendered(began + self._seconds))
+        abandon(rendering)
         try:
             watched: list[asyncio.Future[Any]] = [rendering, full, self._gate.early]
-            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(watched, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
             if full.done():
                 raise FetchError("too_large", f"the page and what it loads have more than {most} bytes: {self._shown}")
-            page = self._gate.early.result() if self._gate.early.done() else rendering.result()
-        finally:
-            await _cancelled(rendering)
             if self._gate.early.done():
-                self._gate.early.exception()
+                page = self._gate.early.result()
+            elif rendering.done():
+                page = rendering.result()
+            else:
+                raise self._timeout()
+        finally:
+            # What is still under way ends when the page is closed.
+            self._gate.close()
         page.started_at, page.seconds = started_at, time.monotonic() - began
         page.address = ready.proxy.addresses.get(self._place, "")
         page.wire_bytes, page.http_version = ready.proxy.bytes, "HTTP/1.1"
         return page
+
+    def _timeout(self) -> FetchError:
+        return FetchError("timeout", f"not rendered within {self._seconds:g} s: {self._shown}")
 
     @property
     def _shown(self) -> str:
@@ -134,16 +143,12 @@ class PageRender:
 
     async def _rendered(self, deadline: float) -> Page:
         actions = ActionRun(self._ready.page, deadline)
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                await self._load(deadline)
-                self._gate.loaded()
-                await actions.run(self._request.actions)
-                if self._request.on_page is not None:
-                    await self._request.on_page(self._ready.page)
-                content = await self._content()
-        except TimeoutError as error:
-            raise FetchError("timeout", f"not rendered within {self._seconds:g} s: {self._shown}") from error
+        await self._load(deadline)
+        self._gate.loaded()
+        await actions.run(self._request.actions)
+        if self._request.on_page is not None:
+            await self._request.on_page(self._ready.page)
+        content = await self._content()
         document = self._gate.document
         assert document is not None, "a page that is loaded has come"
         headers = _in_utf8(document)
@@ -162,9 +167,8 @@ class PageRender:
         until, wait = self._settings.browser.render_wait_until, self._settings.browser.render_wait_seconds
         if until != "domcontentloaded":
             # A page of which some part never comes is taken as it is.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await page.wait_for_load_state(until, timeout=0)
+            with contextlib.suppress(PlaywrightTimeoutError):
+                await page.wait_for_load_state(until, timeout=1000 * wait)
 
     async def _prepare(self) -> None:
         request, ready = self._request, self._ready
@@ -185,8 +189,8 @@ class PageRender:
             return self._gate.early.exception() or error
         if (known := self._ready.proxy.failures.get(self._place)) is not None:
             return FetchError(known.error_class, f"{known}: {self._shown}")
-        if "Timeout" in error.message.partition("\n")[0]:
-            return FetchError("timeout", f"not rendered within {self._seconds:g} s: {self._shown}")
+        if isinstance(error, PlaywrightTimeoutError):
+            return self._timeout()
         return fetch_error(error.message, self._request.url)
 
     async def _content(self) -> bytes:
@@ -222,11 +226,3 @@ def _in_utf8(document: Document) -> list[tuple[str, str]]:
     kind = dict(reversed(document.headers)).get("content-type", "").partition(";")[0].strip() or "text/html"
     others = [header for header in document.headers if header[0] != "content-type"]
     return [("content-type", f"{kind}; charset=utf-8"), *others]
-
-
-async def _cancelled(task: asyncio.Task[Any]) -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=1)
-    if task.done() and not task.cancelled():
-        task.exception()

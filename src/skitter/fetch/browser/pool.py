@@ -24,6 +24,7 @@ from typing import Any
 from playwright.async_api import Error, Playwright, async_playwright
 
 from skitter.errors import BrowserLostError, FetchError, LateError
+from skitter.fetch.browser.abandoned_calls import within
 from skitter.fetch.browser.browser_process import BrowserProcess
 from skitter.fetch.browser.guarded_proxy import Network, PageProxy
 from skitter.fetch.browser.page_render import PageRender, ReadyPage, make_ready
@@ -47,6 +48,8 @@ START_PAUSES_SECONDS = (1.0, 5.0, 15.0, 60.0)
 """How long nothing is rendered after a browser could not be started."""
 FAILURES_BEFORE_BROKEN = 3
 """Starts that failed in a row, after which this worker does not count as one that can render."""
+DRIVER_GONE = "Connection closed"
+"""What Playwright says when its driver has ended."""
 FOLDER_PREFIX = "skitter-browser"
 log = logging.getLogger("skitter.fetch")
 
@@ -90,9 +93,6 @@ class BrowserPool:
         alone = is_suspect(self._losses.get(key, (0, 0))[0])
         async with self._slot(request, alone=alone):
             browser, ready = await self._take(request)
-            browser.in_use += 1
-            browser.served += 1
-            browser.has_lone_page = alone
             is_done = False
             try:
                 page = await self._rendered(browser, ready, request, upstream)
@@ -103,7 +103,6 @@ class BrowserPool:
                 raise self._counted(key, error, alone=alone) from error.__cause__
             finally:
                 browser.in_use -= 1
-                browser.has_lone_page = False
                 self._later(self._put_away(browser, ready, look=not is_done))
 
     async def _rendered(
@@ -214,23 +213,32 @@ class BrowserPool:
     def _keep(self, taking: asyncio.Task[tuple[BrowserProcess, ReadyPage]]) -> None:
         if taking.cancelled() or taking.exception() is not None:
             return
-        if self._spare is None and not self._is_closed:
-            self._spare = taking.result()
+        browser, ready = taking.result()
+        browser.in_use -= 1
+        browser.served -= 1
+        if self._spare is None and not self._is_closed and not browser.is_retired:
+            self._spare = browser, ready
         else:
-            browser, ready = taking.result()
             self._later(self._put_away(browser, ready))
 
     async def _taken(self) -> tuple[BrowserProcess, ReadyPage]:
         spare, self._spare = self._spare, None
         if spare is not None and spare[0].is_alive and not spare[0].is_retired:
-            taken = spare
+            browser, ready = spare
+            _begin_page(browser)
         else:
             if spare is not None:
                 self._later(self._put_away(*spare))
             browser = await self._serving()
-            taken = browser, await self._open_page(browser)
+            # Before the page is open: a browser that is retired meanwhile must not be closed under it.
+            _begin_page(browser)
+            try:
+                ready = await self._open_page(browser)
+            except BaseException:
+                browser.in_use -= 1
+                raise
         self._later(self._make_spare())
-        return taken
+        return browser, ready
 
     async def _make_spare(self) -> None:
         with contextlib.suppress(FetchError):
@@ -246,11 +254,9 @@ class BrowserPool:
         await proxy.listen()
         fetch = self._settings.fetch
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                context = await browser.new_context(
-                    proxy_port=proxy.port, user_agent=fetch.agent, verify_tls=fetch.verify_tls
-                )
-                return await make_ready(context, proxy, self._settings.browser.blocked)
+            opening = browser.new_context(proxy_port=proxy.port, user_agent=fetch.agent, verify_tls=fetch.verify_tls)
+            context = await within(OPEN_SECONDS, opening)
+            return await within(OPEN_SECONDS, make_ready(context, proxy, self._settings.browser.blocked))
         except (Error, TimeoutError) as error:
             await proxy.close()
             await browser.kill("it opens no page")
@@ -293,7 +299,8 @@ class BrowserPool:
             self._pause_until = time.monotonic() + pause
             self._look_at_room()
             asyncio.get_running_loop().call_later(pause + 0.001, self._look_at_room)
-            self._playwright_lost()
+            if DRIVER_GONE in str(error.__cause__):
+                self._playwright_lost()
             events.emit(events.BROWSER_FAILED(reason=str(error), seconds=pause))
             raise
         self._start_failures = 0
@@ -305,7 +312,7 @@ class BrowserPool:
         return browser
 
     def _playwright_lost(self) -> None:
-        """Its driver may be what failed: the next browser has another one."""
+        """The next browser has another driver."""
         if self._playwright is not None:
             playwright, self._playwright = self._playwright, None
             self._later(_stopped(playwright))
@@ -386,10 +393,14 @@ class BrowserPool:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
+def _begin_page(browser: BrowserProcess) -> None:
+    browser.in_use += 1
+    browser.served += 1
+
+
 async def _stopped(playwright: Playwright) -> None:
     with contextlib.suppress(Error, TimeoutError):
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await playwright.stop()
+        await within(CLOSE_SECONDS, playwright.stop())
 
 
 def _remove_stale_folders() -> None:
