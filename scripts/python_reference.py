@@ -87,6 +87,11 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "Actions of a browser",
+        "What `actions` of a request with `render=True` has, in order. See the [how-to](../how-to/render-pages.md).",
+        ("WaitFor", "Click", "Scroll", "Fill", "JavaScript", "Screenshot"),
+    ),
+    (
         "Items",
         "Any dict, dataclass, msgspec struct, attrs class or pydantic model is an item. Item functions raise these.",
         ("DropItem", "RejectItem"),

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from skitter.errors import RejectItem as RejectItem
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response
+    from skitter.model.browser_actions import Click as Click
+    from skitter.model.browser_actions import Fill as Fill
+    from skitter.model.browser_actions import JavaScript as JavaScript
+    from skitter.model.browser_actions import Screenshot as Screenshot
+    from skitter.model.browser_actions import Scroll as Scroll
+    from skitter.model.browser_actions import WaitFor as WaitFor
     from skitter.model.request import Priority as Priority
     from skitter.model.request import Request as Request
     from skitter.spiders.base import Spider as Spider
@@ -44,13 +50,16 @@ __all__ = [
     "Answer",
     "AsyncClient",
     "Ban",
+    "Click",
     "Client",
     "CloseSummary",
     "Drop",
     "DropItem",
     "Failure",
+    "Fill",
     "Hooks",
     "ItemStream",
+    "JavaScript",
     "JobInfo",
     "Priority",
     "RejectItem",
@@ -58,9 +67,12 @@ __all__ = [
     "Response",
     "Retry",
     "Rule",
+    "Screenshot",
+    "Scroll",
     "SkitterError",
     "Spider",
     "Stats",
+    "WaitFor",
     "acrawl",
     "aget",
     "connect",
@@ -90,6 +102,12 @@ _HOME = {
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "Stats": "skitter.spiders.stats",
+    "Click": "skitter.model.browser_actions",
+    "Fill": "skitter.model.browser_actions",
+    "JavaScript": "skitter.model.browser_actions",
+    "Screenshot": "skitter.model.browser_actions",
+    "Scroll": "skitter.model.browser_actions",
+    "WaitFor": "skitter.model.browser_actions",
     "acrawl": "skitter.app.script",
     "aget": "skitter.app.get_page",
     "connect": "skitter.app.blocking_client",

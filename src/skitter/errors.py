@@ -29,6 +29,7 @@ SkitterError                 what happened; ``hint`` says what to do
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── SitemapError            a sitemap that cannot be read further; ``rule`` says why
  ├── FetchError              a fetch that brought no response; ``error_class`` says why
+ │    └── BrowserLostError   the browser that had the page has crashed or hangs
  ├── ScrapeError             a page that a single task cannot have; the message begins with the class of the error
  ├── LateError               a request that was not at the socket in time, and was not sent
  ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
@@ -185,11 +186,18 @@ class SitemapError(SkitterError):
 
 class FetchError(SkitterError):
     """A fetch without a response; ``error_class`` is one of (docs/reference/errors.md): dns, connect, proxy, tls,
-    timeout, slow, truncated, protocol, memory, too_large, redirect, guard."""
+    timeout, slow, truncated, protocol, memory, too_large, redirect, guard, browser."""
 
     def __init__(self, error_class: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.error_class = error_class
+
+
+class BrowserLostError(FetchError):
+    """The browser that had the page has crashed or hangs; its request is handed back without an attempt."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("browser", message)
 
 
 class ScrapeError(SkitterError):

@@ -192,11 +192,15 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expressions: links whose URL one of them is found in are not followed (exclude)."""
 
     def __post_init__(self) -> None:
-        for pattern in (*self.include, *self.exclude):
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {pattern}: {error}") from error
+        _check_patterns((*self.include, *self.exclude))
+
+
+def _check_patterns(patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {pattern}: {error}") from error
 
 
 class Traps(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,6 +320,33 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True):
         read_statuses(self.session_statuses)
 
 
+BLOCKABLE = ("image", "font", "media", "stylesheet")
+"""Kinds of sub-requests that ``render_block`` may name."""
+
+
+class Browser(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pages are rendered, and how (docs/how-to/render-pages.md). What a node has for it is in `run`."""
+
+    render_patterns: tuple[str, ...] = ()
+    """Regular expressions: pages whose URL one of them is found in are rendered, as with `render=True`."""
+    render_wait_until: Literal["domcontentloaded", "load", "networkidle"] = "load"
+    """When a page counts as loaded: read, with all that it names, or half a second after its last request."""
+    render_wait_seconds: Positive = 10.0
+    """So long that is waited for, once the page is read; then it is taken as it is."""
+    render_block: str = "media"
+    """What is not loaded, with commas: `image`, `font`, `media`, `stylesheet`."""
+
+    def __post_init__(self) -> None:
+        _check_patterns(self.render_patterns)
+        if unknown := [kind for kind in self.blocked if kind not in BLOCKABLE]:
+            raise ValueError(f"not what can be blocked ({', '.join(BLOCKABLE)}): {unknown[0][:50]}")
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Return the entries of ``render_block``."""
+        return tuple(filter(None, (entry.strip() for entry in self.render_block.split(","))))
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
 
@@ -348,6 +379,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     `registered` for proxies that register themselves (docs/how-to/proxies.md). With passwords, better in a file."""
     proxy_refresh_seconds: Positive = 60.0
     """How often the lists of `proxies` are read again."""
+    browser_path: str = ""
+    """The program of a Chromium; empty: `chromium-headless-shell`, `chrome-headless-shell`, `chromium`,
+    `chromium-browser`, `google-chrome` or `google-chrome-stable`, the first that is on the PATH."""
+    browser_pages: Annotated[int, Meta(ge=0)] = 4
+    """Pages that one worker renders at a time, in one browser; 0: this node renders nothing."""
+    browser_max_pages: Count = 200
+    """After so many pages a browser is closed, and another one started."""
+    browser_max_seconds: Positive = 1_800.0
+    """A browser that is older is closed when its pages are done."""
+    browser_max_bytes: Count = 2_147_483_648
+    """Memory of one browser with all its processes (Linux): beyond it, it is closed when its pages are done, and at a
+    quarter more it is killed."""
+    browser_sandbox: bool = True
+    """Start Chromium with its sandbox. It is never used as root, whom Chromium refuses it."""
     max_buffered_bytes: Count = 16_777_216
     """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
     max_idle_bytes: Count = 134_217_728
@@ -420,6 +465,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Hooks = msgspec.field(default_factory=Hooks)
     proxies: Proxies = msgspec.field(default_factory=Proxies)
     sessions: Sessions = msgspec.field(default_factory=Sessions)
+    browser: Browser = msgspec.field(default_factory=Browser)
     fleet: Fleet = msgspec.field(default_factory=Fleet)
     run: Run = msgspec.field(default_factory=Run)
     logging: Logging = msgspec.field(default_factory=Logging)
@@ -463,7 +509,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def job_wide(self) -> dict[str, Any]:
         """Return the settings that all workers of a job share, as plain values to store with the job."""
         merged: dict[str, Any] = {}
-        groups = "fetch politeness retry limits links traps dedup recrawl items hooks proxies sessions fleet"
+        groups = "fetch politeness retry limits links traps dedup recrawl items hooks proxies sessions browser fleet"
         for group in groups.split():
             merged |= msgspec.to_builtins(getattr(self, group))
         # As a store gives it back, so that stored and new settings can be compared.
@@ -527,6 +573,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
     "hooks": Hooks,
     "proxies": Proxies,
     "sessions": Sessions,
+    "browser": Browser,
     "fleet": Fleet,
     "run": Run,
     "logging": Logging,
@@ -539,7 +586,7 @@ CREDENTIALS = "credentials"
 _LISTS = frozenset(
     (
         *Links.__struct_fields__,
-        *("user_agents", "headers", "header_order"),
+        *("user_agents", "headers", "header_order", "render_patterns"),
         *("proxies", "proxy_ban_texts", "proxy_ban_headers"),
     )
 )

@@ -9,8 +9,8 @@ import skitter
 
 def test_public_names() -> None:
     classes = (
-        "Answer AsyncClient Ban Client CloseSummary Drop DropItem Failure Hooks ItemStream JobInfo Priority RejectItem"
-        " Request Response Retry Rule SkitterError Spider Stats"
+        "Answer AsyncClient Ban Click Client CloseSummary Drop DropItem Failure Fill Hooks ItemStream JavaScript"
+        " JobInfo Priority RejectItem Request Response Retry Rule Screenshot Scroll SkitterError Spider Stats WaitFor"
     )
     functions = "acrawl aget connect crawl get stream"
     assert skitter.__all__ == [*classes.split(), *functions.split()]

@@ -37,6 +37,21 @@ def _cache(settings: Settings) -> PageCache:
 
 
 def _uncached(settings: Settings) -> Fetcher:
+    plain = _plain(settings)
+    # Few imports: whether anything will be rendered is not known yet.
+    from skitter.fetch.browser.chromium import find_chromium, reason_against
+
+    run = settings.run
+    if reason_against(run.browser_path, run.browser_pages):
+        return plain
+    from skitter.fetch.browser.rendering_fetcher import RenderingFetcher
+
+    program = find_chromium(run.browser_path)
+    assert program is not None, "there is no reason against it"
+    return RenderingFetcher(plain, settings, program)
+
+
+def _plain(settings: Settings) -> Fetcher:
     if settings.fetch.fetcher == CURL:
         from skitter.fetch.engine import CurlFetcher
 

@@ -127,6 +127,22 @@ class Response:
         return self.page.http_version
 
     @property
+    def screenshot(self) -> bytes | None:
+        """The last picture that an action ``Screenshot`` has taken of the page, as PNG; None: there is none."""
+        pictures = self.screenshots
+        return pictures[-1] if pictures else None
+
+    @property
+    def screenshots(self) -> list[bytes]:
+        """All pictures that actions have taken of the page."""
+        return self.page.rendering.screenshots if self.page.rendering is not None else []
+
+    @property
+    def script_results(self) -> list[Any]:
+        """What the actions ``JavaScript`` have returned, in their order."""
+        return self.page.rendering.script_results if self.page.rendering is not None else []
+
+    @property
     def meta(self) -> dict[str, Any]:
         """The ``meta`` of the request."""
         return self.request.meta

@@ -12,8 +12,8 @@ for all of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -68,6 +68,14 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
     certificate: ClientCertificate | None = None
     """Set for origins whose credentials have one; fetchers of other packages are never given any."""
+    render: bool = False
+    """A browser is to load it. Only a fetcher that ``RendersPages`` is given such a request."""
+    actions: Sequence[Any] = ()
+    """What the browser does with the page before its content is taken (``model.browser_actions``)."""
+    on_page: Callable[[Any], Awaitable[None]] | None = None
+    """Called with the browser's page after the actions."""
+    may_navigate: Callable[[str], bool] | None = None
+    """Whether the page may go on to this URL of its host, by a script or an action. None: it may."""
 
     def __repr__(self) -> str:
         # The repr may get into a log: no headers, no cookies, no proxy with its password.
@@ -81,7 +89,10 @@ class Fetcher(Protocol):
         """Return the server's answer, whatever its status.
 
         Raises FetchError when there is none: its ``error_class`` is dns, connect, proxy, tls, timeout, slow,
-        truncated, protocol, memory, too_large or guard. Cancelling the caller ends the transfer at once.
+        truncated, protocol, memory, too_large, guard or browser. Cancelling the caller ends the transfer at once.
+
+        Raises BrowserLostError, a FetchError, when the browser that had the page has crashed or hangs: the page may not
+        be to blame, and whoever called hands it back without an attempt. A fetcher bounds how often that happens.
 
         Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
         kept, before the request was sent: the server has noticed nothing.
@@ -107,6 +118,15 @@ class SlowTransferLimit(Protocol):
         What is slow beyond that ends with a FetchError (``slow``). With 0 none counts as slow, and none is ended.
         A worker calls it before each lease, so it is quick.
         """
+        ...
+
+
+@runtime_checkable
+class RendersPages(Protocol):
+    """Optional for a fetcher: it can send requests with ``render``. Its worker says so with each lease."""
+
+    def watch_room(self, tell: Callable[[bool, bool], None]) -> None:
+        """Call ``tell`` on the loop when it changes whether a page more can be rendered now, and whether any can be."""
         ...
 
 

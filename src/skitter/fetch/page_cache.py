@@ -20,7 +20,7 @@ import msgspec
 
 from skitter import private_files
 from skitter.errors import SettingsError
-from skitter.fetch.contract import Fetcher, FetchRequest, slow_transfers_of
+from skitter.fetch.contract import Fetcher, FetchRequest, RendersPages, slow_transfers_of
 from skitter.model.page import Page
 from skitter.policy.redirects import REDIRECT_STATUSES
 
@@ -83,7 +83,9 @@ class PageCache:
                 log.warning("pages are not kept: %s: %s", self._folder, error.strerror or error)
 
     def _path(self, request: FetchRequest) -> Path:
-        parts = (request.method.upper().encode(), request.url.encode(), request.body)
+        parts = [request.method.upper().encode(), request.url.encode(), request.body]
+        if request.render:
+            parts += [b"render", msgspec.msgpack.encode(request.actions)]
         key = hashlib.blake2b(b"".join(b"%d:%b" % (len(part), part) for part in parts), digest_size=16).hexdigest()
         return self._folder / key[:2] / f"{key[2:]}{_SUFFIX}"
 
@@ -116,6 +118,8 @@ class CachingFetcher:
         self._fetcher = fetcher
         self._cache = cache
         self.slow_transfers = slow_transfers_of(fetcher)
+        if isinstance(fetcher, RendersPages):
+            self.watch_room = fetcher.watch_room
 
     async def fetch(self, request: FetchRequest) -> Page:
         """Return the kept answer, whose ``cached`` is true, or fetch it."""

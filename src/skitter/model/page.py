@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from skitter.model.secrets import shown_url
 from skitter.model.session import Cookie
+
+
+class Rendering(msgspec.Struct):
+    """What a browser has brought besides the content of a page."""
+
+    screenshots: list[bytes] = []
+    """Those of the actions, as PNG."""
+    script_results: list[Any] = []
+    """What the scripts of the actions returned."""
 
 
 class Page(msgspec.Struct, kw_only=True):
@@ -30,6 +41,8 @@ class Page(msgspec.Struct, kw_only=True):
     """It comes from a cache: no network was touched."""
     cookies: tuple[Cookie, ...] = ()
     """Those that it has set or taken back, where the request had a jar."""
+    rendering: Rendering | None = None
+    """Of a page that a browser has rendered: its ``body`` is the document as it was at the end, in UTF-8."""
 
     def __repr__(self) -> str:
         # Written to tracebacks: its headers may have secrets, and its body is large.

@@ -25,8 +25,14 @@ STORED_VERSION = 1
 OPTIONS_VERSION = 3
 """Of a request with options that an older skitter does not know, and would leave out. (2 begins a payload whose host
 key Redis has left out.)"""
+RENDER_VERSION = 4
+"""Of a request that is rendered, which an older skitter would fetch without a browser."""
+BROWSER_NEED = "browser"
+"""The need of requests that are rendered."""
 FILE_CALLBACK, FILE_ERRBACK = "save_file", "file_failed"
 """Methods of every spider, for requests of ``response.download``."""
+NOT_RENDERED = (FILE_CALLBACK, "parse_sitemap")
+"""Callbacks whose requests are not rendered by a pattern."""
 DEFAULT_METHOD = str(b"GET", "ascii")
 """The default of ``method``, an object of its own: with a form, a GET that somebody has written is told from it."""
 MAX_TIMEOUT_SECONDS = 86_400.0
@@ -101,10 +107,15 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     session: StoredSession | None = ""
     """The session whose cookies it sends, and that keeps those of its answer; empty: the job's own. A name is a part of
     what tells two requests apart. None: no cookies are sent but ``cookies``, and none are kept."""
-
     proxy: str = ""
     """The URL of a proxy for this request alone, in place of the job's pool and of the setting ``proxy``. It is no part
     of the identity."""
+    render: bool = False
+    """Let a browser load the page and run its scripts (docs/how-to/render-pages.md). It is a part of what tells two
+    requests apart, and gives the request the need ``browser``."""
+    actions: Sequence[Any] = ()
+    """What the browser does with the page before its content is taken: ``WaitFor``, ``Click``, ``Scroll``, ``Fill``,
+    ``JavaScript``, ``Screenshot``. They are a part of what tells two requests apart."""
 
     def __repr__(self) -> str:
         # The repr is written to tracebacks and logs: no headers, no cookies, no password.
@@ -132,7 +143,7 @@ class Request(RequestFields):
     """Files by the names of their fields, sent as ``multipart/form-data`` together with ``form``: bytes, a ``Path``,
     which is read at once, or a tuple of file name, content and, if need be, content type."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: C901  a row of looks, of which most find nothing
         # A page makes up to a hundred of them: what most leave as it is costs one look. (What is wrong and empty, such
         # as a priority of None, is found when it is stored.)
         if type(self.url) is not str or (self.method is not DEFAULT_METHOD and type(self.method) is not str):
@@ -161,6 +172,8 @@ class Request(RequestFields):
             from skitter.model.request_body import take_content
 
             take_content(self)
+        if self.render is not False or self.actions:
+            _check_rendering(self)
 
     def replace(self, **changes: Any) -> Request:
         """A copy with some fields changed. A new ``form``, ``json`` or ``files`` stands in place of the body."""
@@ -207,16 +220,24 @@ def is_need(name: object) -> bool:
 class Fingerprinter:
     """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
 
-    __slots__ = ("_has_pool", "_keyed", "_named", "_names_sessions")
+    __slots__ = ("_has_pool", "_keyed", "_named", "_names_sessions", "_rendered")
 
     def __init__(
-        self, secret: bytes, *, ignore_sessions: bool = False, has_pool: bool = False, names_sessions: bool = False
+        self,
+        secret: bytes,
+        *,
+        ignore_sessions: bool = False,
+        has_pool: bool = False,
+        names_sessions: bool = False,
+        render_patterns: Sequence[str] = (),
     ) -> None:
         """``ignore_sessions``: two URLs that differ in a session id are the same page. ``has_pool``,
-        ``names_sessions``: the frontier hands out sessions of a pool, or those that have names.
+        ``names_sessions``: the frontier hands out sessions of a pool, or those that have names. ``render_patterns``:
+        regular expressions of URLs whose pages are rendered, whoever asks for them.
         """
         self._has_pool = has_pool
         self._names_sessions = names_sessions or has_pool
+        self._rendered = tuple(map(re.compile, render_patterns))
         self._keyed = hashlib.blake2b(digest_size=8, key=secret)
         self._named: Callable[[str], str] = canonical
         if ignore_sessions:
@@ -236,6 +257,7 @@ class Fingerprinter:
             names_sessions=bool(settings.get("exclusive_sessions"))
             or settings.get("proxy_rotation") == "session"
             or job.spec.login,
+            render_patterns=settings.get("render_patterns") or (),
         )
 
     def identity(self, url: str) -> str:
@@ -259,6 +281,9 @@ class Fingerprinter:
             # Two users may fetch the same page.
             name = request.session.encode()
             fingerprint = self._hash(b"7:session%d:%b%d" % (len(name), name, fingerprint))
+        if request.render:
+            actions = _ENCODER.encode(request.actions) if request.actions else b""
+            fingerprint = self._hash(b"6:render%d:%b%d" % (len(actions), actions, fingerprint))
         if filtered and not request.dont_filter:
             return fingerprint
         told = (b"unfiltered", b"%d" % parent, b"%d" % fingerprint, b"%d" % place)
@@ -271,6 +296,8 @@ class Fingerprinter:
 
         ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
         """
+        if self._rendered and not request.render and self._is_rendered(request):
+            request = msgspec.structs.replace(request, render=True)
         return Entry(
             self.request_id(request, parent, place, filtered=filtered),
             host_key(request.url),
@@ -279,16 +306,25 @@ class Fingerprinter:
             request.seed,
             request.seed and (trusts or not request.chain),
             request.seed or request.is_list or request.dont_filter or not filtered,
-            self._need(request) if self._names_sessions else request.need,
+            self._need(request) if self._names_sessions or request.render else request.need,
             request.dont_filter or not filtered,
         )
 
+    def _is_rendered(self, request: RequestFields) -> bool:
+        """Whether the setting wants it to be rendered: a page, and neither a file nor a sitemap."""
+        is_page = request.method == "GET" and not request.body and not request.need
+        if not is_page or request.callback in NOT_RENDERED:
+            return False
+        return any(pattern.search(request.url) for pattern in self._rendered)
+
     def _need(self, request: RequestFields) -> str:
-        """What a request needs besides: its session, where the frontier hands it out."""
-        if request.session is None or login_of(request.need) or not (request.session or self._has_pool):
-            return request.need
+        """What a request needs besides: a browser, and its session, where the frontier hands it out."""
+        need = BROWSER_NEED if request.render else request.need
+        names_session = self._names_sessions and request.session is not None and not login_of(need)
+        if not names_session or not (request.session or self._has_pool):
+            return need
         word = SESSION_NEED + (request.session or POOL)
-        return " ".join(sorted([request.need, word])) if request.need else word
+        return " ".join(sorted([need, word])) if need else word
 
     def _hash(self, parts: bytes) -> RequestId:
         """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
@@ -318,13 +354,15 @@ EXPECTED = {
     "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
     "proxy": "the URL of a proxy: http, https, socks4, socks4a, socks5 or socks5h",
     "session": "a name of at most 64 letters, digits and . _ @ + -, or None",
+    "render": "True or False, and True only of a GET request without a body and without another need",
+    "actions": "a list of WaitFor, Click, Scroll, Fill, JavaScript and Screenshot, of a request with render=True",
     "form": "a dict or a list of pairs, of text, bytes and numbers",
     "json": "a value that JSON has",
     "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
 _CONTENT = frozenset({"form", "json", "files"})
-OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy", "session"}
+OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy", "session", "render", "actions"}
 """Fields that say how a request is sent and judged."""
 _HINTS = {
     "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
@@ -333,6 +371,8 @@ _HINTS = {
     "form": 'as in form={"q": "books", "tag": ["new", "used"]}; a field without a value is ""',
     "json": "as in json={'page': 2}: dicts with text as keys, lists, text, finite numbers, True, False and None",
     "files": 'as in files={"photo": ("cat.png", content, "image/png")}; text is neither a path nor content',
+    "render": "a browser navigates; to send a form, render its page and use the actions Fill and Click",
+    "actions": 'as in actions=[WaitFor(".item"), Click("text=More")], from skitter; in JSON {"action": "click", …}',
     "cookies": 'as in cookies={"session": "abc"}',
     "headers": 'as in headers={"Accept-Language": "en"}',
     "proxy": 'as in proxy="http://user:password@proxy.example:3128"',
@@ -461,6 +501,25 @@ def _check_options(request: Request) -> None:
         raise wrong(request, "proxy", "another text")
 
 
+def _check_rendering(request: Request) -> None:
+    # Imported on demand: few jobs render.
+    from skitter.model.browser_actions import checked_actions
+
+    if type(request.render) is not bool:
+        raise wrong(request, "render", _kind(request.render))
+    if request.actions:
+        if not request.render:
+            raise wrong(request, "actions", "of one without it")
+        try:
+            request.actions = checked_actions(request.actions)
+        except ValueError as error:
+            raise wrong(request, "actions", str(error)) from error
+    if request.need not in ("", BROWSER_NEED):
+        raise wrong(request, "render", f"with need={request.need!r}")
+    if request.method.upper() != "GET" or request.body:
+        raise wrong(request, "render", f"of a {request.method} request{' with a body' if request.body else ''}")
+
+
 def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all"]:
     if given == ALL_STATUSES:
         return ALL_STATUSES
@@ -482,7 +541,8 @@ _HEADS = [bytes((STORED_VERSION, 0x80 | fields)) for fields in range(16)]
 _LONG_MAP = 0xDE
 _PLAIN = bytes((STORED_VERSION,))
 _WITH_OPTIONS = bytes((OPTIONS_VERSION,))
-_VERSIONS = (_PLAIN, _WITH_OPTIONS)
+_RENDERED = bytes((RENDER_VERSION,))
+_VERSIONS = (_PLAIN, _WITH_OPTIONS, _RENDERED)
 _DECODER = msgspec.msgpack.Decoder(Request, ext_hook=read_extension)
 _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
@@ -507,6 +567,8 @@ def encode(request: RequestFields) -> bytes:
             f"a request cannot be stored: {_shown(request.url)}: {error}",
             hint="meta and cb_kwargs take text, numbers, bytes, dates, lists, tuples, sets and dicts of those",
         ) from error
+    if request.render:
+        return _RENDERED + stored
     has_options = request.timeout is not None or request.max_attempts is not None or request.handle_statuses
     if has_options or request.proxy or request.session != "":
         return _WITH_OPTIONS + stored
@@ -528,7 +590,7 @@ def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> 
 def decode(payload: bytes) -> Request:
     """Decode a stored request."""
     if payload[:1] not in _VERSIONS:
-        known = f"{STORED_VERSION} and {OPTIONS_VERSION}"
+        known = f"{STORED_VERSION}, {OPTIONS_VERSION} and {RENDER_VERSION}"
         raise FormatError(
             f"a stored request has an unknown version: {payload[:1].hex()}",
             hint=f"this skitter reads versions {known}; upgrade it or start the job with --fresh",

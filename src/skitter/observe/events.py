@@ -316,6 +316,42 @@ WORKER_MEMORY = _kind(
     resident_bytes="what it takes",
     consequence="what is done about it",
 )
+BROWSER_STARTED = _kind(
+    "browser.started",
+    Level.INFO,
+    "a browser was started in {seconds} s: {program}",
+    "A worker has started a browser, for requests that are rendered.",
+    program="Chromium's program",
+    seconds="how long it took",
+)
+BROWSER_RETIRED = _kind(
+    "browser.retired",
+    Level.INFO,
+    "a browser is closed after {pages} pages and {seconds} s: {reason}",
+    "A browser takes no more pages, by `browser_max_pages`, `browser_max_seconds` or `browser_max_bytes`; another one "
+    "is started when a page comes.",
+    reason="why",
+    pages="how many it has had",
+    seconds="how old it is",
+)
+BROWSER_LOST = _kind(
+    "browser.lost",
+    Level.WARNING,
+    "a browser was lost with {pages} pages in it, after {served}: {reason}",
+    "A browser has crashed, was killed, or did not answer and was killed. Its pages are handed back without an "
+    "attempt.",
+    reason="what is known of it",
+    pages="pages that it was rendering",
+    served="pages that it has had",
+)
+BROWSER_FAILED = _kind(
+    "browser.failed",
+    Level.WARNING,
+    "nothing is rendered here for {seconds} s: {reason}",
+    "A browser could not be started. Requests that are to be rendered wait, for this worker or for another.",
+    reason="what Chromium said",
+    seconds="until it is tried again",
+)
 WORKER_GONE = _kind(
     "worker.gone",
     Level.WARNING,

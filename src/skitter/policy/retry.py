@@ -7,14 +7,14 @@ from datetime import UTC
 
 BLOCK_STATUSES = frozenset({429, 503})
 """Statuses by which the server asks for a pause: the whole host backs off, and the request spends no attempt."""
-RETRY_ERROR_CLASSES = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory"})
+RETRY_ERROR_CLASSES = frozenset({"dns", "connect", "tls", "timeout", "truncated", "protocol", "memory", "browser"})
 """Error classes of fetches that are tried again; too_large, guard and redirect are final."""
 BACKOFF_ERROR_CLASSES = frozenset({"proxy", "slow"})
 """Error classes that pause the host as a 503 does: the proxy failed, or too many transfers were slow."""
 UNREACHABLE_ERROR_CLASSES = frozenset({"dns", "connect", "tls"})
 """Error classes that mean that the host, and not the page, is at fault."""
 DEAD_CLASSES = (
-    *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large"),
+    *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large", "browser"),
     *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "hook", "dropped", "lost", "internal"),
 )
 """Every class that a dead request may have, as the reference lists them."""

@@ -116,6 +116,17 @@ class Spider(Hooks):
             )
         yield await self.file_saver.save(response, types, max_bytes, item or {})
 
+    async def save_screenshot(self, response: Response, item: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Store the screenshot of a rendered page where downloads are stored, and return its record, to be yielded.
+
+        In an async callback: ``yield await self.save_screenshot(response, {"name": …})``.
+        """
+        picture = response.screenshot
+        if picture is None or self.file_saver is None:
+            told = "a page without a screenshot" if picture is None else "files are stored in a crawl only"
+            raise SpiderError(f"{told}: {response.url}", hint="Request(…, render=True, actions=[Screenshot()])")
+        return await self.file_saver.save_picture(response, picture, item or {})
+
     def file_failed(self, failure: Any) -> Any:
         """The errback of ``response.download``: yields a record with the status ``failed``."""
         from skitter.extract.downloads import failed_record

@@ -39,6 +39,14 @@ class FileSaver:
         await self._put(path, file.content, file.content_type)
         return file.record(STORED, item, path=path, checksum=checksum)
 
+    async def save_picture(self, response: Response, picture: bytes, item: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a screenshot of a page, and return its record. Raises SinkError."""
+        from skitter.extract.response import Response as PageResponse
+        from skitter.model.page import Page
+
+        page = Page(url=response.url, status=200, headers=[("content-type", "image/png")], body=picture)
+        return await self.save(PageResponse(page, response.request), (), None, item)
+
     async def _put(self, path: str, content: bytes, content_type: str) -> None:
         for pause in (*AWAY_PAUSES_SECONDS, None):
             try:

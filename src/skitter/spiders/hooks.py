@@ -171,6 +171,13 @@ class Hooks:
         Called while the answer arrives, so it cannot be a coroutine.
         """
 
+    def on_browser_page(self, request: Request, page: Page) -> Retry | Drop | Awaitable[Retry | Drop | None] | None:
+        """See each page that is rendered in its browser, after the actions of its request.
+
+        ``page`` is Playwright's, of its asynchronous API, so this is a coroutine. The content of the page is taken when
+        it returns. It has ``callback_seconds``, and what is left of the page's time.
+        """
+
     def on_response(
         self, request: Request, response: Response
     ) -> Response | Retry | Drop | Awaitable[Response | Retry | Drop | None] | None:
@@ -194,7 +201,10 @@ class Hooks:
         """See the events of this worker that are logged (docs/reference/events.md)."""
 
 
-NAMES = ("on_start", "on_close", "on_request", "on_headers", "on_response", "on_error", "on_item", "on_event")
+NAMES = (
+    *("on_start", "on_close", "on_request", "on_headers", "on_browser_page", "on_response", "on_error", "on_item"),
+    "on_event",
+)
 """The names of all hooks."""
 
 

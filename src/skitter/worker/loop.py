@@ -20,14 +20,14 @@ from typing import Final
 
 import msgspec
 
-from skitter.errors import FormatError, FrontierError, LateError, SinkError
-from skitter.fetch.contract import Fetcher, slow_transfers_of
+from skitter.errors import BrowserLostError, FormatError, FrontierError, LateError, SinkError
+from skitter.fetch.contract import Fetcher, RendersPages, slow_transfers_of
 from skitter.frontier.contract import POLL_SECONDS, WorkSource, distant_source, wait_for_turn_of
 from skitter.model import secrets
 from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
-from skitter.model.request import Fingerprinter
+from skitter.model.request import BROWSER_NEED, Fingerprinter
 from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.observe import events
 from skitter.policy.generations import generation_seconds
@@ -197,11 +197,10 @@ class Worker:
         self._ask_at = 0.0
         self._state = job.state
         self._card = card or WorkerCard()
-        self._asked = False
-        self._blocked_by = ""
-        self._waits_for = ""
-        self._stopping = False
+        self._asked = self._stopping = False
+        self._blocked_by = self._waits_for = ""
         self._failure: Exception | None = None
+        self._renders = self._can_render(fetcher)
 
     @property
     def committed(self) -> int:
@@ -227,6 +226,23 @@ class Worker:
     def needs(self, needs: Iterable[str]) -> None:
         self._commit_queue.calls.needs = needs
         self._ask_now()
+
+    def _can_render(self, fetcher: Fetcher) -> bool:
+        """Whether requests with the need ``browser`` may be granted; the fetcher says when it has no room for more."""
+        if not isinstance(fetcher, RendersPages):
+            return False
+        fetcher.watch_room(self._room_changed)
+        self.needs = (BROWSER_NEED,)
+        return True
+
+    def _room_changed(self, has_room: bool, works: bool) -> None:
+        """What is rendered takes long: a worker is not given more of it than its browser has room for."""
+        self._renders = works
+        others = set(self.needs) - {BROWSER_NEED}
+        if has_room:
+            self.needs = {*others, BROWSER_NEED}
+        else:
+            self._commit_queue.calls.needs = others
 
     # ---- from outside; each may be called again, and before run()
 
@@ -267,7 +283,7 @@ class Worker:
             slots=slots,
             pages_per_second=round(averages.pages_per_second, 3),
             latency_seconds=round(averages.latency_seconds, 4),
-            needs=self.needs,
+            needs=tuple(sorted({*self.needs, *((BROWSER_NEED,) if self._renders else ())})),
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
         )
 
@@ -502,6 +518,9 @@ class Worker:
                 # With the last part of a page, whatever was counted before: so a page counts once.
                 ended[0].tally = ended[0].tally | counts
             return ended
+        except BrowserLostError:
+            # As if it had been broken off: it goes back without an attempt, and the host's delay goes on.
+            raise asyncio.CancelledError from None
         except LateError:
             # A loop that is busy, or a process that stood still, may reach the socket long after it wanted to.
             return None

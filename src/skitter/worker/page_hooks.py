@@ -5,6 +5,7 @@ A hook that raises, takes too long or returns what it may not becomes a ``HookFa
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -54,6 +55,7 @@ class WorkerHooks:
         self.on_close = self._named("on_close")
         self.on_request = self._named("on_request")
         self.on_headers = self._named("on_headers")
+        self.on_browser_page = self._named("on_browser_page")
         self.on_response = self._named("on_response")
         self.on_error = self._named("on_error")
         self.on_item = self._named("on_item")
@@ -67,7 +69,7 @@ class WorkerHooks:
     @property
     def has_page_hooks(self) -> bool:
         """Whether a page passes any hook on its way."""
-        return bool(self.on_request or self.on_headers or self.on_response or self.on_error)
+        return bool(self.on_request or self.on_headers or self.on_browser_page or self.on_response or self.on_error)
 
     def _named(self, name: str) -> tuple[Hook, ...]:
         return tuple(
@@ -136,6 +138,19 @@ class WorkerHooks:
                     if inspect.iscoroutine(result):
                         result.close()
                     return self._refused(hook, result, "a Retry, a Ban, a Drop or None, and is no coroutine")
+        return None
+
+    async def ask_browser_page(self, request: Request, page: Any) -> Decision | None:
+        """What the hooks decide that have seen the page in its browser."""
+        for hook in self.on_browser_page:
+            result = await self._called(hook, request, page)
+            match result:
+                case None:
+                    continue
+                case Retry() | Drop() | HookFailure():
+                    return self._counted(hook, result)
+                case _:
+                    return self._refused(hook, result, "a Retry, a Drop or None")
         return None
 
     async def ask_response(self, request: Request, response: Response) -> Response | Decision:
@@ -233,6 +248,21 @@ class HeadersHook:
         if not self._asked:
             self(msgspec.structs.replace(page, body=b""))
         return self._decision
+
+
+class BrowserPageHook:
+    """What a fetcher calls with the page in its browser, for one request."""
+
+    def __init__(self, hooks: WorkerHooks, request: Request) -> None:
+        self._hooks = hooks
+        self._request = request
+        self._context = contextvars.copy_context()
+        self.decision: Decision | None = None
+
+    async def __call__(self, page: Any) -> None:
+        # What the hook counts belongs to this page, whichever task the fetcher calls from.
+        work = self._hooks.ask_browser_page(self._request, page)
+        self.decision = await asyncio.get_running_loop().create_task(work, context=self._context)
 
 
 def _page(result: Response | Answer, request: Request) -> Page:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from skitter.agent import product_token
-from skitter.errors import FetchError, LateError, RequestError, UrlError
+from skitter.errors import BrowserLostError, FetchError, LateError, RequestError, UrlError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
@@ -26,7 +26,6 @@ from skitter.model.session import CookieNews, SessionNews, login_of
 from skitter.model.url import Joins, absolute, host_key
 from skitter.policy import retry
 from skitter.policy.redirects import REDIRECT_STATUSES, continuation, stays
-from skitter.policy.user_agents import UserAgents
 from skitter.settings import Settings, read_statuses
 from skitter.sinks.contract import Archive
 from skitter.spiders.failure import Failure
@@ -39,14 +38,13 @@ from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.leased_proxy import LeasedProxies
 from skitter.worker.loop_status import LoopStatus
 from skitter.worker.page_directives import DirectivePolicy
-from skitter.worker.page_hooks import Decision, HeadersHook, HookFailure, WorkerHooks
+from skitter.worker.page_hooks import BrowserPageHook, Decision, HeadersHook, HookFailure, WorkerHooks
+from skitter.worker.page_identity import PageIdentity, conceal_cookies
 from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.revisit import Revisit, RevisitRules
 from skitter.worker.session_jars import SessionJars
 from skitter.worker.trap_detector import TrapDetector
 
-_OF_HOOKS = ("dropped", "hook")
-"""Error classes of what a hook has decided."""
 MAX_PREPARED = 1000
 """Requests that were late and are remembered as hooks left them."""
 
@@ -73,9 +71,8 @@ class Visitor:
         """``hooks``: those that pages pass; None: there are none. ``robots_rule``: against a URL of a lease's host.
         ``jars``: None: no cookies are kept.
         """
-        self._jars = jars
+        self._identity = PageIdentity(settings, proxies, jars)
         self._hooks = hooks
-        self._proxies = proxies
         self._robots_rule = robots_rule
         self._prepared: dict[int, Request] = {}
         """Requests that hooks have seen and that came too late to be sent, by id."""
@@ -94,7 +91,6 @@ class Visitor:
         self._joins = Joins()
         self._trap_detector = TrapDetector() if settings.traps.traps == "strict" else None
         self._product = product_token(settings.fetch.agent).lower()
-        self._user_agents = UserAgents(settings.fetch.user_agents) if settings.fetch.user_agents else None
         politeness = settings.politeness
         self._obeys_pages = (
             politeness.obey_nofollow or politeness.obey_noindex or politeness.obey_canonical or politeness.obey_tdm
@@ -155,90 +151,90 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
-        headers = request.headers if revisit is None else revisit.headers
-        if self._user_agents is not None:
-            headers = self._user_agents.headers(headers, request.url)
-        proxy, of_pool = request.proxy, bool(lease.proxy) and not request.proxy
-        if of_pool:
-            assert self._proxies is not None, "whoever leases through a pool has one"
-            proxy = await self._proxies.url_of(lease)
+        sent = self._sent(lease, request, revisit, start_by, on_send, headers_hook)
+        if lease.proxy and not request.proxy:
+            sent = await self._identity.with_proxy(lease, sent)
+        page_hook: BrowserPageHook | None = None
+        if request.render:
+            sent, page_hook = self._with_browser(sent, lease, request)
         news: CookieNews | None = None
-        jar = None if self._jars is None else self._jars.lines(lease, request)
+        answer: Page | FetchError
         try:
-            page = await self._fetcher.fetch(
-                FetchRequest(
-                    url=request.url,
-                    method=request.method,
-                    headers=headers,
-                    body=request.body,
-                    cookies=request.cookies,
-                    jar=jar,
-                    trusted=lease.trusted,
-                    proxy=proxy,
-                    proxy_trusted=of_pool,
-                    timeout_seconds=request.timeout,
-                    start_by=start_by,
-                    on_send=on_send,
-                    on_headers=headers_hook,
-                    truncate_bytes=None if request.callback is None else _truncate_bytes(request),
-                )
-            )
+            answer = page = await self._fetcher.fetch(sent)
+        except BrowserLostError:
+            raise
         except FetchError as error:
+            answer = error
             work = self._unanswered(lease, request, error)
-            if of_pool and self._proxies is not None:
-                work = self._through_pool(lease, request, work, self._proxies.of_error(error), error)
         else:
-            decision = headers_hook.decide(page) if headers_hook is not None else None
-            if decision is None:
-                work = self._answered(lease, request, page, revisit)
-            else:
-                work = self._decided(lease, request, page, decision)
-            if of_pool and self._proxies is not None:
-                work = self._through_pool(lease, request, work, self._proxies.of_page(page, proxy), page)
-            if page.cookies and self._jars is not None:
-                news = await self._jars.received(lease, request, page)
+            if page.cookies:
+                news = await self._identity.received(lease, request, page)
+            work = self._answered(lease, request, page, revisit, headers_hook, page_hook)
+        if sent.proxy_trusted:
+            work = self._identity.through_pool(lease, request, work, sent.proxy, answer, self._concealed)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         ended = await self._loop_status.noted(work, lease)
-        if news is not None:
+        if sent.jar is not None:
             ended[0].cookies = news
-        if ended[0].error and jar is not None and jar.cookies:
-            # A site may print the cookies that it was sent, and a traceback quote the page.
-            ended[0].error = secrets.concealed(ended[0].error, [cookie.value for cookie in jar.cookies])
+            conceal_cookies(ended[0], sent.jar)
         return ended
 
-    async def _through_pool(
+    def _sent(
         self,
         lease: Lease,
         request: Request,
-        work: Coroutine[Any, Any, tuple[Outcome, list[str]]],
-        news: ProxyNews | None,
-        fetched: Page | FetchError,
-    ) -> tuple[Outcome, list[str]]:
-        """How a fetch through a proxy of the pool ends: as any other (``work``), unless the proxy is to blame."""
-        if news is not None and news.fault in (ProxyFault.PROXY, ProxyFault.BANNED):
-            work.close()
-            outcome = Outcome(lease=lease, ending=Ending.RETRY, proxy_news=news, error_class="proxy")
-            if isinstance(fetched, Page):
-                outcome.status, outcome.tally = fetched.status, {"bytes": fetched.wire_bytes}
-                outcome.error = f"the host does not serve its proxy (HTTP {fetched.status})"
-            else:
-                outcome.error = self._concealed(str(fetched), request, None)
-                outcome.touched = news.fault is not ProxyFault.PROXY
-            return outcome, []
-        outcome, urls = await work
-        if news is not None and news.fault is ProxyFault.UNSURE:
-            if outcome.ending is Ending.DEAD and request.errback is None and outcome.error_class not in _OF_HOOKS:
-                # The frontier decides whether that was the last attempt, or none.
-                outcome.ending, outcome.max_attempts = Ending.RETRY, request.max_attempts or 0
-            elif outcome.ending is not Ending.RETRY:
-                news = msgspec.structs.replace(news, fault=ProxyFault.NONE)
-        if outcome.proxy_news is None:
-            outcome.proxy_news = news
-        return outcome, urls
+        revisit: Revisit | None,
+        start_by: float | None,
+        on_send: Callable[[], None] | None,
+        headers_hook: HeadersHook | None,
+    ) -> FetchRequest:
+        return FetchRequest(
+            url=request.url,
+            method=request.method,
+            headers=self._identity.headers(lease, request, request.headers if revisit is None else revisit.headers),
+            body=request.body,
+            cookies=request.cookies,
+            jar=self._identity.jar(lease, request),
+            trusted=lease.trusted,
+            proxy=request.proxy,
+            timeout_seconds=request.timeout,
+            start_by=start_by,
+            on_send=on_send,
+            on_headers=headers_hook,
+            truncate_bytes=None if request.callback is None else _truncate_bytes(request),
+        )
+
+    def _with_browser(
+        self, fetched: FetchRequest, lease: Lease, request: Request
+    ) -> tuple[FetchRequest, BrowserPageHook | None]:
+        """The request as a browser is given it, and the hook that sees its page."""
+
+        def may_navigate(url: str) -> bool:
+            scope = self._rules.scope
+            outside = None if request.seed else scope.rule_against(url, request.depth, is_sitemap=False)
+            return outside is None and self._robots_rule(lease, url) is None
+
+        hooks = self._hooks
+        hook = BrowserPageHook(hooks, request) if hooks is not None and hooks.on_browser_page else None
+        rendered = msgspec.structs.replace(
+            fetched, render=True, actions=request.actions, on_page=hook, may_navigate=may_navigate
+        )
+        return rendered, hook
 
     async def _answered(
-        self, lease: Lease, request: Request, page: Page, revisit: Revisit | None
+        self,
+        lease: Lease,
+        request: Request,
+        page: Page,
+        revisit: Revisit | None,
+        headers_hook: HeadersHook | None = None,
+        page_hook: BrowserPageHook | None = None,
     ) -> tuple[Outcome, list[str]]:
+        decision = headers_hook.decide(page) if headers_hook is not None else None
+        if page_hook is not None and decision is None:
+            decision = page_hook.decision
+        if decision is not None:
+            return await self._decided(lease, request, page, decision)
         response: Response | None = None
         if self._hooks is not None and self._hooks.on_response:
             response = Response(page, request, self._joins, self._product)
@@ -256,9 +252,8 @@ class Visitor:
         if revisit is not None:
             outcome.page = revisit.record(page, outcome)
         if self._archive is not None and outcome.ending is not Ending.RETRY and self._may_be_kept(request, page):
-            sent = request
-            if self._user_agents is not None:
-                sent = request.replace(headers=self._user_agents.headers(request.headers, request.url))
+            headers = self._identity.headers(lease, request, request.headers)
+            sent = request if headers is request.headers else request.replace(headers=headers)
             reference = await self._archive.add(lease.epoch, sent, page)
             outcome.items = [*outcome.items, NewItem(reference, ItemKind.PAGE)]
         return outcome, urls

@@ -228,7 +228,7 @@ class PageYield:
         # (A list too: as a plain link the same URL may have been left out for what an earlier run has delivered.)
         plain = request.method == "GET" and not request.dont_filter and not request.body and not request.is_list
         goes_on = bool(self._login) and request.session == self._session and request.method != "GET"
-        if request.session or goes_on:
+        if request.session or request.render or goes_on:
             plain = False
         if request.callback is not None and _is_file(request.callback):
             plain = False
@@ -270,6 +270,8 @@ class PageYield:
             handle_statuses=request.handle_statuses,
             session=request.session,
             proxy=request.proxy,
+            render=request.render,
+            actions=request.actions,
         )
         self._add(found, plain=plain)
 

@@ -1,0 +1,1 @@
+"""Rendering of pages: Chromium behind a guarded proxy. Most of it needs the extra ``browser``."""

@@ -1,0 +1,90 @@
+"""A fetcher that lets a browser load what is to be rendered, and hands everything else on to a plain one.
+
+Nothing of a browser is imported before the first request that wants one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from skitter.errors import FetchError
+from skitter.fetch.contract import Fetcher, FetchRequest, slow_transfers_of
+from skitter.model.page import Page
+from skitter.settings import Settings
+
+if TYPE_CHECKING:
+    from skitter.fetch.browser.pool import BrowserPool
+    from skitter.fetch.browser.upstream import Upstream
+
+
+MAX_LOOKUPS = 64
+"""Threads that resolve names for browsers."""
+
+
+class RenderingFetcher:
+    """A Fetcher that ``RendersPages``. ``program``: Chromium's."""
+
+    def __init__(self, fetcher: Fetcher, settings: Settings, program: str) -> None:
+        self._fetcher = fetcher
+        self._plain = fetcher.fetch
+        self._settings = settings
+        self._program = program
+        self._pool: BrowserPool | None = None
+        self._upstream: Upstream | None = None
+        self._making = asyncio.Lock()
+        self._close_lookups: Callable[[], None] = lambda: None
+        self._tell: Callable[[bool, bool], None] = lambda _has_room, _works: None
+        self._is_closed = False
+        self.slow_transfers = slow_transfers_of(fetcher)
+
+    def fetch(self, request: FetchRequest) -> Coroutine[Any, Any, Page]:
+        """See ``Fetcher.fetch``."""
+        # No coroutine of its own: a page that is not rendered costs one look.
+        return self._render(request) if request.render else self._plain(request)
+
+    def watch_room(self, tell: Callable[[bool, bool], None]) -> None:
+        """See ``RendersPages.watch_room``."""
+        self._tell = tell
+
+    async def close(self) -> None:
+        """See ``Fetcher.close``."""
+        self._is_closed = True
+        if self._pool is not None:
+            await self._pool.close()
+        self._close_lookups()
+        await self._fetcher.close()
+
+    async def _render(self, request: FetchRequest) -> Page:
+        if self._is_closed:
+            raise FetchError("protocol", "the fetcher is closed")
+        async with self._making:
+            if self._pool is None:
+                # Playwright is half a second of imports, while others fetch.
+                self._pool = await asyncio.to_thread(self._make_pool)
+        return await self._pool.render(request, self._upstream)
+
+    def _make_pool(self) -> BrowserPool:
+        from skitter.fetch.browser.guarded_proxy import Network
+        from skitter.fetch.browser.host_connections import HostConnections
+        from skitter.fetch.browser.pool import BrowserPool
+        from skitter.fetch.browser.upstream import Upstream
+        from skitter.fetch.ca_bundle import ca_file
+        from skitter.fetch.dns_lookups import DnsLookups
+        from skitter.fetch.network_guard import Guard
+        from skitter.fetch.proxy import read_proxy
+
+        fetch = self._settings.fetch
+        lookups = DnsLookups(max_lookups=MAX_LOOKUPS)
+        self._close_lookups = lambda: lookups.close(FetchError("protocol", "the fetcher is closed"))
+        network = Network(
+            guard=Guard(allow_private=fetch.allow_private),
+            lookups=lookups,
+            connections=HostConnections(self._settings.politeness.per_host),
+            connect_timeout_seconds=fetch.connect_timeout_seconds,
+        )
+        if (proxy := read_proxy(self._settings.run.proxy)) is not None:
+            seconds = fetch.connect_timeout_seconds
+            self._upstream = Upstream(proxy, ca_file=ca_file(), verify_tls=fetch.verify_tls, seconds=seconds)
+        return BrowserPool(self._settings, self._program, network, self._tell)
