@@ -76,12 +76,12 @@ def test_by_pattern_and_what_waits_for_a_node_with_a_browser(skitter: Any, servi
         assert until(needs, 60)
         shown = skitter.run("status").stdout
         assert "need browser: 2 requests, no worker serves it" in shown
-        worker = skitter.start("worker", "both.py", "--job", "Both")
-        assert crawl.wait(90) == 0
-        assert worker.wait(30) == 0
+        skitter.run("worker", "both.py", "--job", "Both")
+        assert "wait for a worker with a browser: this one has none" in crawl.communicate(timeout=60)[1]
+        assert crawl.returncode == 0
     finally:
-        for process in (crawl,):
-            process.kill()
+        crawl.kill()
+        crawl.communicate()
         site.close()
     items = sorted(skitter.lines("out.jsonl"), key=str)
     assert items == [
