@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,17 +70,18 @@ def test_by_pattern_and_what_waits_for_a_node_with_a_browser(skitter: Any, servi
         # This node renders nothing: it fetches the plain page, and status says what the others wait for.
         def needs() -> Any:
             told = skitter.run("status", "--json", code=None).stdout
-            return told and '"browser"' in told and '"done": 1' in told.replace("  ", " ") and told
+            report = json.loads(told) if told else {"done": 0}
+            return report["done"] == 1 and [need["name"] for need in report["needs"]] == ["browser"]
 
         assert until(needs, 60)
         shown = skitter.run("status").stdout
         assert "need browser: 2 requests, no worker serves it" in shown
-        worker = skitter.start("worker", "both.py", "--job", "both")
-        assert crawl.wait(90) == 0
-        assert worker.wait(30) == 0
+        skitter.run("worker", "both.py", "--job", "Both")
+        assert "wait for a worker with a browser: this one has none" in crawl.communicate(timeout=60)[1]
+        assert crawl.returncode == 0
     finally:
-        for process in (crawl,):
-            process.kill()
+        crawl.kill()
+        crawl.communicate()
         site.close()
     items = sorted(skitter.lines("out.jsonl"), key=str)
     assert items == [

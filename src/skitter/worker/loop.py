@@ -134,6 +134,7 @@ class Worker:
             patterns=LinkPatterns.of(settings.links),
         )
         rules = LinkContext(spider=spider, fingerprinter=Fingerprinter.of_job(job), scope=self._scope, known=known)
+        rules.note_need = self._note_need
         callback_seconds = settings.limits.callback_seconds
         self._stats = self._commit_queue.stats = Stats()
         self.hooks = hooks_of(spider, settings.hooks.hooks, callback_seconds, settings.run.trusted, self._stats)
@@ -200,7 +201,7 @@ class Worker:
         self._asked = self._stopping = False
         self._blocked_by = self._waits_for = ""
         self._failure: Exception | None = None
-        self._renders = self._can_render(fetcher)
+        self._renders, self._has_warned = self._can_render(fetcher), False
 
     @property
     def committed(self) -> int:
@@ -234,6 +235,15 @@ class Worker:
         fetcher.watch_room(self._room_changed)
         self.needs = (BROWSER_NEED,)
         return True
+
+    def _note_need(self, need: str) -> None:
+        """Say once that what is found has to wait for another worker."""
+        if need == BROWSER_NEED and not self._renders and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "pages that are to be rendered wait for a worker with a browser: this one has none"
+                " (pip install 'skitter[browser]', and a Chromium)"
+            )
 
     def _room_changed(self, has_room: bool, works: bool) -> None:
         """What is rendered takes long: a worker is not given more of it than its browser has room for."""

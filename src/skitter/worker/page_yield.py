@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from skitter.errors import ItemError, RequestError, UrlError
@@ -50,6 +51,8 @@ class LinkContext:
         self.scope = scope
         self.known = known
         self._drop_reasons: set[str] = set()
+        self.note_need: Callable[[str], None] = lambda _need: None
+        """Called with the need of each request that has one."""
 
     def drop_reason(self, text: str) -> str:
         """The reason as it is counted."""
@@ -288,7 +291,10 @@ class PageYield:
         return True
 
     def _add(self, request: RequestFields, *, plain: bool) -> None:
-        self.links.append(self._rules.fingerprinter.entry(request, self._parent, self._place))
+        entry = self._rules.fingerprinter.entry(request, self._parent, self._place)
+        self.links.append(entry)
+        if entry.need:
+            self._rules.note_need(entry.need)
         self.is_large = self._in_parts and (self.is_large or len(self.links) >= PART_LINKS)
         if plain:
             self._here.add(request.url)

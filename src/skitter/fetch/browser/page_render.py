@@ -44,6 +44,8 @@ class ReadyPage(msgspec.Struct):
     session: CDPSession
     frame: str
     proxy: PageProxy
+    crashed: asyncio.Future[str]
+    """Set when the page's own process has ended."""
 
     async def close(self, seconds: float) -> bool:
         """Close it; False: the browser did not do so in time."""
@@ -73,9 +75,16 @@ async def make_ready(context: BrowserContext, proxy: PageProxy, blocked: Sequenc
 
         await context.route("**/*", pass_or_block)
     page = await context.new_page()
+    crashed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def note_crash(_page: object) -> None:
+        if not crashed.done():
+            crashed.set_result("its process has crashed")
+
+    page.on("crash", note_crash)
     session = await context.new_cdp_session(page)
     tree: dict[str, Any] = await session.send("Page.getFrameTree")
-    return ReadyPage(context, page, session, tree["frameTree"]["frame"]["id"], proxy)
+    return ReadyPage(context, page, session, tree["frameTree"]["frame"]["id"], proxy, crashed)
 
 
 class PageRender:

@@ -50,6 +50,9 @@ FAILURES_BEFORE_BROKEN = 3
 """Starts that failed in a row, after which this worker does not count as one that can render."""
 DRIVER_GONE = "Connection closed"
 """What Playwright says when its driver has ended."""
+SUSPECT_CLASSES = frozenset({"timeout", "browser", "protocol"})
+"""Classes of failures that a browser that has crashed or hangs looks like."""
+CRASH_SECONDS = 0.3
 FOLDER_PREFIX = "skitter-browser"
 log = logging.getLogger("skitter.fetch")
 
@@ -108,42 +111,38 @@ class BrowserPool:
     async def _rendered(
         self, browser: BrowserProcess, ready: ReadyPage, request: FetchRequest, upstream: Upstream | None
     ) -> Page:
-        crashed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-        def note_crash(_page: object) -> None:
-            if not crashed.done():
-                crashed.set_result("its process has crashed")
-
-        ready.page.on("crash", note_crash)
         work = asyncio.create_task(PageRender(ready, request, self._settings, upstream).run())
         try:
-            watched: list[asyncio.Future[Any]] = [work, browser.lost, crashed]
+            watched: list[asyncio.Future[Any]] = [work, browser.lost, ready.crashed]
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                reason = browser.lost.result() if browser.lost.done() else crashed.result()
-                raise BrowserLostError(f"the browser was lost ({reason}): {shown_url(request.url)}")
-            return work.result()
-        except Error as error:
-            await asyncio.sleep(0)
-            if browser.is_alive and not crashed.done() and await browser.answers():
-                told = error.message.partition("\n")[0][:200]
-                raise FetchError("browser", f"the browser failed: {told}: {shown_url(request.url)}") from error
-            await browser.kill("it does not answer")
-            raise BrowserLostError(f"the browser was lost: {shown_url(request.url)}") from error
-        except FetchError as error:
-            # A slow site and a browser that hangs look the same from here.
-            if error.error_class in ("timeout", "browser") and not isinstance(error, BrowserLostError):
-                if browser.is_alive and not await browser.answers():
-                    await browser.kill("it does not answer")
-                if not browser.is_alive:
-                    raise BrowserLostError(f"the browser was lost: {shown_url(request.url)}") from error
-            raise
+            if work.done():
+                return work.result()
+        except (Error, FetchError) as error:
+            if await self._is_lost(browser, ready, error):
+                raise BrowserLostError(f"the browser was lost: {shown_url(request.url)}") from error
+            if isinstance(error, FetchError):
+                raise
+            told = error.message.partition("\n")[0][:200]
+            raise FetchError("browser", f"the browser failed: {told}: {shown_url(request.url)}") from error
+        else:
+            reason = browser.lost.result() if browser.lost.done() else ready.crashed.result()
+            raise BrowserLostError(f"the browser was lost ({reason}): {shown_url(request.url)}")
         finally:
             if not work.done():
                 work.cancel()
                 await asyncio.wait([work], timeout=1)
             if work.done() and not work.cancelled():
                 work.exception()
+
+    async def _is_lost(self, browser: BrowserProcess, ready: ReadyPage, error: Error | FetchError) -> bool:
+        """Whether a page failed because its browser, or its process, is gone or hangs."""
+        if isinstance(error, FetchError) and error.error_class not in SUSPECT_CLASSES:
+            return False
+        # Of a process that was killed the page hears first, and the browser a moment later.
+        await asyncio.wait([browser.lost, ready.crashed], timeout=CRASH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if browser.is_alive and not ready.crashed.done() and not await browser.answers():
+            await browser.kill("it does not answer")
+        return not browser.is_alive or ready.crashed.done()
 
     def _counted(self, key: tuple[str, bytes], error: BrowserLostError, *, alone: bool) -> FetchError:
         losses, losses_alone = self._losses.pop(key, (0, 0))
@@ -223,7 +222,7 @@ class BrowserPool:
 
     async def _taken(self) -> tuple[BrowserProcess, ReadyPage]:
         spare, self._spare = self._spare, None
-        if spare is not None and spare[0].is_alive and not spare[0].is_retired:
+        if spare is not None and spare[0].is_alive and not spare[0].is_retired and not spare[1].crashed.done():
             browser, ready = spare
             _begin_page(browser)
         else:
