@@ -119,9 +119,9 @@ def test_bans_survive_a_kill_and_without_a_proxy_everything_waits(
     url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
     place = ("--frontier", url, "--job", tmp_path.name)
     site, other = Site(20, frozenset({"banned"})), Site(0)
-    banned, cut, good = Proxy("banned", "good"), Proxy("cut", "cut"), Proxy("good", "good")
-    with Farm([site, other], [banned, cut, good]) as farm:
-        write_list(skitter, "\n".join([*banned.urls(), *cut.urls()]))
+    banned, dead, good = Proxy("banned", "good"), Proxy("dead", "refuse"), Proxy("good", "good")
+    with Farm([site, other], [banned, dead, good]) as farm:
+        write_list(skitter, "\n".join([*banned.urls(), *dead.urls()]))
         arguments = crawl_arguments(
             farm, "--set", "proxy_ban_seconds=600", "--set", "proxy_refresh_seconds=0.5", *place
         )

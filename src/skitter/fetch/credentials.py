@@ -16,7 +16,7 @@ import msgspec
 from skitter import private_files
 from skitter.agent import Credential
 from skitter.errors import SettingsError
-from skitter.fetch.contract import ClientCertificate, Fetcher, FetchRequest, slow_transfers_of
+from skitter.fetch.contract import ClientCertificate, Fetcher, FetchRequest, RendersPages, slow_transfers_of
 from skitter.fetch.digest import Challenge, find_challenge
 from skitter.model.page import Page
 from skitter.model.url import absolute, host_key
@@ -77,6 +77,8 @@ class AuthenticatingFetcher:
         self._table = CredentialTable(credentials)
         self._digests: dict[str, _DigestState] = {}
         self.slow_transfers = slow_transfers_of(fetcher)
+        if isinstance(fetcher, RendersPages):
+            self.watch_room = fetcher.watch_room
 
     async def fetch(self, request: FetchRequest) -> Page:
         """See ``Fetcher.fetch``. A digest that the server has not asked for yet takes two requests."""

@@ -13,11 +13,12 @@ from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
 from skitter.model import counters, host, item, lease, session
-from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, sessions, shares
+from skitter.model.proxy import ProxyFault, ProxyState
+from skitter.policy import cookies, generations, host_budgets, lost_leases, politeness, proxy_choice, sessions, shares
 
 MODULES = (
     *(contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness, shares),
-    *(hyperloglog, counters, session, cookies, sessions),
+    *(hyperloglog, counters, proxy_choice, session, cookies, sessions),
 )
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]
@@ -25,6 +26,7 @@ NAMES = set(scripts.constants())
 OF_ENUMS = {f"AT_{state.name}" for state in RequestState} | set(host.Phase.__members__) | set(lease.Work.__members__)
 OF_ENUMS |= {f"SESSION_{state.name}" for state in session.SessionState}
 OF_ENUMS |= {f"{kind.name}_{what}" for kind in item.ItemKind for what in ("KIND", "COUNTER")}
+OF_ENUMS |= {f"PROXY_{state.name}" for state in ProxyState} | {f"FAULT_{fault.name}" for fault in ProxyFault}
 _LITERAL = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = (?:[0-9.]+|'[^']*')(?:, |$)", re.MULTILINE)
 
 
@@ -66,6 +68,10 @@ def test_the_numbers_of_enums_are_those_that_are_stored() -> None:
     assert {work: found[work.name] for work in lease.Work} == {work: int(work) for work in lease.Work}
     states = session.SessionState
     assert {state: found[f"SESSION_{state.name}"] for state in states} == {state: int(state) for state in states}
+    assert (found["PROXY_ACTIVE"], found["PROXY_REMOVED"]) == (ProxyState.ACTIVE, ProxyState.REMOVED)
+    assert {name: number for name, number in found.items() if name.startswith("FAULT_")} == {
+        f"FAULT_{fault.name}": int(fault) for fault in ProxyFault if fault is not ProxyFault.PROXY
+    }
     for kind in item.ItemKind:
         assert (found[f"{kind.name}_KIND"], found[f"{kind.name}_COUNTER"]) == (int(kind), item.COUNTERS[kind])
 

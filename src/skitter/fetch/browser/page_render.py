@@ -20,10 +20,12 @@ from skitter.fetch.browser.document_gate import Document, DocumentGate, Session
 from skitter.fetch.browser.guarded_proxy import PageProxy
 from skitter.fetch.browser.net_errors import fetch_error
 from skitter.fetch.browser.page_actions import ActionRun
+from skitter.fetch.browser.page_cookies import changes, for_browser
 from skitter.fetch.browser.upstream import Upstream
 from skitter.fetch.contract import FetchRequest
 from skitter.model.page import Page
 from skitter.model.secrets import shown_url
+from skitter.model.session import Cookie
 from skitter.settings import Settings
 
 _NO_WEBRTC = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
@@ -141,6 +143,9 @@ class PageRender:
         page.started_at, page.seconds = started_at, time.monotonic() - began
         page.address = ready.proxy.addresses.get(self._place, "")
         page.wire_bytes, page.http_version = ready.proxy.bytes, "HTTP/1.1"
+        if request.jar is not None:
+            found = await within(self._seconds, ready.context.cookies())
+            page.cookies = changes(request.jar.cookies, found, request.url)
         return page
 
     def _timeout(self) -> FetchError:
@@ -181,6 +186,8 @@ class PageRender:
 
     async def _prepare(self) -> None:
         request, ready = self._request, self._ready
+        if request.jar is not None and request.jar.cookies:
+            await self._add_jar(request.jar.cookies)
         if request.cookies:
             cookies: list[Any] = [
                 {"name": name, "value": value, "url": request.url} for name, value in request.cookies.items()
@@ -191,6 +198,16 @@ class PageRender:
             # For scripts and sub-requests too: two names of one visitor would be a lie.
             await ready.session.send("Emulation.setUserAgentOverride", {"userAgent": own["user-agent"]})
         await self._gate.start()
+
+    async def _add_jar(self, cookies: Sequence[Cookie]) -> None:
+        context = self._ready.context
+        try:
+            await context.add_cookies(for_browser(cookies))
+        except Error:
+            # One of them is none that a browser takes, and it says not which.
+            for cookie in for_browser(cookies):
+                with contextlib.suppress(Error):
+                    await context.add_cookies([cookie])
 
     async def _failure(self, error: Error) -> BaseException | None:
         """Why a navigation failed, in words of a fetch; None: by what Playwright says."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from skitter.errors import FetchError
+from skitter.errors import FetchError, SettingsError
 from skitter.fetch.contract import Fetcher, FetchRequest, slow_transfers_of
 from skitter.model.page import Page
 from skitter.settings import Settings
@@ -32,7 +32,6 @@ class RenderingFetcher:
         self._settings = settings
         self._program = program
         self._pool: BrowserPool | None = None
-        self._upstream: Upstream | None = None
         self._making = asyncio.Lock()
         self._close_lookups: Callable[[], None] = lambda: None
         self._tell: Callable[[bool, bool], None] = lambda _has_room, _works: None
@@ -63,17 +62,40 @@ class RenderingFetcher:
             if self._pool is None:
                 # Playwright is half a second of imports, while others fetch.
                 self._pool = await asyncio.to_thread(self._make_pool)
-        return await self._pool.render(request, self._upstream)
+        if request.certificate is not None:
+            raise FetchError("tls", "a browser shows no client certificate: leave render out for such a page")
+        return await self._pool.render(request, self._upstream_of(request))
+
+    def _upstream_of(self, request: FetchRequest) -> Upstream | None:
+        """The proxy that a page goes through: its own, or else that of the settings."""
+        from skitter.fetch.browser.upstream import Upstream
+        from skitter.fetch.ca_bundle import ca_file
+        from skitter.fetch.network_guard import Guard
+        from skitter.fetch.proxy import read_proxy
+
+        fetch = self._settings.fetch
+        try:
+            proxy = read_proxy(request.proxy or self._settings.run.proxy)
+        except SettingsError as error:
+            raise FetchError("proxy", str(error)) from error
+        if proxy is None:
+            return None
+        # The user typed that of the settings and those of the pool; one that a request names may come from a stranger.
+        is_typed = not request.proxy or request.proxy_trusted
+        return Upstream(
+            proxy,
+            ca_file=ca_file(),
+            verify_tls=fetch.verify_tls,
+            seconds=fetch.connect_timeout_seconds,
+            guard=None if is_typed else Guard(allow_private=fetch.allow_private),
+        )
 
     def _make_pool(self) -> BrowserPool:
         from skitter.fetch.browser.guarded_proxy import Network
         from skitter.fetch.browser.host_connections import HostConnections
         from skitter.fetch.browser.pool import BrowserPool
-        from skitter.fetch.browser.upstream import Upstream
-        from skitter.fetch.ca_bundle import ca_file
         from skitter.fetch.dns_lookups import DnsLookups
         from skitter.fetch.network_guard import Guard
-        from skitter.fetch.proxy import read_proxy
 
         fetch = self._settings.fetch
         lookups = DnsLookups(max_lookups=MAX_LOOKUPS)
@@ -84,7 +106,4 @@ class RenderingFetcher:
             connections=HostConnections(self._settings.politeness.per_host),
             connect_timeout_seconds=fetch.connect_timeout_seconds,
         )
-        if (proxy := read_proxy(self._settings.run.proxy)) is not None:
-            seconds = fetch.connect_timeout_seconds
-            self._upstream = Upstream(proxy, ca_file=ca_file(), verify_tls=fetch.verify_tls, seconds=seconds)
         return BrowserPool(self._settings, self._program, network, self._tell)

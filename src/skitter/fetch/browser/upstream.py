@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import socket
 import ssl
 from collections.abc import Sequence
 
 from skitter.errors import FetchError
+from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy
 
 MAX_HEAD = 65_536
@@ -35,8 +37,14 @@ async def connect_direct(addresses: Sequence[str], port: int, seconds: float) ->
 class Upstream:
     """The proxy of the crawl, as a page's proxy uses it."""
 
-    def __init__(self, proxy: Proxy, *, ca_file: str | None, verify_tls: bool, seconds: float) -> None:
+    def __init__(
+        self, proxy: Proxy, *, ca_file: str | None, verify_tls: bool, seconds: float, guard: Guard | None = None
+    ) -> None:
+        """``guard``: what checks the address of a proxy that nobody has typed."""
+        if proxy.scheme.startswith("socks4"):
+            raise FetchError("proxy", f"a rendered page cannot go through {proxy.scheme}: {proxy.url}")
         self.proxy = proxy
+        self._guard = guard
         self._ca_file = ca_file
         self._verify_tls = verify_tls
         self._seconds = seconds
@@ -66,9 +74,22 @@ class Upstream:
         try:
             async with asyncio.timeout(self._seconds):
                 host = proxy.host.strip("[]")
-                return await asyncio.open_connection(host, proxy.port, ssl=tls, limit=MAX_HEAD)
+                address = host if self._guard is None else await self._checked(self._guard, host)
+                name = host if tls is not None else None
+                return await asyncio.open_connection(
+                    address, proxy.port, ssl=tls, server_hostname=name, limit=MAX_HEAD
+                )
         except (OSError, TimeoutError) as error:
             raise FetchError("proxy", f"could not connect to the proxy: {proxy.url}: {_told(error)}") from error
+
+    async def _checked(self, guard: Guard, host: str) -> str:
+        """An address of the proxy that the guard has nothing against. Raises FetchError."""
+        port = self.proxy.port
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        address = str(found[0][4][0])
+        if (objection := guard.objection(address, port)) is not None:
+            raise FetchError("guard", f"the proxy of a request is at {objection}: {self.proxy.url}")
+        return address
 
     async def open_tunnel(self, host: str, port: int) -> Streams:
         """A tunnel to a host, by name or address. Raises FetchError."""
