@@ -31,6 +31,7 @@ end
 local HOLD_FORM = '<I6ddBBI2c0I2c0'
 
 local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address, taken)
+  taken = taken or ''
   local marks = (alone and 1 or 0) + (address ~= '' and 2 or 0) + (taken ~= '' and 4 or 0)
   local head = struct.pack(
     HOLD_FORM, epoch, leased_at, deadline, marks, staged and 1 or 0, #worker, worker, #host, host
