@@ -41,7 +41,7 @@ def shop(site: Any) -> None:
 def test_the_example_logs_in_searches_and_follows_the_results(skitter: Any, site: Any) -> None:
     shop(site)
     shutil.copy(EXAMPLE, skitter.folder)
-    arguments = ["search.py", "--workers", "1", "-O", "out.jsonl", "-a", f"shop={site.base}"]
+    arguments = ["search.py", "-O", "out.jsonl", "-a", f"shop={site.base}"]
     skitter.run("crawl", *arguments, "-a", "password=se cret")
     query = "/search?q=lamp&lang=en&in_stock=yes&sort=price&go=search"
     assert site.paths() == ["/login", "/session", "/account", query, query + "&page=2"]

@@ -28,6 +28,7 @@ from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.page_record import PageRecord, Visit
 from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.session import Cookie, CookieNews, JarRef
 from skitter.model.worker import WorkerCard
 from skitter.node.supervisor import FAILURES
 from skitter.settings import Settings
@@ -108,6 +109,10 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
     for worker in _WORKERS:
         await frontier.tell(worker, card)
     await frontier.count_distinct(b"\x00\x07\x01\x00\x08\x02")
+    cookies = [Cookie("sid", "1", "localhost"), Cookie("csrf", "2", "localhost", expires=2_000_000_000)]
+    await frontier.add_cookies(
+        [CookieNews(session=name, domain="localhost", cookies=cookies) for name in ("", "alice")]
+    )
     endings: dict[str, dict[str, Any]] = {
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
         "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
@@ -321,6 +326,8 @@ async def work(frontier: Frontier) -> list[str]:
         await ask(frontier.tell("w", WorkerCard()))
         await ask(frontier.count_distinct(b"\x00\x07\x03"))
         await ask(frontier.distinct_urls())
+        await ask(frontier.jars([JarRef("", "localhost"), JarRef("alice", "localhost")]))
+        await ask(frontier.sessions())
         grant = await ask(frontier.lease("w", 20, SERVES))
         leases = grant.leases if grant else []
         await ask(frontier.robots([lease.host_key for lease in leases] or ["http://localhost:1"]))
@@ -328,7 +335,9 @@ async def work(frontier: Frontier) -> list[str]:
         for lease in leases:
             news = HostNews(robots=ROBOTS if lease.work is Work.ROBOTS else None, answered=True, address="127.0.0.1")
             items = [NewItem(encode_item({"a": 1}))] if lease.work is Work.PAGE else []
-            await ask(frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=items, news=news)], want=20))
+            cookies = CookieNews(session="", domain="localhost", cookies=[Cookie("sid", "3", "localhost")])
+            done = Outcome(lease=lease, ending=Ending.DONE, items=items, news=news, cookies=cookies)
+            await ask(frontier.commit("w", [done], want=20))
     await ask(frontier.open_sink(TARGET, "w"))
     if items := await ask(frontier.items(TARGET, "w", 10)):
         await ask(frontier.items_done(TARGET, "w", SinkProgress(items[-1].position, b"", closed=False)))

@@ -102,6 +102,13 @@ IN_FILE: dict[str, Fault] = {
     "parked hosts": Fault("parked_count", job_with(parked="+1")),
     "one more open intake": Fault("intakes_count", job_with(intakes="+1")),
     "an open intake forgotten": Fault("intakes_count", job_with(intakes=0)),
+    "one more jar": Fault("jars_count", job_with(jars="+1")),
+    "a jar that is newer than the newest": Fault(
+        "sequence", sql("INSERT INTO jars VALUES (1, '', 'a.example', 7, 1.0, ?)", encode([]))
+    ),
+    "a session in flight without a lease": Fault(
+        "session_in_flight", sql("INSERT INTO sessions VALUES (1, 'alice', ?)", encode((0, 2)))
+    ),
     "next_seq in use": Fault("sequence", job_with(next_seq=3)),
     "next_epoch in use": Fault("sequence", job_with(next_epoch=1)),
     "position in use": Fault("sequence", job_with(position="-1")),

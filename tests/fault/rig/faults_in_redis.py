@@ -231,6 +231,12 @@ WHOLE_JOB: dict[str, Fault] = {
     "one more open intake": Fault("intakes_count", job_lua("J.intakes = J.intakes + 1")),
     "an open intake forgotten": Fault("intakes_count", job_lua("J.intakes = nil")),
     "an intake that cannot be read": Fault("unreadable", "call('HSET', RUN .. 'intakes', 'x', 'x')", mendable=False),
+    "one more jar": Fault("jars_count", job_lua("J.jars = (J.jars or 0) + 1")),
+    "a jar that stands in no index": Fault("jars_count", "call('HSET', RUN .. 'jars', ' a.example', pack({7, 1, {}}))"),
+    "a jar that cannot be read": Fault("unreadable", "call('HSET', RUN .. 'jars', ' a.example', 'x')", mendable=False),
+    "a session in flight without a lease": Fault(
+        "session_in_flight", "call('HSET', RUN .. 'sessions', 'alice', pack({0, 2, 1, 0, 0, 0, 0, 0, 0}))"
+    ),
     "finished with a queue": Fault("state", job_lua("J.state = 'finished'")),
     "a permit lost": Fault("permit", "call('LREM', RUN .. 'permits', 0, '{0}')"),
     "a permit of a host that is none": Fault("permit", "call('RPUSH', RUN .. 'permits', '{2}')"),

@@ -76,9 +76,7 @@ class Upstream:
                 host = proxy.host.strip("[]")
                 address = host if self._guard is None else await self._checked(self._guard, host)
                 name = host if tls is not None else None
-                return await asyncio.open_connection(
-                    address, proxy.port, ssl=tls, server_hostname=name, limit=MAX_HEAD
-                )
+                return await asyncio.open_connection(address, proxy.port, ssl=tls, server_hostname=name, limit=MAX_HEAD)
         except (OSError, TimeoutError) as error:
             raise FetchError("proxy", f"could not connect to the proxy: {proxy.url}: {_told(error)}") from error
 

@@ -32,6 +32,7 @@ end
 local HOLD_FORM = '<I6ddBBI2c0I2c0'
 
 local function pack_hold(epoch, leased_at, deadline, alone, staged, worker, host, address, proxy, taken)
+  proxy, taken = proxy or '', taken or ''
   local marks = (alone and 1 or 0) + (address ~= '' and 2 or 0) + (proxy ~= '' and 4 or 0) + (taken ~= '' and 8 or 0)
   local head = struct.pack(
     HOLD_FORM, epoch, leased_at, deadline, marks, staged and 1 or 0, #worker, worker, #host, host
