@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,19 +24,22 @@ def proxies_with_faults() -> list[Proxy]:
     return [gateway, *faulty, Proxy("banned", "good"), *(Proxy(f"good{n}", "good") for n in range(11))]
 
 
-def listed(skitter: Any, *place: str) -> dict[int, dict[str, Any]]:
-    """What ``skitter proxies`` tells, by port and user."""
-    rows = [json.loads(line) for line in skitter.run("proxies", "--json", *place).stdout.splitlines()]
+def listed(skitter: Any, *place: str) -> dict[str, dict[str, Any]]:
+    """What ``skitter proxies`` tells, by port and user; nothing while there is no job."""
+    rows = [json.loads(line) for line in skitter.run("proxies", "--json", *place, code=None).stdout.splitlines()]
     return {row["proxy"].removeprefix("http://"): row for row in rows}
 
 
-def crawl_arguments(skitter: Any, farm: Farm, *more: str) -> list[str]:
+def write_list(skitter: Any, proxies: str) -> None:
     path = skitter.folder / "proxies.txt"
-    path.write_text(f"# the pool\n{farm.proxy_list()}\n")
-    path.chmod(0o600)
+    path.with_suffix(".new").write_text(f"# the pool\n\n{proxies}\n")
+    path.with_suffix(".new").replace(path)
+
+
+def crawl_arguments(farm: Farm, *more: str) -> list[str]:
     urls = [f"{site.url}/" for site in farm.sites]
     rules = ("--set", "proxy_ban_statuses=403", "--set", f"per_proxy={CAP}", "--set", "per_host=64")
-    return ["crawl", *urls, "--job", "j", "--proxies", "proxies.txt", *rules, *FAST, "--json", *more]
+    return ["crawl", *urls, "--proxies", "proxies.txt", *rules, *FAST, "--json", *more]
 
 
 def check_crawl(skitter: Any, farm: Farm, place: tuple[str, ...], pages: int) -> None:
@@ -68,13 +74,121 @@ def check_crawl(skitter: Any, farm: Farm, place: tuple[str, ...], pages: int) ->
     assert "as alice" in shown
 
 
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
-def test_a_pool_with_faults_brings_nearly_every_page(skitter: Any, services: Any, tmp_path: Any, frontier: str) -> None:
+@pytest.mark.parametrize(
+    ("frontier", "pages"),
+    [
+        ("sqlite", 60),
+        ("redis", 60),
+        pytest.param("sqlite", 2_000, marks=pytest.mark.soak),
+        pytest.param("redis", 2_000, marks=pytest.mark.soak),
+    ],
+)
+def test_a_pool_with_faults_brings_nearly_every_page(
+    skitter: Any, services: Any, tmp_path: Any, frontier: str, pages: int
+) -> None:
     url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
     place = ("--frontier", url, "--job", tmp_path.name)
-    sites = [Site(150, frozenset({"banned"})), Site(150)]
+    sites = [Site(pages, frozenset({"banned"})), Site(pages)]
     with Farm(sites, proxies_with_faults()) as farm:
-        arguments = crawl_arguments(skitter, farm, "--workers", "4", "--set", "proxy_strategy=least_connections")
-        arguments[arguments.index("--job") + 1] = tmp_path.name
-        skitter.run(*arguments, "--frontier", url, "--set", "concurrency=32")
-        check_crawl(skitter, farm, place, pages=302)
+        arguments = crawl_arguments(farm, "--workers", "4", "--set", "proxy_strategy=least_connections")
+        write_list(skitter, farm.proxy_list())
+        skitter.run(*arguments, *place, "--set", "concurrency=32")
+        check_crawl(skitter, farm, place, pages=2 * (pages + 1))
+
+
+@pytest.fixture
+def start(skitter: Any) -> Iterator[Callable[..., Any]]:
+    """Start a node; what a test has left running ends with it."""
+    started: list[Any] = []
+
+    def node(*arguments: str) -> Any:
+        started.append(skitter.start(*arguments))
+        return started[-1]
+
+    yield node
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+def test_bans_survive_a_kill_and_without_a_proxy_everything_waits(
+    skitter: Any, start: Any, until: Any, services: Any, tmp_path: Any, frontier: str
+) -> None:
+    url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
+    place = ("--frontier", url, "--job", tmp_path.name)
+    site, other = Site(20, frozenset({"banned"})), Site(0)
+    banned, cut, good = Proxy("banned", "good"), Proxy("cut", "cut"), Proxy("good", "good")
+    with Farm([site, other], [banned, cut, good]) as farm:
+        write_list(skitter, "\n".join([*banned.urls(), *cut.urls()]))
+        arguments = crawl_arguments(
+            farm, "--set", "proxy_ban_seconds=600", "--set", "proxy_refresh_seconds=0.5", *place
+        )
+        first = start(*arguments)
+
+        def is_stuck() -> bool:
+            rows = listed(skitter, *place).values()
+            return any(row["resting_seconds"] for row in rows) and any(site.url in row["banned_hosts"] for row in rows)
+
+        # One is banned at the site and the other rests.
+        until(is_stuck, first, 60.0)
+        (row,) = [row for row in listed(skitter, *place).values() if not row["failures"]]
+        assert list(row["banned_hosts"]) == [site.url]
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+        asked = site.refused.total()
+        skitter.run("proxies", "ban", row["id"], *place)
+        second = start(*arguments)
+        until(lambda: skitter.json("status", *place)["blocked_by"] == "proxy", second, 60.0)
+        kept = listed(skitter, *place)[row["proxy"].removeprefix("http://")]
+        assert 0 < kept["banned_hosts"][site.url] < row["banned_hosts"][site.url], "it is the ban of before"
+        # A proxy of the watched file is used as soon as it is there.
+        write_list(skitter, "\n".join([*banned.urls(), *good.urls()]))
+        out, error = second.communicate(timeout=60)
+        assert second.returncode == 0, error
+        assert json.loads(out)["pages"] == 22
+        assert site.refused.total() == asked, "the banned one was not asked again"
+        assert (site.direct, other.direct) == ([], [])
+        assert site.by.keys() == {"good"}
+
+
+def test_proxies_are_listed_tested_and_banned_by_hand(skitter: Any, tmp_path: Any) -> None:
+    place = ("--job", tmp_path.name)
+    site, other = Site(3), Site(3)
+    with Farm([site, other], [Proxy("one", "good", (f"alice:{PASSWORD}",)), Proxy("cut", "cut")]) as farm:
+        write_list(skitter, farm.proxy_list())
+        command = f"command:cat {skitter.folder / 'proxies.txt'}"
+        skitter.run(*[word.replace("proxies.txt", command) for word in crawl_arguments(farm)], *place)
+        rows = listed(skitter, *place)
+        (one,) = [row for row in rows.values() if "alice" in row["proxy"]]
+        assert (one["state"], one["answers"] > 8, one["bytes"] > 0) == ("ready", True, True)
+        tested = skitter.run("proxies", "test", *place, "--json", code=1).stdout.splitlines()
+        results = {result["id"]: result for result in map(json.loads, tested)}
+        assert (results[one["id"]]["status"], results[one["id"]]["error"]) == (200, "")
+        assert all(result["error"] for name, result in results.items() if name != one["id"])
+        host = ("--host", site.url)
+        assert skitter.run("proxies", "ban", one["id"], *host, "--seconds", "900", *place).stdout
+        (banned,) = [row for row in listed(skitter, *place).values() if row["banned_hosts"]]
+        assert 890 < banned["banned_hosts"][site.url] <= 900
+        assert "banned" in skitter.run("proxies", "ban", one["id"], *place).stdout
+        assert "banned, " in skitter.run("proxies", *place).stdout
+        skitter.run("proxies", "unban", one["id"], *place)
+        assert not any(row["banned_hosts"] or row["banned_seconds"] for row in listed(skitter, *place).values())
+        assert "no such proxy" in skitter.run("proxies", "ban", "nobody", *place, code=2).stderr
+        assert "no such action" in skitter.run("proxies", "tset", *place, code=2).stderr
+        for path in (skitter.folder / ".skitter").iterdir():
+            assert path.stat().st_mode & 0o077 == 0, "what holds passwords is for its owner alone"
+
+
+def test_a_source_that_cannot_be_read_is_told_before_anything_begins(skitter: Any) -> None:
+    for source, words in (
+        ("nowhere.txt", "cannot be read: nowhere.txt"),
+        ("command:false", "it ended with 1"),
+        (f"htp://me:{PASSWORD}@proxy.example", "not a source of proxies"),
+    ):
+        found = skitter.run("crawl", "http://example.com/", "--proxies", source, code=None)
+        assert found.returncode in (2, 3)
+        assert words in found.stderr
+        assert PASSWORD not in found.stderr
+    assert not (skitter.folder / ".skitter").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import urllib.error
@@ -19,6 +20,7 @@ REGISTERED = "registered"
 SOURCE_SECONDS = 30.0
 """For a URL or a command to answer."""
 MAX_LIST_BYTES = 1_048_576
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 
@@ -119,18 +121,23 @@ def proxy_of_line(line: str) -> str:
 
     Besides URLs, ``host:port`` and ``host:port:user:password`` are usual.
     """
-    text = line.partition("#")[0].strip() if line.lstrip().startswith("#") else line.strip()
-    if not text:
+    text = line.strip()
+    if not text or text.startswith("#"):
         return ""
     if "://" not in text:
         host, _, rest = text.partition(":")
         parts = rest.split(":", 2)
-        if len(parts) == 3 and "@" not in text:
+        if len(parts) == 3 and parts[0].isdecimal():
             text = f"http://{quote(parts[1], safe='')}:{quote(parts[2], safe='')}@{host}:{parts[0]}"
         else:
             text = f"http://{text}"
     # Drags in the fetch engine, which a process without proxies does not need.
     from skitter.fetch.proxy import read_proxy
 
-    read_proxy(text)
+    proxy = read_proxy(text)
+    if proxy is None or _HOST.fullmatch(proxy.host) is None:
+        # A provider that is in trouble may answer with a page.
+        raise SettingsError(
+            f"bad value: proxy={shown_address(text, is_server=True)!r:.100}", hint="one proxy a line is expected"
+        )
     return text

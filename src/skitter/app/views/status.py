@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -188,7 +189,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         pages_per_second=report.pages_per_second,
         overdue_seconds=report.overdue_seconds,
         reason=job.reason,
-        blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
+        blocked_by=_blocked_by(report, live),
         needs=[
             NeedView(name=need.name, queued=need.queued, workers=count_serving(report, need.name))
             for need in report.needs
@@ -231,6 +232,13 @@ def _callbacks(report: Report) -> list[CallbackView]:
         if key.startswith(CALLS) and (name := key.removeprefix(CALLS))
     ]
     return sorted(views, key=lambda view: (-view.seconds, view.name))
+
+
+def _blocked_by(report: Report, live: Sequence[WorkerSeen]) -> str:
+    if any(sink.blocking for sink in report.sinks):
+        return WaitsFor.SINK
+    cards = [worker.card for worker in live if worker.card is not None]
+    return WaitsFor.PROXY if any(card.waits_for == WaitsFor.PROXY for card in cards) else ""
 
 
 def _waits_for(card: WorkerCard, report: Report) -> str:
