@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import walk_modules
 from scrapy.utils.spider import iter_spider_classes
 
-from skitter.contrib.scrapy import old_names, twisted_reactor
+from skitter.contrib.scrapy import link_caches, old_names, twisted_reactor
 from skitter.errors import SettingsError, SkitterError
 from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.spider_files import SpiderListing, SpiderSeen, UnreadableFile
@@ -39,6 +39,7 @@ def prepare(folder: Path) -> None:
     warnings.simplefilter("ignore", ScrapyDeprecationWarning)
     twisted_reactor.install_on_running_loop()
     old_names.install()
+    link_caches.install()
     root = project_root(folder)
     if root is None:
         return

@@ -114,6 +114,21 @@ def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
     if settings.get("FEED_URI"):
         feeds[str(settings["FEED_URI"])] = {"format": settings.get("FEED_FORMAT") or "jsonlines"}
     feeds |= {str(uri): options for uri, options in (settings.getdict("FEEDS") or {}).items()}
-    return {
-        uri.replace("%(name)s", name): dict(options) for uri, options in feeds.items() if isinstance(options, Mapping)
-    }
+    known = {uri: dict(options) for uri, options in feeds.items() if isinstance(options, Mapping)}
+    if feed_fields(settings):
+        known = {uri: {key: options[key] for key in options if key != "fields"} for uri, options in known.items()}
+    return {uri.replace("%(name)s", name): options for uri, options in known.items()}
+
+
+def feed_fields(settings: BaseSettings) -> dict[str, str]:
+    """Return the fields that records have, with the names that they get; empty: all, as they are.
+
+    Records are the same for every target, so those of a feed count where it is the only one.
+    """
+    feeds = list((settings.getdict("FEEDS") or {}).values())
+    fields: Any = settings.get("FEED_EXPORT_FIELDS")
+    if not fields and len(feeds) == 1:
+        fields = feeds[0].get("fields")
+    if not fields:
+        return {}
+    return dict(fields) if isinstance(fields, Mapping) else {str(name): str(name) for name in fields}

@@ -38,6 +38,7 @@ from skitter.settings import read_statuses
 from skitter.spiders.failure import Failure
 from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.hooks import Drop, JobInfo
+from skitter.spiders.scrapy_names import SETTINGS
 from skitter.spiders.scrapy_settings import Translated
 
 IDLE_SECONDS = 0.5
@@ -62,7 +63,10 @@ class ScrapySpider(AdaptedSpider):
         self._close_reason = ""
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
-        return setting_layer(origin, self.name, self.merged, warnings)
+        (_, settings), sinks = setting_layer(origin, self.name, self.merged, warnings)
+        attributes = {setting: getattr(self.scrapy_class, name, None) for name, setting in SETTINGS.items()}
+        given = {setting: value for setting, value in attributes.items() if value is not None}
+        return Translated((origin, settings | given), sinks)
 
     # ---- of a worker
 
