@@ -75,7 +75,7 @@ def source_of_spider(
     if ROBOTS in listed and not spider.start_urls:
         raise _robots_of_which_host()
     warnings: list[str] = []
-    (_, settings), sinks = of_spider(reference or "the spider", spider, warnings)
+    (_, settings), sinks, _ = of_spider(reference or "the spider", spider, warnings)
     return CrawlSource(
         spider=reference,
         seeds=seeds,
