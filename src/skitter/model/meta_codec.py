@@ -49,6 +49,11 @@ def encode_meta(values: dict[str, Any], place: str) -> dict[str, Any]:
     return form
 
 
+def has_stored_form(kind: type) -> bool:
+    """Return whether values of exactly this type are stored, and come back as what they are."""
+    return kind in _PLAIN or kind in _FORMS
+
+
 def read_extension(code: int, data: memoryview) -> Any:
     """Decode a msgpack extension, as a decoder's ``ext_hook``."""
     return _READERS[code](_DECODER.decode(data))

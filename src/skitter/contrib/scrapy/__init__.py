@@ -1,0 +1,1 @@
+"""Scrapy projects that crawl with skitter. Needs the extra ``scrapy``."""
