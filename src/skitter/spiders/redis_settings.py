@@ -11,7 +11,7 @@ from skitter.model.secrets import shown_frontier
 from skitter.spiders.foreign_settings import FRONTIER_NAMES, MODE_NAMES, is_off
 
 OWN_URL = "SKITTER_FRONTIER"
-_OURS = ("scrapy_redis.", "skitter.contrib.scrapy")
+_SCRAPY_REDIS, _OWN_SCHEDULER = "scrapy_redis.", "skitter.contrib.scrapy"
 _PARAMS = {"host": "REDIS_HOST", "port": "REDIS_PORT", "db": "REDIS_DB", "password": "REDIS_PASSWORD"}
 _PARAMS |= {"username": "REDIS_USER", "ssl": "REDIS_SSL"}
 
@@ -25,7 +25,7 @@ def frontier_of(origin: str, values: Mapping[str, Any], warnings: list[str]) -> 
     named = sorted(name for name in FRONTIER_NAMES if name in values and not _is_empty(values[name]))
     if values.get(OWN_URL):
         return str(values[OWN_URL])
-    if _is_in_redis(values):
+    if _is_in_redis(values) or (named and _dotted(values.get("SCHEDULER")).startswith(_OWN_SCHEDULER)):
         return redis_url(origin, values)
     if named:
         url = shown_frontier(redis_url(origin, values))
@@ -50,7 +50,7 @@ def _is_in_redis(values: Mapping[str, Any]) -> bool:
         # Crawlo's "auto" is what its mode says.
         return queue.startswith("redis") or (queue != "memory" and _is_distributed(values))
     return _is_distributed(values) or any(
-        _dotted(values.get(name)).startswith(_OURS) for name in ("SCHEDULER", "DUPEFILTER_CLASS")
+        _dotted(values.get(name)).startswith(_SCRAPY_REDIS) for name in ("SCHEDULER", "DUPEFILTER_CLASS")
     )
 
 

@@ -74,6 +74,8 @@ class FrontierLink:
         self.distinct_urls = DistinctUrls()
         self._ready: deque[tuple[Lease, float | None]] = deque()
         self._added: list[Entry] = []
+        self._sending: set[int] = set()
+        """Epochs of what is being handed in."""
         self._pace = HostPace()
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -83,6 +85,7 @@ class FrontierLink:
         self._calls = itertools.count()
         self._call = secrets.randbits(62)
         self._loop_task: asyncio.Task[None] | None = None
+        self._intake: SpiderIntake | None = None
         self._exits = contextlib.AsyncExitStack()
 
     async def open(self, open_intake: OpenIntake | None = None) -> None:
@@ -179,7 +182,9 @@ class FrontierLink:
     def lost(self, leases: list[Lease]) -> None:
         """Drop what belongs to others now: its outcome is not handed in."""
         for lease in leases:
-            self._queue.drop(lease)
+            # What is being handed in is no loss: the answer will tell.
+            if lease.epoch not in self._sending:
+                self._queue.drop(lease)
 
     def fail(self, error: Exception) -> None:
         """Tell that leases are not renewed; what is lost by it, others fetch again."""
@@ -211,6 +216,7 @@ class FrontierLink:
         want = 0 if self._is_closing else max(0, self._settings.slots - len(self.held) + len(batch))
         asked_at = time.monotonic()
         grant: Grant | None = None
+        self._sending = {outcome.lease.epoch for outcome, _ in batch}
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 if batch:
@@ -221,6 +227,8 @@ class FrontierLink:
             # What was accepted nevertheless is refused the second time.
             self._queue.outcomes = [*batch, *self._queue.outcomes]
             raise
+        finally:
+            self._sending = set()
         if grant is not None:
             pause = pause_seconds(grant.ask_again_seconds, grant.workers, random.random())
             self._ask_at = 0.0 if len(grant.leases) >= want else time.monotonic() + pause
@@ -294,14 +302,17 @@ class FrontierLink:
 
     async def close(self, *, is_shutdown: bool) -> None:
         """Hand in what has ended, give back the rest, and have the outputs of a finished job written."""
+        if self._loop_task is None:
+            # It could not be opened.
+            await self._exits.aclose()
+            return
         self._is_closing = True
         self._wake.set()
         if self._intake is not None:
             await self._intake.close()
         for task in list(self._tasks):
             task.cancel()
-        if self._loop_task is not None:
-            await asyncio.wait([self._loop_task, *self._tasks], timeout=CALL_SECONDS)
+        await asyncio.wait([self._loop_task, *self._tasks], timeout=CALL_SECONDS)
         try:
             await self._hand_in()
             state = (await self._frontier.state()).state

@@ -8,9 +8,7 @@ from typing import Any
 import scrapy
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from twisted.internet import error as network
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseFailed, ResponseNeverReceived
 
 from skitter.errors import ItemError
 from skitter.extract.items import encode_item
@@ -24,18 +22,24 @@ from skitter.model.secrets import shown_url
 log = logging.getLogger("skitter.scrapy")
 PART_LINKS = 1000
 """Links that one call of the frontier carries."""
-_CLASSES: tuple[tuple[type[BaseException], str], ...] = (
-    (network.DNSLookupError, "dns"),
-    (network.TimeoutError, "timeout"),
-    (TimeoutError, "timeout"),
-    (network.SSLError, "tls"),
-    (ResponseNeverReceived, "protocol"),
-    (ResponseFailed, "protocol"),
-    (network.ConnectError, "connect"),
-    (network.ConnectionLost, "protocol"),
-    (network.ConnectionDone, "protocol"),
-    (OSError, "connect"),
-)
+_CLASSES = {
+    "CannotResolveHostError": "dns",
+    "DNSLookupError": "dns",
+    "DownloadTimeoutError": "timeout",
+    "TimeoutError": "timeout",
+    "SSLError": "tls",
+    "ResponseDataLossError": "truncated",
+    "ResponseFailed": "protocol",
+    "ResponseNeverReceived": "protocol",
+    "DownloadFailedError": "protocol",
+    "ConnectionLost": "protocol",
+    "ConnectionDone": "protocol",
+    "DownloadCancelledError": "too_large",
+    "DownloadConnectionRefusedError": "connect",
+    "ConnectError": "connect",
+    "OSError": "connect",
+}
+"""Classes of errors by the names of exceptions: Scrapy has its own since 2.15, and Twisted's before that."""
 
 
 class HeldPage:
@@ -110,7 +114,8 @@ class HeldPage:
             # Nothing was sent, or a middleware wants nothing of it: robots.txt, offsite and the like.
             outcome.ending, outcome.error_class = Ending.EXCLUDED, _rule(error)
         else:
-            kind = next((name for each, name in _CLASSES if isinstance(error, each)), "hook")
+            names = [each.__name__ for each in type(error).__mro__]
+            kind = next((_CLASSES[name] for name in names if name in _CLASSES), "hook")
             outcome.ending, outcome.error_class = Ending.DEAD, kind
         outcome.error = f"{type(error).__name__}: {error}"
 
