@@ -219,7 +219,7 @@ def test_redirects_retries_errors_and_items_are_those_of_scrapy(skitter: Any, si
     ]
     assert found == Counter(json.dumps(item, sort_keys=True) for item in expected), log
     assert "a request's callback must be a method of the spider, not a lambda" in log
-    failed = {(row["url"], row["class"]) for row in skitter.records("failed", "--job", "details")}
+    failed = {(row["url"], row["error_class"]) for row in skitter.records("failed", "--job", "details")}
     assert failed == {
         (site.url("/gone"), "http_4xx"),
         (site.url("/raises"), "callback"),
