@@ -256,7 +256,9 @@ def test_a_project_for_scrapy_redis_is_fed_by_its_key(skitter: Any, site: Any, s
         "SCHEDULER_QUEUE_CLASS=scrapy_redis.queue.SpiderQueue",
         f"REDIS_URL={url}",
         "SKITTER_SINKS=items.jsonl",
+        "DOWNLOAD_DELAY=0.3",
     )
+    assert site.seen[-1].at - site.seen[0].at > 0.5, "a delay of the job lies between two requests"
     items = sorted(skitter.lines("items.jsonl"), key=lambda item: item["url"])
     assert items == [
         {"url": site.url("/a"), "method": "GET", "job": None},

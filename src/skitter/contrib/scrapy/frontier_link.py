@@ -81,7 +81,7 @@ class FrontierLink:
         self._wake = asyncio.Event()
         self._ask_at = 0.0
         self._state = State.RUNNING
-        self._is_closing = False
+        self._is_closing = self._is_superseded = False
         self._calls = itertools.count()
         self._call = secrets.randbits(62)
         self._loop_task: asyncio.Task[None] | None = None
@@ -213,7 +213,8 @@ class FrontierLink:
             if await self._queue.release():
                 self._ask_at = 0.0
             batch = await self._in_parts(self._queue.take_outcomes())
-        want = 0 if self._is_closing else max(0, self._settings.slots - len(self.held) + len(batch))
+        wants_more = not self._is_closing and not self._is_superseded
+        want = max(0, self._settings.slots - len(self.held) + len(batch)) if wants_more else 0
         asked_at = time.monotonic()
         grant: Grant | None = None
         self._sending = {outcome.lease.epoch for outcome, _ in batch}
@@ -255,11 +256,13 @@ class FrontierLink:
         self._state = State(grant.state)
         if grant.run != self._run:
             log.warning("another run of job %s has begun: this process ends", self._settings.spec.name)
+            self._is_superseded, self._state = True, State.STOPPED
+            self._ready.clear()
             self._queue.unstarted.extend(grant.leases)
-            self._state = State.STOPPED
-            grant = msgspec.structs.replace(grant, leases=[])
         for lease in grant.leases:
             self.held[lease.epoch] = lease
+            if self._is_superseded:
+                continue
             start_by = latest_start(lease, asked_at, asked_at)
             if lease.work is Work.SEED:
                 self._begin(self._seed(lease))
@@ -267,7 +270,9 @@ class FrontierLink:
                 self._begin(self._wait_for_pace(lease, start_by))
             else:
                 self._ready.append((lease, start_by))
-        was_over, self.is_over = self.is_over, self._state in _ENDED and not self.held and not self._added
+        # What is left of an older run nobody will accept.
+        is_free = not self.held or self._is_superseded
+        was_over, self.is_over = self.is_over, self._state in _ENDED and is_free and not self._added
         if grant.leases or self.is_over != was_over:
             self._wake_engine()
 
