@@ -25,6 +25,10 @@ COORDINATORS = "skitter.coordinators"
 """Entry point group of coordinators, named by the scheme of their URL; each is called with the URL and the keyword
 ``session_seconds``, and makes a ``cluster.contract.Coordinator`` (docs/how-to/write-a-coordinator.md)."""
 
+PROJECTS = "skitter.projects"
+"""Entry point group of adapters for projects of other frameworks, named by the framework; each is a
+``spiders.foreign_project.Adapter``."""
+
 
 def find_entry_point(group: str, name: str) -> EntryPoint | None:
     """Return the entry point with this name, or None if no package has one."""

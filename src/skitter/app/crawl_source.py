@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from skitter.errors import UrlError, UsageError
 from skitter.model.job_name import job_name_of
 from skitter.model.url import absolute, host_key
 from skitter.spiders.base import Spider
+from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import check_spider, make_spider
 from skitter.spiders.scrapy_settings import of_spider
@@ -75,7 +77,8 @@ def source_of_spider(
     if ROBOTS in listed and not spider.start_urls:
         raise _robots_of_which_host()
     warnings: list[str] = []
-    (_, settings), sinks, _ = of_spider(reference or "the spider", spider, warnings)
+    own_settings = spider.own_settings if isinstance(spider, AdaptedSpider) else partial(of_spider, spider=spider)
+    (_, settings), sinks, _ = own_settings(reference or "the spider", warnings=warnings)
     return CrawlSource(
         spider=reference,
         seeds=seeds,

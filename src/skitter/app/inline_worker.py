@@ -17,7 +17,7 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.lock_store import locks_given
 from skitter.app.worker_config import job_settings
-from skitter.app.worker_main import join, leave, make_spider, make_worker
+from skitter.app.worker_main import close_adapted, join, leave, make_spider, make_worker
 from skitter.delivery.archive import open_archive
 from skitter.frontier.contract import Frontier
 from skitter.model.job import State
@@ -98,6 +98,7 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     finally:
         running.cancel()
         await asyncio.wait([running])
+        await close_adapted(made, worker)
         await fetcher.close()
         if archive is not None:
             archive.close()

@@ -39,6 +39,7 @@ from skitter.settings import Fetch, Run, Settings
 from skitter.sinks.contract import ARCHIVES, Archive, FileStore
 from skitter.spiders.base import Spider
 from skitter.spiders.file_saver import FileSaver
+from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.loading import load_spider
 from skitter.spiders.loading import make_spider as instance_of
@@ -88,6 +89,8 @@ def make_worker(
     """A worker on open parts."""
     card = card_of(job.spec.spider)
     spider.file_saver = FileSaver(partial(_file_store, settings.items.file_target))
+    if isinstance(spider, AdaptedSpider):
+        spider.use_worker(source, fetcher, settings)
     return Worker(
         worker_id(),
         source=source,
@@ -127,6 +130,13 @@ async def leave(worker: Worker, source: WorkSource) -> None:
     events.emit(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
     with contextlib.suppress(FrontierError, JobError):
         await worker.distinct_urls.tell(source)
+
+
+async def close_adapted(spider: Spider, worker: Worker) -> None:
+    """Tell a spider of another framework that its worker has ended."""
+    if isinstance(spider, AdaptedSpider):
+        ended = {State.FINISHED: "finished", State.STOPPED: "cancelled"}
+        await spider.close_worker(ended.get(worker.state, "shutdown"))
 
 
 async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | None:
@@ -190,6 +200,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
                         await asyncio.wait([closing])
         finally:
             pipe.say(committed=worker.committed)
+            await close_adapted(spider, worker)
             await fetcher.close()
             if archive is not None:
                 archive.close()

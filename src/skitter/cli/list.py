@@ -44,9 +44,12 @@ def run(options: argparse.Namespace) -> int:
 def listed(folder: Path, paths: Sequence[str]) -> SpiderListing:
     """List the spiders of ``paths``, or of the project if there are none."""
     from skitter.cli.settings_layers import read_project
+    from skitter.spiders.foreign_project import framework_of, list_project_spiders
     from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
     from skitter.spiders.spider_files import list_spiders
 
+    if not paths and framework_of(folder):
+        return list_project_spiders((), folder)
     if not paths:
         # Only a place that somebody has named must be there.
         paths = [

@@ -10,8 +10,9 @@ from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider, so
 from skitter.app.intakes import job_name_of_intake
 from skitter.cli.arguments import did_you_mean
 from skitter.errors import SpiderError, UsageError
+from skitter.spiders.foreign_project import list_project_spiders
 from skitter.spiders.loading import full_reference, load_spider
-from skitter.spiders.spider_files import list_spiders, named_spiders
+from skitter.spiders.spider_files import named_spiders
 
 _SPIDER_FILE = re.compile(r"\.py(:.*)?$")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:")
@@ -61,7 +62,7 @@ def find_spider(word: str, folder: Path, spider_paths: Sequence[str]) -> str:
     """Return a spider reference: the word itself if it is a file, else the spider of this name in the project."""
     if _SPIDER_FILE.search(word):
         return word
-    known = named_spiders(list_spiders(spider_paths, folder).spiders)
+    known = named_spiders(list_project_spiders(spider_paths, folder).spiders)
     references = known.get(word, [])
     if len(references) == 1:
         return references[0]

@@ -21,6 +21,7 @@ from typing import Any
 from skitter.errors import SkitterError, SpiderError
 from skitter.model.import_ref import add_to_path, is_trusted_file, resolve, untrusted
 from skitter.spiders.base import Spider
+from skitter.spiders.foreign_project import adapter_of, framework_of_class, framework_of_file
 from skitter.spiders.function_spider import function_spider
 from skitter.spiders.scrapy_names import check_attributes
 from skitter.spiders.site_spider import SiteSpider
@@ -42,7 +43,7 @@ def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = No
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py, file.py:Class or file.py:function")
     check_trusted(reference, folder, trusted)
-    return _pick(_module(folder / place, place, folder), place, class_name)
+    return _pick(_module(folder / place, place, folder), place, class_name, folder)
 
 
 def check_trusted(reference: str, folder: Path, trusted: Sequence[str] | None) -> None:
@@ -136,6 +137,10 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     name = f"_skitter_spider_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
+    if framework := framework_of_file(path):
+        module = _foreign_module(framework, path, shown, folder)
+        if module is not None:
+            return module
     # Its neighbours can be imported, and so can the project's packages.
     add_to_path(str(path.parent), str(folder.resolve()))
     spec = importlib.util.spec_from_file_location(name, path)
@@ -157,6 +162,21 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     finally:
         LOADING.reset(before)
     return module
+
+
+def _foreign_module(framework: str, path: Path, shown: str, folder: Path) -> ModuleType | None:
+    """Import a file of another framework's project by its package; None: it is loaded as a file."""
+    adapter = adapter_of(framework)
+    before = LOADING.set(shown)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return adapter.import_file(path, folder)
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, SkitterError)):
+            raise
+        raise _import_failure(error, shown) from error
+    finally:
+        LOADING.reset(before)
 
 
 def _import_failure(error: BaseException, shown: str) -> SpiderError:
@@ -184,14 +204,16 @@ def _import_failure(error: BaseException, shown: str) -> SpiderError:
     )
 
 
-def _pick(module: ModuleType, place: str, class_name: str) -> type[Spider]:
+def _pick(module: ModuleType, place: str, class_name: str, folder: Path) -> type[Spider]:
     here = [
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Spider) and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and (issubclass(value, Spider) or framework_of_class(value))
     ]
     if class_name:
-        return _named_class(module, place, class_name, [kind.__name__ for kind in here])
+        return _named_class(module, place, class_name, [kind.__name__ for kind in here], folder)
     # A base class of the others in the file is not meant to be run.
     leaves = [kind for kind in here if not any(other is not kind and issubclass(other, kind) for other in here)]
     if not leaves:
@@ -202,11 +224,18 @@ def _pick(module: ModuleType, place: str, class_name: str) -> type[Spider]:
     if len(leaves) > 1:
         choices = ", ".join(f"{place}:{kind.__name__}" for kind in leaves)
         raise SpiderError(f"several spiders in one file: {place}", hint=f"name one of them: {choices}")
-    return leaves[0]
+    return _adapted(leaves[0], folder)
 
 
-def _named_class(module: ModuleType, place: str, class_name: str, known: list[str]) -> type[Spider]:
+def _adapted(kind: type[Any], folder: Path) -> type[Spider]:
+    framework = "" if issubclass(kind, Spider) else framework_of_class(kind)
+    return adapter_of(framework).adapt(kind, folder) if framework else kind
+
+
+def _named_class(module: ModuleType, place: str, class_name: str, known: list[str], folder: Path) -> type[Spider]:
     kind = getattr(module, class_name, None)
+    if isinstance(kind, type) and framework_of_class(kind):
+        return _adapted(kind, folder)
     if isinstance(kind, type) and issubclass(kind, Spider) and kind is not Spider:
         return kind
     if isinstance(kind, FunctionType):

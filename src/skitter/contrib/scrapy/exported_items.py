@@ -1,0 +1,62 @@
+"""Items as Scrapy's exporters would write them: selected fields, serializers of fields, and forms of dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from itemadapter import ItemAdapter
+from scrapy.settings import BaseSettings
+from scrapy.utils.serialize import ScrapyJSONEncoder
+
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes})
+_ENCODER = ScrapyJSONEncoder()
+
+
+class ItemExport:
+    """Makes records of items."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        fields: Any = settings.getdictorlist("FEED_EXPORT_FIELDS") if settings.get("FEED_EXPORT_FIELDS") else None
+        self._fields: dict[str, str] | None = None
+        if fields:
+            self._fields = dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
+
+    def record(self, item: Any) -> dict[str, Any]:
+        """Return the fields of an item with plain values."""
+        pairs: Iterable[tuple[Any, Any]]
+        if type(item) is dict:
+            pairs = item.items()
+        else:
+            adapter = ItemAdapter(item)
+            pairs = ((name, _serialized(adapter, name, value)) for name, value in adapter.items())
+        if self._fields is not None:
+            found = dict(pairs)
+            pairs = ((shown, found[name]) for name, shown in self._fields.items() if name in found)
+        return {name: value if type(value) in _PLAIN else plain(value) for name, value in pairs}
+
+
+def is_item(value: object) -> bool:
+    """Return whether Scrapy takes a value for an item."""
+    return type(value) is dict or ItemAdapter.is_item(value)
+
+
+def _serialized(adapter: ItemAdapter, name: str, value: Any) -> Any:
+    serializer = adapter.get_field_meta(name).get("serializer")
+    return serializer(value) if serializer is not None else value
+
+
+def plain(value: Any) -> Any:
+    """Return a value as Scrapy's JSON has it."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        return {key: plain(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(member) for member in value]
+    try:
+        # Dates, decimals, nested items and the like, as the installed version writes them.
+        return plain(_ENCODER.default(value))
+    except (TypeError, RecursionError):
+        # Everything else is for skitter's own codec of items, which says what it cannot store.
+        return value

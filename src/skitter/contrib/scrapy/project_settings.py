@@ -1,0 +1,119 @@
+"""Settings of a Scrapy project in skitter's names, and what of them has no counterpart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+
+from skitter.contrib.scrapy.components import is_off, own_components
+from skitter.spiders.scrapy_settings import Translated, translated
+
+_USED = frozenset(
+    """ADDONS BOT_NAME COOKIES_DEBUG CRAWLSPIDER_FOLLOW_LINKS DEFAULT_DROPITEM_LOG_LEVEL DEFAULT_ITEM_CLASS
+    DEFAULT_REQUEST_HEADERS DEPTH_PRIORITY DEPTH_STATS_VERBOSE DOWNLOADER_MIDDLEWARES DUPEFILTER_DEBUG EXTENSIONS
+    FEED_EXPORT_ENCODING FEED_EXPORT_FIELDS FEED_FORMAT FEED_STORE_EMPTY FEED_URI FILES_STORE HTTPAUTH_DOMAIN
+    HTTPAUTH_PASS HTTPAUTH_USER HTTPERROR_ALLOWED_CODES HTTPERROR_ALLOW_ALL HTTPPROXY_ENABLED IMAGES_STORE
+    ITEM_PIPELINES LOG_FORMATTER LOG_SHORT_NAMES LOG_STDOUT LOG_VERSIONS METAREFRESH_ENABLED METAREFRESH_IGNORE_TAGS
+    METAREFRESH_MAXDELAY NEWSPIDER_MODULE RANDOMIZE_DOWNLOAD_DELAY REDIRECT_ENABLED REFERER_ENABLED REFERRER_POLICY
+    REQUEST_FINGERPRINTER_IMPLEMENTATION RETRY_ENABLED SPIDER_LOADER_WARN_ONLY SPIDER_MIDDLEWARES SPIDER_MODULES
+    STATS_CLASS STATS_DUMP TELNETCONSOLE_ENABLED TEMPLATES_DIR TWISTED_REACTOR URLLENGTH_LIMIT
+    WARN_ON_GENERATOR_RETURN_VALUE""".split()
+)
+"""Settings that the adapter reads itself, or that say nothing of a crawl."""
+_IDENTITY = "a page is known by method, canonical URL and body; dont_filter=True fetches it again"
+_NO_COUNTERPART: dict[str, str] = {
+    "DOWNLOADER": "skitter fetches; what changes requests and answers is a downloader middleware",
+    "DOWNLOAD_HANDLERS": "skitter fetches http and https itself; another fetcher is the setting fetcher",
+    "DUPEFILTER_CLASS": _IDENTITY,
+    "ITEM_PROCESSOR": "items pass ITEM_PIPELINES",
+    "REQUEST_FINGERPRINTER_CLASS": _IDENTITY,
+    "SCHEDULER": "the queue is the job's frontier (--frontier)",
+}
+_NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
+_MIDDLEWARE = "scrapy.downloadermiddlewares"
+
+
+def overridden(settings: BaseSettings) -> dict[str, Any]:
+    """Return the settings that a project or a spider has set, with plain values."""
+    default = SETTINGS_PRIORITIES["default"]
+    found = {}
+    for name in settings:
+        priority = settings.getpriority(name)
+        if priority is not None and priority > default:
+            value = settings[name]
+            found[name] = dict(value) if isinstance(value, BaseSettings) else value
+    return found
+
+
+def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list[str]) -> Translated:
+    """Return skitter's settings and targets of a project's; what has no effect is added to ``warnings``."""
+    given = overridden(settings)
+    known: dict[str, Any] = {}
+    for setting, value in given.items():
+        if setting in _NO_COUNTERPART:
+            if not (setting == "DUPEFILTER_CLASS" and value == _NO_FILTER) and value != getattr(
+                default_settings, setting, None
+            ):
+                warnings.append(f"{origin}: {setting} has no effect: {_NO_COUNTERPART[setting]}")
+        elif setting in _USED or setting.endswith("_BASE"):
+            continue
+        elif hasattr(default_settings, setting) or setting == "CONCURRENT_REQUESTS_PER_IP":
+            # Others are the project's own: its pipelines and middlewares read them.
+            known[setting] = value
+    if feeds := _feeds(name, settings):
+        known["FEEDS"] = feeds
+    (_, values), sinks, _ = translated(origin, known, warnings)
+    return Translated((origin, _defaults(settings) | values | _switched_off(settings)), sinks)
+
+
+def _defaults(settings: BaseSettings) -> dict[str, Any]:
+    """Return what Scrapy does unless it is told otherwise, where skitter's own defaults would give other pages."""
+    return {
+        "obey_robots": settings.getbool("ROBOTSTXT_OBEY"),
+        "timeout_seconds": settings.getfloat("DOWNLOAD_TIMEOUT") or 180.0,
+        "max_body_bytes": settings.getint("DOWNLOAD_MAXSIZE") or 1 << 40,
+        "callback_seconds": 3600.0,
+        "traps": "off",
+        **_environment_proxy(settings),
+    }
+
+
+def _environment_proxy(settings: BaseSettings) -> dict[str, Any]:
+    """Return the proxy that Scrapy takes from the environment."""
+    if not settings.getbool("HTTPPROXY_ENABLED", True):
+        return {}
+    found = {value for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))}
+    return {"proxy": found.pop()} if len(found) == 1 else {}
+
+
+def _switched_off(settings: BaseSettings) -> dict[str, Any]:
+    """Return what follows from components of Scrapy's that a project has switched off."""
+    found: dict[str, Any] = {}
+    middlewares = "DOWNLOADER_MIDDLEWARES"
+    if is_off(settings, middlewares, f"{_MIDDLEWARE}.robotstxt.RobotsTxtMiddleware"):
+        found["obey_robots"] = False
+    if is_off(settings, middlewares, f"{_MIDDLEWARE}.cookies.CookiesMiddleware"):
+        found["cookies"] = False
+    is_retry_off = is_off(settings, middlewares, f"{_MIDDLEWARE}.retry.RetryMiddleware")
+    if not settings.getbool("RETRY_ENABLED", True) or (is_retry_off and not _has_own_retry(settings)):
+        found["max_attempts"] = 1
+    return found
+
+
+def _has_own_retry(settings: BaseSettings) -> bool:
+    """Return whether a middleware of the project stands for Scrapy's: then its number of attempts counts."""
+    return any("retry" in str(key).lower() for _, key in own_components(settings, "DOWNLOADER_MIDDLEWARES"))
+
+
+def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
+    """Return the feeds with the spider's name filled in."""
+    feeds: dict[str, Any] = {}
+    if settings.get("FEED_URI"):
+        feeds[str(settings["FEED_URI"])] = {"format": settings.get("FEED_FORMAT") or "jsonlines"}
+    feeds |= {str(uri): options for uri, options in (settings.getdict("FEEDS") or {}).items()}
+    return {
+        uri.replace("%(name)s", name): dict(options) for uri, options in feeds.items() if isinstance(options, Mapping)
+    }
