@@ -17,6 +17,7 @@ import redis
 pytest.importorskip("scrapy")
 
 SITE_SPIDER = """
+    import asyncio
     import os
     import scrapy
 
@@ -31,7 +32,10 @@ SITE_SPIDER = """
         }
 
         async def start(self):
-            yield scrapy.Request(os.environ["START"])
+            # Slowly, so that the process that runs it is killed meanwhile, and another one runs it again.
+            for number in range(0, 60, 4):
+                yield scrapy.Request(os.environ["START"] + str(number))
+                await asyncio.sleep(0.1)
 
         def parse(self, response):
             yield {"url": response.url, "pid": os.getpid()}
@@ -166,7 +170,7 @@ def test_killed_processes_lose_nothing_and_every_page_comes_once(
     store: str, skitter: Any, site: Any, until: Callable[..., Any], services: Any, tmp_path: Path
 ) -> None:
     frontier = services.need("redis")["url"] if store == "redis" else f"sqlite:{tmp_path}/jobs.db"
-    project = Project(tmp_path, SITE_SPIDER, FRONTIER=frontier, START=site.url("/p/0"))
+    project = Project(tmp_path, SITE_SPIDER, FRONTIER=frontier, START=site.url("/p/"))
     items, urls = crawl_with_kills(project, site, until, pages=60, kills=2 if store == "redis" else 1)
     check_each_page_once(skitter, items, urls, frontier)
     # A process that comes after the end of the run that it is for does nothing.
@@ -181,7 +185,7 @@ def test_twenty_kills_lose_nothing_and_every_page_comes_once(
     skitter: Any, site: Any, until: Callable[..., Any], services: Any, tmp_path: Path
 ) -> None:
     frontier = services.need("redis")["url"]
-    project = Project(tmp_path, SITE_SPIDER, FRONTIER=frontier, START=site.url("/p/0"))
+    project = Project(tmp_path, SITE_SPIDER, FRONTIER=frontier, START=site.url("/p/"))
     items, urls = crawl_with_kills(project, site, until, pages=2000, kills=20)
     check_each_page_once(skitter, items, urls, frontier)
 

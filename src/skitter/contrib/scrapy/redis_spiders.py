@@ -46,6 +46,7 @@ class RedisMixin(scrapy.Spider):
     redis_batch_size: int | None = None
     """No effect: messages are read in batches as large as the queue has room."""
     redis_encoding: str | None = None
+    """Of messages. None: REDIS_ENCODING, or UTF-8."""
     max_idle_time: float | None = None
     """After so many seconds without a message the key is read no more, and the job can end. None: the settings say."""
 
