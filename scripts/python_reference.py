@@ -41,8 +41,9 @@ HEAD = """\
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
 The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery`,
-`skitter.contrib.scrapy`, `skitter.contrib.crawlo` and `skitter.testing` offer, the values that callbacks meet, and the contracts for parts of your own. Everything else may
-change without notice. What is `async` in a signature is a coroutine.
+`skitter.contrib.scrapy`, `skitter.contrib.crawlo` and `skitter.testing` offer, the values that callbacks meet, and the
+contracts for parts of your own. Everything else may change without notice. What is `async` in a signature is a
+coroutine.
 """
 
 ERRORS_HEAD = """

@@ -186,7 +186,7 @@ def test_twenty_kills_lose_nothing_and_every_page_comes_once(
 ) -> None:
     frontier = services.need("redis")["url"]
     project = Project(tmp_path, SITE_SPIDER, FRONTIER=frontier, START=site.url("/p/"))
-    items, urls = crawl_with_kills(project, site, until, pages=2000, kills=20)
+    items, urls = crawl_with_kills(project, site, until, pages=800, kills=20)
     check_each_page_once(skitter, items, urls, frontier)
 
 

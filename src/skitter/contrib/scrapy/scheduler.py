@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import scrapy
 from scrapy import signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import Deferred
@@ -260,6 +261,9 @@ class Scheduler(BaseScheduler):
                 await self._take_start(engine, output)
                 if len(page.links) >= PART_LINKS:
                     await self._link.commit_part(page)
+        except CloseSpider as error:
+            closing = deferred_from_coro(engine.close_spider_async(reason=error.reason or "cancelled"))
+            closing.addErrback(lambda failure: log.warning("the spider cannot be closed: %s", failure.value))
         except Exception as error:
             log.exception("start() of the spider failed")
             page.problem = "".join(traceback.format_exception(error))
