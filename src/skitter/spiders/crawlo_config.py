@@ -90,7 +90,8 @@ class CrawloConfig:
 @contextlib.contextmanager
 def crawlo_names() -> Iterator[None]:
     """Let ``from crawlo.config import CrawloConfig`` succeed inside, also where the package is not installed."""
-    if importlib.util.find_spec("crawlo") is not None:
+    # In a project of Crawlo's, its names stand for skitter's already (``contrib.crawlo.project``).
+    if "crawlo" in sys.modules or importlib.util.find_spec("crawlo") is not None:
         yield
         return
     for name in _MODULES:
