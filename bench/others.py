@@ -5,6 +5,7 @@ What a peer runs is in bench/peers; its versions are in the requirements beside 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -30,13 +31,15 @@ class Peer:
     script: str
     environment: str
     redis: bool = False
+    own: bool = False
+    """It runs in the environment of this project, and so does skitter in it."""
     go: bool = False
     """A module in Go: ``script`` is its folder."""
 
     def command(self, start_url: str, max_pages: int, redis_url: str) -> list[str]:
         if self.go:
             return [str(ENVIRONMENTS / self.environment / self.name), start_url, str(max_pages)]
-        python = str(ENVIRONMENTS / self.environment / "bin" / "python")
+        python = sys.executable if self.own else str(ENVIRONMENTS / self.environment / "bin" / "python")
         command = [python, str(SCRIPTS / self.script), start_url, str(max_pages)]
         return [*command, redis_url] if self.redis else command
 
@@ -51,6 +54,14 @@ PEERS = {
             script="run_scrapy_redis.py",
             environment="scrapy",
             redis=True,
+        ),
+        Peer(
+            name="scrapy-on-skitter",
+            title="Scrapy on skitter's frontier",
+            script="run_scrapy_on_skitter.py",
+            environment="",
+            redis=True,
+            own=True,
         ),
         Peer(name="crawlee", title="Crawlee", script="run_crawlee.py", environment="crawlee"),
         Peer(name="crawlo", title="Crawlo", script="run_crawlo.py", environment="crawlo"),
@@ -69,6 +80,10 @@ def install(peer: Peer) -> None:
     """Have the environment of a peer, as its requirements are now."""
     if peer.go:
         build(peer)
+        return
+    if peer.own:
+        if importlib.util.find_spec("scrapy") is None:
+            raise NotInstalledError("the extra scrapy is not installed")
         return
     requirements = SCRIPTS / f"requirements-{peer.environment}.txt"
     folder = ENVIRONMENTS / peer.environment

@@ -1,4 +1,4 @@
-"""Write settings.md, events.md, findings.md and python.md of docs/reference from the source; --check compares them.
+"""Write the pages of docs/reference that are made from the source; --check compares them.
 
 Names, types and defaults of settings are asked of the structs. The descriptions are the string literals under
 the fields, which exist only in the source and are read with ``ast``. Events describe themselves.
@@ -16,10 +16,12 @@ import python_reference
 from skitter import settings
 from skitter.model import consistency
 from skitter.observe import events
+from skitter.spiders import foreign_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "settings.md"
 EVENTS_PAGE = ROOT / "docs" / "reference" / "events.md"
+FOREIGN_PAGE = ROOT / "docs" / "reference" / "foreign-settings.md"
 FINDINGS_PAGE = ROOT / "docs" / "reference" / "findings.md"
 
 HEAD = """\
@@ -40,6 +42,68 @@ In a script it is the default, the spider's `custom_settings`, and `skitter.craw
 
 A name that does not exist is an error, and so is a value outside its range. `none` takes a limit away where the
 type allows it. Durations are in seconds and sizes in bytes.
+"""
+
+FOREIGN_HEAD = """\
+# Settings of Scrapy, scrapy-redis and Crawlo
+
+<!-- Written by scripts/gen_reference.py from the table `foreign_settings.py`; then run `make docs`. -->
+
+Upper-case names are read in the module of `--config`, in `custom_settings`, and in `skitter.crawl(…, settings={…})`. A
+module of Crawlo may make them by `CrawloConfig.standalone(…)`, `.distributed(…)` or `.auto(…)`, whose keyword names are
+the same in lower case; the package need not be installed. No name is ignored in silence: it is a setting, or a warning
+names it with what to use instead. A name that is nowhere on this page is listed in one warning.
+
+## Names that are a setting
+
+| name | setting | how it is read |
+| --- | --- | --- |
+"""
+
+FOREIGN_SWITCHES_HEAD = """
+## Names that turn something off
+
+A value that is true changes nothing.
+
+| name | if it is false |
+| --- | --- |
+"""
+
+FOREIGN_TOGETHER_HEAD = """
+## Names that are read together
+
+| name | |
+| --- | --- |
+"""
+
+FOREIGN_TOGETHER = {
+    "AUTOTHROTTLE_ENABLED AUTOTHROTTLE_TARGET_CONCURRENCY": (
+        "`target_concurrency`: the number if it is enabled (1 without one), else none"
+    ),
+    "FEEDS": (
+        "outputs: files in `csv`, `json`, `jsonlines`, `jsonl` or `jl`, with `overwrite`; a warning names a feed that "
+        "cannot be written as it is meant"
+    ),
+    "HTTPCACHE_ENABLED HTTPCACHE_DIR HTTPCACHE_EXPIRATION_SECS": (
+        "`cache_dir` (`.skitter/cache` without one) and `cache_seconds` (0: none)"
+    ),
+    "SKITTER_FRONTIER": "`--frontier`, unless the command line has it",
+    "REDIS_URL REDIS_HOST REDIS_PORT REDIS_DB REDIS_USER REDIS_USERNAME REDIS_PASSWORD REDIS_SSL REDIS_PARAMS": (
+        "`--frontier redis://…`, unless the command line has it, of a job that is in Redis: see the last row"
+    ),
+    "REDIS_CLUSTER_NODES REDIS_CLUSTER_ENABLED": "`--frontier redis+cluster://…`",
+    "REDIS_SENTINEL_URLS REDIS_SENTINEL_SERVICE": "`--frontier redis+sentinel://…`",
+    "SCHEDULER DUPEFILTER_CLASS RUN_MODE CRAWLO_MODE QUEUE_TYPE": (
+        "a job is in Redis by a class of `scrapy_redis` or `skitter.contrib.scrapy`, by the mode `distributed`, or a "
+        "queue `redis` or `redis_stream`. Otherwise a warning shows the `--frontier` to give"
+    ),
+}
+
+FOREIGN_REST_HEAD = """
+## Names without a setting
+
+| name | instead |
+| --- | --- |
 """
 
 EVENTS_HEAD = """\
@@ -149,6 +213,32 @@ def findings_page() -> str:
     return FINDINGS_HEAD + "".join(f"| `{code}` | {_cell(meaning)} |\n" for code, meaning in consistency.CODES.items())
 
 
+def foreign_page() -> str:
+    """Every name of other frameworks: the setting it is, or what to use instead."""
+    parts = [FOREIGN_HEAD]
+    for name, (setting, convert) in sorted(foreign_settings.FOREIGN.items()):
+        parts.append(f"| `{name}` | `{setting}` | {_cell(_sentence(convert.__doc__))} |\n")
+    parts.append(FOREIGN_SWITCHES_HEAD)
+    for name, values in sorted(foreign_settings.SWITCHES.items()):
+        named = ", ".join(f"`{setting}={settings.shown_value(value)}`" for setting, value in values.items())
+        parts.append(f"| `{name}` | {named} |\n")
+    parts.append(FOREIGN_TOGETHER_HEAD)
+    parts += [f"| {_code(listed.split())} | {text} |\n" for listed, text in FOREIGN_TOGETHER.items()]
+    parts.append(FOREIGN_REST_HEAD)
+    by_text: dict[str, list[str]] = {}
+    for name, text in foreign_settings.COUNTERPARTS.items():
+        by_text.setdefault(text, []).append(name)
+    for prefix, text in foreign_settings.FAMILIES:
+        by_text.setdefault(text, []).append(f"{prefix}…")
+    rows = sorted((sorted(names), text) for text, names in by_text.items())
+    parts += [f"| {_code(names)} | {_cell(text)} |\n" for names, text in rows]
+    return "".join(parts)
+
+
+def _code(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def _value(value: object) -> str:
     if value is None:
         return "none"
@@ -172,6 +262,7 @@ def main(arguments: list[str]) -> int:
         PAGE: page(),
         EVENTS_PAGE: events_page(),
         FINDINGS_PAGE: findings_page(),
+        FOREIGN_PAGE: foreign_page(),
         python_reference.PAGE: python_reference.page(),
     }
     if arguments == ["--check"]:

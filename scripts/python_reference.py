@@ -40,9 +40,10 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
 
-The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery` and
-`skitter.testing` offer, the values that callbacks meet, and the contracts for parts of your own. Everything else may
-change without notice. What is `async` in a signature is a coroutine.
+The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery`,
+`skitter.contrib.scrapy`, `skitter.contrib.crawlo` and `skitter.testing` offer, the values that callbacks meet, and the
+contracts for parts of your own. Everything else may change without notice. What is `async` in a signature is a
+coroutine.
 """
 
 ERRORS_HEAD = """
@@ -118,6 +119,16 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Celery",
         "The tasks themselves are in the [how-to](../how-to/celery.md).",
         tuple(f"skitter.contrib.celery:{name}" for name in ("register", "beat_entry", "response_of")),
+    ),
+    (
+        "Scrapy's engine on skitter's frontier",
+        "For `SCHEDULER`, and for spiders that a key feeds: see the [how-to](../how-to/come-from-scrapy-redis.md).",
+        tuple(f"skitter.contrib.scrapy:{name}" for name in ("RedisSpider", "RedisCrawlSpider")),
+    ),
+    (
+        "Names of Crawlo",
+        "See the [how-to](../how-to/come-from-crawlo.md).",
+        tuple(f"skitter.contrib.crawlo:{name}" for name in ("Spider", "Request", "RequestPriority", "Item", "Field")),
     ),
     (
         "Crawling from a script",

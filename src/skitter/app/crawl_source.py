@@ -78,7 +78,7 @@ def source_of_spider(
         raise _robots_of_which_host()
     warnings: list[str] = []
     own_settings = spider.own_settings if isinstance(spider, AdaptedSpider) else partial(of_spider, spider=spider)
-    (_, settings), sinks = own_settings(reference or "the spider", warnings=warnings)
+    (_, settings), sinks, _ = own_settings(reference or "the spider", warnings=warnings)
     return CrawlSource(
         spider=reference,
         seeds=seeds,

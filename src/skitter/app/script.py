@@ -156,7 +156,7 @@ def script_config(
     """The configuration that ``crawl`` runs; the spider, where no other process could load it; the settings given."""
     source = source_of(target, urls, arguments or {}, sitemaps)
     warnings = list(source.warnings)
-    (origin, own), feeds = translated("settings", settings or {}, warnings)
+    (origin, own), feeds, named = translated("settings", settings or {}, warnings)
     if feeds:
         source = source._replace(sinks=feeds)
     for warning in warnings:
@@ -166,7 +166,7 @@ def script_config(
         source,
         Settings.from_layers([("the spider", source.settings), (origin, own)]),
         job=job,
-        frontier=frontier,
+        frontier=frontier or named or None,
         outputs=[(str(each), overwrite) for each in outputs],
         fresh=fresh,
     )

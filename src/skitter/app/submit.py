@@ -125,7 +125,7 @@ def submission_config(
         folder = Path.cwd()
         kind = load_spider(spider, folder)
         source = source_of_spider(kind, full_reference(spider, kind, folder), arguments, sitemaps, urls)
-    (origin, own), _ = translated("settings", settings, [])
+    (origin, own), _, _ = translated("settings", settings, [])
     return crawl_config(
         source,
         Settings.from_layers([("the spider", source.settings), (origin, own)]),

@@ -145,7 +145,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         job=options.job,
         closes_intakes=options.no_intake,
     )
-    settings, warnings, sinks, worker_note, _ = settings_layers.collect(
+    settings, warnings, sinks, worker_note, _, frontier = settings_layers.collect(
         spider=(source.spider or "", dict(source.settings)),
         project=project,
         environment=os.environ,
@@ -157,7 +157,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         source,
         settings,
         job=options.job,
-        frontier=options.frontier,
+        frontier=options.frontier or frontier or None,
         outputs=options.outputs,
         project_sinks=sinks,
         sink_password=settings_layers.sink_password(os.environ),

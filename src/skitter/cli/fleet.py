@@ -33,7 +33,7 @@ def run_fleet(options: argparse.Namespace) -> int:
     url: str | None = options.frontier
     if url is not None and not is_shared(url):
         raise UsageError(f"cannot be shared with another process: {url}", hint="use --frontier sqlite:PATH")
-    own, warnings, _, worker_note, _ = settings_layers.collect_run(
+    own, warnings, _, worker_note, _, _ = settings_layers.collect_run(
         project=settings_layers.read_project(Path.cwd()),
         environment=os.environ,
         config=options.config,

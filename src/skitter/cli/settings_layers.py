@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
 from skitter.errors import SettingsError
 from skitter.settings import CREDENTIALS, Settings
+from skitter.spiders.crawlo_config import crawlo_names, values_of_config
 from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
 from skitter.spiders.scrapy_settings import Layer, translated
 
@@ -53,6 +54,8 @@ class Collected(NamedTuple):
     """Why there are so many workers, if that was left to us (``workers=auto``)."""
     origins: Mapping[str, Origin] = {}
     """Where each setting comes from that is not the default."""
+    frontier: str = ""
+    """The URL of the frontier that the settings module names, if it does."""
 
 
 def read_project(folder: Path) -> Project:
@@ -110,9 +113,9 @@ def collect(
     ``one_process``: why there can be no second worker.
     """
     warnings: list[str] = []
-    layers, sinks = [_with_credentials(project, environment)], project.sinks
+    layers, sinks, frontier = [_with_credentials(project, environment)], project.sinks, ""
     if config is not None:
-        layer, feeds = translated(config, _run_module(config), warnings)
+        layer, feeds, frontier = translated(config, _run_module(config), warnings)
         layers.append(layer)
         sinks = (f"FEEDS of {config}", feeds) if feeds else sinks
     of_environment, of_command_line = _from_environment(environment), _from_command_line(overrides)
@@ -129,7 +132,7 @@ def collect(
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    return Collected(settings, warnings, sinks, worker_note, origins)
+    return Collected(settings, warnings, sinks, worker_note, origins, frontier)
 
 
 def collect_run(
@@ -218,10 +221,13 @@ def _run_module(config: str) -> dict[str, Any]:
     if not Path(config).is_file():
         raise SettingsError(f"no such settings module: {config}", hint="--config takes the path of a .py file")
     try:
-        values = runpy.run_path(config)
+        with crawlo_names():
+            values = runpy.run_path(config)
     except Exception as error:
         raise SettingsError(
             f"a settings module that fails: {config}: {type(error).__name__}: {error}",
             hint="run with -v for the traceback",
         ) from error
-    return {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
+    own = {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
+    # A Crawlo module may have its configuration in a variable, and its own names beside it.
+    return values_of_config(values.get("config")) | own

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         closes_unread=options.no_intake,
     )
     project = settings_layers.read_project(folder)
-    own, warnings, _, worker_note, _ = settings_layers.collect_run(
+    own, warnings, _, worker_note, _, _ = settings_layers.collect_run(
         project=project, environment=os.environ, config=options.config, overrides=options.overrides
     )
     spider = ""

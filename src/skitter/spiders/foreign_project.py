@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from skitter.spiders.scrapy_settings import Translated
     from skitter.spiders.spider_files import SpiderListing
 
-SCRAPY = "scrapy"
-PROJECT_FILES = {"scrapy.cfg": SCRAPY}
+CRAWLO, SCRAPY = "crawlo", "scrapy"
+PROJECT_FILES = {"crawlo.cfg": CRAWLO, "scrapy.cfg": SCRAPY}
 """Files in the folder of a project, or above it, and the framework that each belongs to."""
-_IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+scrapy\b", re.MULTILINE)
+_IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(crawlo|scrapy)\b", re.MULTILINE)
 
 
 class AdaptedSpider(Spider):
@@ -81,9 +81,10 @@ def list_project_spiders(spider_paths: Iterable[str], folder: Path) -> SpiderLis
 def framework_of_file(path: Path) -> str:
     """Return the framework whose modules a file imports; empty: none."""
     try:
-        return SCRAPY if _IMPORTS.search(path.read_bytes()) else ""
+        found = _IMPORTS.search(path.read_bytes())
     except OSError:
         return ""
+    return found[1].decode() if found else ""
 
 
 def framework_of_class(kind: type[Any]) -> str:

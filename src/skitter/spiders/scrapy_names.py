@@ -161,7 +161,8 @@ def retries_first(meta: Mapping[str, Any]) -> bool:
 def check_attributes(kind: type) -> None:
     """Raise SpiderError for attributes that change a crawl in Scrapy and have no counterpart."""
     for name, counterpart in REFUSED.items():
-        if getattr(kind, name, None):
+        # A base class of another framework may do by itself what one of these says.
+        if getattr(kind, name, None) and name not in getattr(kind, "handled_names", ()):
             raise SpiderError(
                 f"{name} of Scrapy's spiders does not work here: {kind.__name__}",
                 hint=f"{counterpart}; something of your own needs another name",

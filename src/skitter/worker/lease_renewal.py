@@ -22,7 +22,7 @@ from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.worker import WorkerCard
 from skitter.policy.polling import silence_seconds
-from skitter.worker.loop import Worker
+from skitter.worker.distinct_urls import DistinctUrls
 
 BEAT_SECONDS = 1.0
 TELL_SECONDS = 5.0
@@ -36,8 +36,34 @@ class OwnSource(WorkSource, Protocol):
     async def close(self) -> None: ...
 
 
+class LeaseHolder(Protocol):
+    """What holds leases and has them renewed: a worker, or the scheduler of another program."""
+
+    id: str
+    held: dict[int, Lease]
+    """Its leases by their epochs. Another thread changes it."""
+    distinct_urls: DistinctUrls
+
+    @property
+    def waiting(self) -> int:
+        """How many workers the job has while this one waits at a master for work; 0: it does not."""
+        ...
+
+    def card(self) -> WorkerCard:
+        """Who it is and what it is at; asked from another thread."""
+        ...
+
+    def lost(self, leases: list[Lease]) -> None:
+        """These belong to others now."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Leases are not renewed any more."""
+        ...
+
+
 async def renew_while_running(
-    worker: Worker, source: WorkSource, lease_seconds: float, lost: Callable[[list[Lease]], None]
+    worker: LeaseHolder, source: WorkSource, lease_seconds: float, lost: Callable[[list[Lease]], None]
 ) -> None:
     """Push the deadlines of everything held, at a third of a lease's length, and tell what is being done, for ever."""
     pause, rounds = _rhythm(lease_seconds)
@@ -68,11 +94,11 @@ def _rhythm(lease_seconds: float) -> tuple[float, int]:
 
 
 class RenewalThread:
-    """Runs beside a Worker; a context manager, to be entered in the worker's loop."""
+    """Runs beside a worker; a context manager, to be entered in the worker's loop."""
 
     def __init__(
         self,
-        worker: Worker,
+        worker: LeaseHolder,
         open_source: Callable[[], OwnSource],
         lease_seconds: float,
         beat: Callable[[], None] | None = None,

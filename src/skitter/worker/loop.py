@@ -512,7 +512,7 @@ class Worker:
             await self._jars.load(grant.leases)
         loop = asyncio.get_running_loop()
         for lease in grant.leases:
-            task = loop.create_task(self._work(lease, _start_by(lease, asked_at, start_from)))
+            task = loop.create_task(self._work(lease, latest_start(lease, asked_at, start_from)))
             self._tasks[task] = lease
             # Not a finally in _work: a task that is cancelled before its first step never gets there.
             task.add_done_callback(self._ended)
@@ -620,7 +620,7 @@ def waits_for(grant: Grant) -> str:
     return WaitsFor.DELAY if grant.ask_again_seconds < POLL_SECONDS else WaitsFor.READY_HOST
 
 
-def _start_by(lease: Lease, asked_at: float, start_from: float) -> float | None:
+def latest_start(lease: Lease, asked_at: float, start_from: float) -> float | None:
     """After this the lease is not to be started. The grant happened after we asked: from there it is counted.
 
     ``start_from``: later than that by the round trip that was told, which is a part of the window and all for the way.

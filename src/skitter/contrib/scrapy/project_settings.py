@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
 from skitter.contrib.scrapy.components import is_off, own_components
-from skitter.spiders.scrapy_settings import COUNTERPARTS, FOREIGN, Translated, translated
+from skitter.spiders.scrapy_settings import Translated, translated
 
 _USED = frozenset(
     """ADDONS BOT_NAME COOKIES_DEBUG CRAWLSPIDER_FOLLOW_LINKS DEFAULT_DROPITEM_LOG_LEVEL DEFAULT_ITEM_CLASS
@@ -60,12 +60,12 @@ def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list
                 warnings.append(f"{origin}: {setting} has no effect: {_NO_COUNTERPART[setting]}")
         elif setting in _USED or setting.endswith("_BASE"):
             continue
-        elif setting in FOREIGN or setting in COUNTERPARTS or hasattr(default_settings, setting) or setting == "FEEDS":
+        elif hasattr(default_settings, setting) or setting == "CONCURRENT_REQUESTS_PER_IP":
             # Others are the project's own: its pipelines and middlewares read them.
             known[setting] = value
     if feeds := _feeds(name, settings):
         known["FEEDS"] = feeds
-    (_, values), sinks = translated(origin, known, warnings)
+    (_, values), sinks, _ = translated(origin, known, warnings)
     return Translated((origin, _defaults(settings) | values | _switched_off(settings)), sinks)
 
 
