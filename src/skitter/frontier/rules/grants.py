@@ -118,7 +118,7 @@ class _Chooser:
         """Leases that may start now, at most ``limit``."""
         held, alone = self._tables.load_of(self._worker)
         self._shares.forget()
-        if self._record.needy and limit > 0 and self._sessions.rules.is_on:
+        if self._record.needy and limit > 0:
             self._requests.flush()
             self._needs = self._sessions.serve(self._served)
         if not alone and limit > 0:

@@ -558,7 +558,7 @@ local function grant(worker, limit, others)
     share.forget(worker)
   end
   if limit <= 0 or call('SISMEMBER', RUN .. 'alone', worker) == 1 then return end
-  if S.sessions and J.needy then sessions.serve() end
+  if J.needy then sessions.serve() end
   local held = call('SCARD', RUN .. 'held:' .. worker) + others[1]
   if J.seeding then
     local seeder = load_holds({SEED_KEY})[1]

@@ -9,7 +9,9 @@ local USES, BUSY, GENERATION, SESSION_STATE, SINCE, BORN_AT, USED_AT, FAILURES, 
 
 local function define_sessions(_, name)
   setmetatable(sessions, nil)
+  -- Without settings of sessions, a run that had some before goes on with others: none is handed out.
   local rules, loaded, served = S.sessions, {}, {}
+  local has_pool = rules and rules.pool > 0
 
   local function load(session)
     if not loaded[session] then
@@ -67,6 +69,7 @@ local function define_sessions(_, name)
   local function word_is_served(word)
     if served[word] then return true end
     local login, session = named(word, LOGIN_WORD), named(word, SESSION_WORD)
+    if not rules or (session == POOL and not has_pool) then return login ~= nil or session ~= nil end
     if login then
       local record = load(login)
       return record[SESSION_STATE] == SESSION_LOGGING_IN and is_idle(record)
@@ -118,7 +121,7 @@ local function define_sessions(_, name)
         names[#names + 1] = session
       end
     end
-    for place = 1, math.min(#queued, MAX_NEEDS) do
+    for place = 1, rules and math.min(#queued, MAX_NEEDS) or 0 do
       local session = named(queued[place][1], SESSION_WORD) or named(queued[place][1], LOGIN_WORD)
       if session == POOL then
         for number = 1, rules.pool do note(POOL .. '-' .. number) end
@@ -138,7 +141,7 @@ local function define_sessions(_, name)
   function sessions.grant(need, epoch)
     local login = named(need, LOGIN_WORD)
     local session = login or named(need, SESSION_WORD)
-    if not session then return '' end
+    if not session or (session == POOL and not has_pool) then return '' end
     if session == POOL then
       local least
       for number = 1, rules.pool do
