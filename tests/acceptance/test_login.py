@@ -277,8 +277,10 @@ def test_a_rotating_token_and_a_session_that_expires(skitter, site, services, tm
     assert "login2" not in shown
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+@pytest.mark.parametrize(
+    ("frontier", "kills"),
+    [("redis", 1), *(pytest.param(frontier, 20, marks=pytest.mark.soak) for frontier in ("sqlite", "redis"))],
+)
 def test_uses_are_exact_and_exclusive_sessions_never_overlap_in_a_cluster_that_is_killed(
     skitter, site, services, until, tmp_path, frontier, kills
 ):

@@ -27,6 +27,8 @@ from skitter.spiders.scrapy_names import with_options
 MAX_JARS = 2_000
 MAX_BYTES = 8_388_608
 """Of all jars that a worker has at hand; the frontier has the others."""
+MAX_PENDING = 64
+"""Changes of one jar that a worker remembers until they are committed."""
 NO_COOKIES = CookieLines()
 """Of an empty jar: what the answer sets is read, as with any other."""
 _NAMED = b"\xa7session"
@@ -117,6 +119,8 @@ class SessionJars:
             return None
         news = CookieNews(session=key[0], domain=key[1], cookies=changes)
         jar.pending.append(news)
+        # Of pages whose leases are lost they are never committed.
+        del jar.pending[:-MAX_PENDING]
         self._change(jar, merged(jar.cookies.values(), changes))
         self._bound()
         return news

@@ -63,10 +63,10 @@ class ScrapySpider(AdaptedSpider):
         self._close_reason = ""
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
-        (_, settings), sinks = setting_layer(origin, self.name, self.merged, warnings)
+        (_, settings), sinks, frontier = setting_layer(origin, self.name, self.merged, warnings)
         attributes = {setting: getattr(self.scrapy_class, name, None) for name, setting in SETTINGS.items()}
         given = {setting: value for setting, value in attributes.items() if value is not None}
-        return Translated((origin, settings | given), sinks)
+        return Translated((origin, settings | given), sinks, frontier)
 
     # ---- of a worker
 

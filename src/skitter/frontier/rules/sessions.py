@@ -40,15 +40,13 @@ class HandedOutSessions:
     def serve(self, served: Sequence[str]) -> tuple[str, ...]:
         """The needs that a worker can be granted, which serves these by itself; sessions that are worn are replaced."""
         queued = [need for need, _ in self._tables.needs(MAX_NEEDS)]
-        if not self.rules.is_on:
-            # The run may have begun with settings by which requests were to wait for their sessions.
-            return tuple(need for need in queued if self.is_served(need, served))
-        names = {session_of_need(need) or login_of(need) for need in queued} - {""}
-        if POOL in names:
-            names = (names - {POOL}) | set(self._pool)
-        self._load(names)
-        for name in sorted(names):
-            self._look_at(name)
+        if self.rules.is_on:
+            names = {session_of_need(need) or login_of(need) for need in queued} - {""}
+            if POOL in names:
+                names = (names - {POOL}) | set(self._pool)
+            self._load(names)
+            for name in sorted(names):
+                self._look_at(name)
         return tuple(need for need in queued if self.is_served(need, served))
 
     def is_served(self, need: str, served: Collection[str]) -> bool:
@@ -56,7 +54,8 @@ class HandedOutSessions:
         return all(word in served or self._is_free(word) for word in need.split())
 
     def _is_free(self, word: str) -> bool:
-        if not self.rules.is_on:
+        if not self.rules.is_on or (word == SESSION_NEED + POOL and not self._pool):
+            # The run goes on with other settings, which hand out none.
             return word.startswith((LOGIN_NEED, SESSION_NEED))
         if word.startswith(LOGIN_NEED):
             return self.rules.may_log_in(self._loaded[word[len(LOGIN_NEED) :]])
@@ -82,7 +81,9 @@ class HandedOutSessions:
         """Take a session for a request: its name and generation, or nothing if the need names none."""
         name = login_of(need)
         is_login = bool(name)
-        if not is_login and (name := session_of_need(need)) == POOL:
+        if not is_login and (name := session_of_need(need)) == POOL and not self._pool:
+            return ""
+        if name == POOL:
             free = [name for name in self._pool if self.rules.is_free(self._loaded[name], self._now)]
             name = min(free, key=lambda name: (self._loaded[name].used_at, self._pool.index(name)))
         if not name:

@@ -185,6 +185,19 @@ class Sessions:
         await client.lose("w1")
         assert await client.names("w2") == ["b/1"]
 
+    async def test_a_run_that_goes_on_without_sessions_is_not_held_up(self, store: ContractStore) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "a/1", session="alice", exclusive_sessions=True, session_pool=1)
+        await client.add_entries(await entries_of(client.frontier, "b/1"))
+        held = {name_of(lease): lease.session for lease in await client.lease("w")}
+        assert held == {"a/1": "alice 1", "b/1": "pool-1 1"}
+        await client.begin(client.spec(exclusive_sessions=False, session_pool=0))
+        await client.lose("w")
+        leases = await client.lease("w")
+        assert sorted((name_of(lease), lease.session) for lease in leases) == [("a/1", ""), ("b/1", "")]
+        await client.end_all(leases)
+
     async def test_a_lease_that_is_sent_again_has_its_session(self, store: ContractStore) -> None:
         store.needs_sessions()
         client = store.client()

@@ -10,7 +10,9 @@ local KEPT_PROXY = 10
 
 local function define_sessions(_, name)
   setmetatable(sessions, nil)
+  -- Without settings of sessions, a run that had some before goes on with others: none is handed out.
   local rules, loaded, served = S.sessions, {}, {}
+  local has_pool = rules and rules.pool > 0
 
   local function load(session)
     if not loaded[session] then
@@ -68,8 +70,7 @@ local function define_sessions(_, name)
   local function word_is_served(word)
     if served[word] then return true end
     local login, session = named(word, LOGIN_WORD), named(word, SESSION_WORD)
-    -- The run may have begun with settings by which requests were to wait for their sessions.
-    if not rules then return login ~= nil or session ~= nil end
+    if not rules or (session == POOL and not has_pool) then return login ~= nil or session ~= nil end
     if login then
       local record = load(login)
       return record[SESSION_STATE] == SESSION_LOGGING_IN and is_idle(record)
@@ -121,9 +122,8 @@ local function define_sessions(_, name)
         names[#names + 1] = session
       end
     end
-    for place = 1, math.min(#queued, MAX_NEEDS) do
+    for place = 1, rules and math.min(#queued, MAX_NEEDS) or 0 do
       local session = named(queued[place][1], SESSION_WORD) or named(queued[place][1], LOGIN_WORD)
-      if not rules then break end
       if session == POOL then
         for number = 1, rules.pool do note(POOL .. '-' .. number) end
       elseif session then
@@ -142,7 +142,7 @@ local function define_sessions(_, name)
   function sessions.grant(need, epoch)
     local login = named(need, LOGIN_WORD)
     local session = login or named(need, SESSION_WORD)
-    if not session then return '' end
+    if not session or (session == POOL and not has_pool) then return '' end
     if session == POOL then
       local least
       for number = 1, rules.pool do
