@@ -181,6 +181,14 @@ def test_proxies_are_listed_tested_and_banned_by_hand(skitter: Any, tmp_path: An
             assert path.stat().st_mode & 0o077 == 0, "what holds passwords is for its owner alone"
 
 
+def test_single_pages_go_through_the_pool_too(skitter: Any) -> None:
+    site, one = Site(1), Proxy("one", "good")
+    with Farm([site], [one]):
+        (skitter.folder / "skitter.toml").write_text(f"[proxies]\nproxies = ['{one.urls()[0]}']\n")
+        assert skitter.run("fetch", f"{site.url}/0").stdout == "a page"
+        assert (site.direct, site.by["one"]) == ([], 1)
+
+
 def test_a_source_that_cannot_be_read_is_told_before_anything_begins(skitter: Any) -> None:
     for source, words in (
         ("nowhere.txt", "cannot be read: nowhere.txt"),
