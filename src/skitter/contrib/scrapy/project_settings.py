@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
-from skitter.contrib.scrapy.components import is_off, own_components
+from skitter.contrib.scrapy.components import is_off
 from skitter.spiders.scrapy_settings import Translated, translated
 
 _USED = frozenset(
@@ -75,6 +75,7 @@ def _defaults(settings: BaseSettings) -> dict[str, Any]:
         "obey_robots": settings.getbool("ROBOTSTXT_OBEY"),
         "timeout_seconds": settings.getfloat("DOWNLOAD_TIMEOUT") or 180.0,
         "max_body_bytes": settings.getint("DOWNLOAD_MAXSIZE") or 1 << 40,
+        "max_redirects": settings.getint("REDIRECT_MAX_TIMES"),
         "callback_seconds": 3600.0,
         "traps": "off",
         **_environment_proxy(settings),
@@ -98,14 +99,10 @@ def _switched_off(settings: BaseSettings) -> dict[str, Any]:
     if is_off(settings, middlewares, f"{_MIDDLEWARE}.cookies.CookiesMiddleware"):
         found["cookies"] = False
     is_retry_off = is_off(settings, middlewares, f"{_MIDDLEWARE}.retry.RetryMiddleware")
-    if not settings.getbool("RETRY_ENABLED", True) or (is_retry_off and not _has_own_retry(settings)):
+    if is_retry_off or not settings.getbool("RETRY_ENABLED", True):
+        # One of the project's own may stand in its place, and queues requests again itself.
         found["max_attempts"] = 1
     return found
-
-
-def _has_own_retry(settings: BaseSettings) -> bool:
-    """Return whether a middleware of the project stands for Scrapy's: then its number of attempts counts."""
-    return any("retry" in str(key).lower() for _, key in own_components(settings, "DOWNLOADER_MIDDLEWARES"))
 
 
 def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:

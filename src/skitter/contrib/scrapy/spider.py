@@ -25,6 +25,7 @@ from skitter.contrib.scrapy.page_calls import PageCalls
 from skitter.contrib.scrapy.pages import ERRORS, LivePage, failure_of, live_page, made_page, make_response
 from skitter.contrib.scrapy.project_settings import overridden, setting_layer
 from skitter.contrib.scrapy.spider_middlewares import SpiderMiddlewares, as_async
+from skitter.contrib.scrapy.twisted_reactor import use_loop
 from skitter.errors import RequestError, SkitterError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher
@@ -51,7 +52,6 @@ _NOT_FETCHED = ("callback", "sitemap", "hook")
 class ScrapySpider(AdaptedSpider):
     """Runs one Scrapy spider. Subclasses are made by ``adapted_class``."""
 
-    scrapy_class: ClassVar[type[scrapy.Spider]]
     project: ClassVar[Settings]
     merged: ClassVar[Settings]
     """The settings of the project and, above them, of the spider."""
@@ -64,7 +64,7 @@ class ScrapySpider(AdaptedSpider):
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
         (_, settings), sinks, frontier = setting_layer(origin, self.name, self.merged, warnings)
-        attributes = {setting: getattr(self.scrapy_class, name, None) for name, setting in SETTINGS.items()}
+        attributes = {setting: getattr(self.adapted, name, None) for name, setting in SETTINGS.items()}
         given = {setting: value for setting, value in attributes.items() if value is not None}
         return Translated((origin, settings | given), sinks, frontier)
 
@@ -78,7 +78,8 @@ class ScrapySpider(AdaptedSpider):
 
     async def on_start(self, job: JobInfo) -> None:  # noqa: ARG002  the job is told to every hook
         """Make the spider with its crawler, middlewares, pipelines and extensions."""
-        crawler = self._crawler = WorkerCrawler(self.scrapy_class, self.project)
+        use_loop()
+        crawler = self._crawler = WorkerCrawler(self.adapted, self.project)
         engine = self._engine = Engine(self._download, self._stop_job)
         spider = self._spider = crawler.open(self._arguments, engine, self.stats)
         extensions = crawler.extend()
@@ -300,7 +301,7 @@ def adapted_class(kind: type[scrapy.Spider], project: Settings) -> type[AdaptedS
         "__doc__": kind.__doc__,
         "__module__": kind.__module__,
         "name": str(getattr(kind, "name", None) or kind.__name__),
-        "scrapy_class": kind,
+        "adapted": kind,
         "project": project,
         "merged": settings,
         "handle_statuses": () if hasattr(kind, "handle_httpstatus_list") else _allowed_statuses(settings),
