@@ -40,13 +40,25 @@ def test_the_clock_stops_at_the_last_page_that_counts(meter: ModuleType, monkeyp
     assert report["version"] == pytest.__version__
 
 
-@pytest.mark.parametrize("peer", [one for one in others.PEERS.values() if not one.go], ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer", [one for one in others.PEERS.values() if not one.go and not one.own], ids=lambda peer: peer.name
+)
 def test_a_peer_has_its_script_and_pinned_requirements(peer: others.Peer) -> None:
     assert (others.SCRIPTS / peer.script).is_file()
     lines = (others.SCRIPTS / f"requirements-{peer.environment}.txt").read_text().splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
     assert wanted
     assert all("==" in line for line in wanted)
+
+
+def test_a_peer_in_the_environment_of_this_project_has_its_script() -> None:
+    peer = others.PEERS["scrapy-on-skitter"]
+    assert (others.SCRIPTS / peer.script).is_file()
+    assert peer.command("http://a.example/", 5, "redis://b.example")[2:] == [
+        "http://a.example/",
+        "5",
+        "redis://b.example",
+    ]
 
 
 def test_a_peer_in_go_has_its_program_and_a_checksum_of_every_module() -> None:

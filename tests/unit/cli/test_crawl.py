@@ -127,8 +127,7 @@ def test_a_spider_brings_its_name_arguments_and_settings(skitter, fake_app, fold
     (folder / "books.py").write_text(textwrap.dedent(SPIDER))
     said = skitter("crawl", "./books.py", "-a", "shelf=a=b", "-a", "page=2")
     assert said.code == 0
-    assert "warning: books.py:Books: ignored" in said.err
-    assert "BOT_NAME" in said.err
+    assert "warning: books.py:Books: BOT_NAME has no effect: user_agent is the name" in said.err
     (plan,) = fake_app.told
     assert plan.spec.spider == "books.py:Books"
     assert plan.spec.arguments == {"shelf": "a=b", "page": "2"}
