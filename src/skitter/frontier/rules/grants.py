@@ -300,7 +300,7 @@ class _Chooser:
             robots_version=host.robots_version if host and self._politeness.obey_robots else 0,
             trusted=host.trusted if host else False,
             page=pages.get(request_id),
-            jar=self._jars.versions.get(host_key, 0),
+            jar=self._jars.versions.get(host_key, 0) if self._jars.versions else 0,
             session=choice.session,
         )
 
