@@ -932,3 +932,11 @@ async def test_a_host_that_is_parked_when_it_is_typed_is_counted(place: Place) -
     await frontier.add([entry(Request(other, seed=True))])
     report = await frontier.check_consistency()
     assert report.findings == []
+
+
+async def test_sessions_are_not_handed_out_in_shards(place: Place) -> None:
+    frontier = place.frontier()
+    for settings, login in (({"session_pool": 2}, False), ({"exclusive_sessions": True}, False), ({}, True)):
+        spec = JobSpec(name="job", spider="", settings={"obey_robots": False, **settings}, login=login)
+        with pytest.raises(UsageError, match="a job in shards hands out no sessions"):
+            await frontier.begin(spec)

@@ -23,24 +23,23 @@ _UNKNOWN = CookieLines()
 class CookieEngine:
     """The cookie engine of one easy handle."""
 
-    __slots__ = ("_curl", "_held", "is_on")
+    __slots__ = ("_curl", "held", "is_on")
 
     def __init__(self, curl: pycurl.Curl) -> None:
         self._curl = curl
-        self._held: CookieLines | None = None
+        self.held: CookieLines | None = None
+        """The jar that is in it; the next request with this one need not put it there."""
         self.is_on = False
 
     def hold(self, jar: CookieLines | None) -> None:
-        """Send the cookies of this jar with the next request; None: none, and what is set is forgotten."""
-        held = self._held
-        if jar is held:
-            return
+        """Send the cookies of another jar with the next request; None: none, and what is set is forgotten."""
+        held = self.held
         if not self.is_on:
             self._curl.setopt(pycurl.COOKIEFILE, "")  # for good: a reset does not undo it
             self.is_on = True
         elif held is _UNKNOWN or (held is not None and held.lines):
             self._curl.setopt(pycurl.COOKIELIST, "ALL")
-        self._held = jar
+        self.held = jar
         for line in jar.lines if jar is not None else ():
             # One that came from elsewhere may be none that libcurl takes.
             with contextlib.suppress(pycurl.error, ValueError):
@@ -49,11 +48,11 @@ class CookieEngine:
     def spoil(self) -> None:
         """A transfer was broken off: nobody knows what its answer has set."""
         if self.is_on:
-            self._held = _UNKNOWN
+            self.held = _UNKNOWN
 
     def read(self, url: str) -> tuple[Cookie, ...]:
         """The cookies that the answer to a request for ``url`` has set or taken back, after it is over."""
-        before, self._held = self._held, _UNKNOWN
+        before, self.held = self.held, _UNKNOWN
         if before is None:
             return ()
         lines: list[bytes] = self._curl.getinfo_raw(pycurl.INFO_COOKIELIST)

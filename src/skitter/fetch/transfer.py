@@ -159,7 +159,8 @@ class Transfer:
         self.started_at = time.time()
         try:
             self.curl.setopt(pycurl.URL, request.url)
-            self._engine.hold(request.jar)
+            if request.jar is not self._engine.held:
+                self._engine.hold(request.jar)
             if self._settings.http2 and request.url.startswith("https:") != self._waits:
                 # Rather a stream of a connection that is being made than one more connection. Not for http,
                 # where libcurl would wait for the first connection's whole answer before it opens a second.

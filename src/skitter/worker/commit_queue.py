@@ -133,7 +133,7 @@ class CommitQueue:
             outcomes[0].tally = outcomes[0].tally | counted
         if outside := self.stats.take_outside():
             outcomes[0].tally = _sum(outcomes[0].tally, outside)
-        jars = self.jars if any(outcome.cookies is not None for outcome in outcomes) else None
+        jars = self.jars if self.jars is not None and self.jars.has_changes else None
         if jars is not None:
             jars.begin_commit(outcomes)
         answer = await self._commit(outcomes, want)

@@ -65,6 +65,8 @@ class SessionJars:
         self._jars: OrderedDict[tuple[str, str], _Jar] = OrderedDict()
         self._size = 0
         self._has_suffixes = False
+        self.has_changes = False
+        """An answer has set a cookie: commits may have some."""
 
     async def load(self, leases: Sequence[Lease]) -> None:
         """Have the jars of these leases as new as the leases say, with one call at most."""
@@ -118,6 +120,7 @@ class SessionJars:
         if not changes:
             return None
         news = CookieNews(session=key[0], domain=key[1], cookies=changes)
+        self.has_changes = True
         jar.pending.append(news)
         # Of pages whose leases are lost they are never committed.
         del jar.pending[:-MAX_PENDING]

@@ -89,7 +89,7 @@ def opened(url: str) -> object:
     [
         ("gone:x", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("number:x", "a FrontierBackend is expected, not int"),
-        ("half:x", "its Half has no add, begin, capacity, change_settings, check_consistency, claim_close"),
+        ("half:x", "its Half has no add, add_cookies, begin, capacity, change_settings, check_consistency"),
         ("broken:x", "it cannot be opened: ZeroDivisionError: by 0"),
     ],
 )

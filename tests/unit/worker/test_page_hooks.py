@@ -310,11 +310,10 @@ class TestFailures:
         await crawled(crawl, Odd())
         assert {dead.error_class for dead in (await crawl.dead()).values()} == {"hook"}
 
-    async def test_what_identity_is_needed_for_is_refused(self, crawl: Crawl) -> None:
-        with pytest.raises(UsageError, match="new_session"):
-            Retry("banned", new_session=True)
-        with pytest.raises(UsageError, match="cannot be banned"):
-            Ban("captcha", session=True)
+    async def test_what_a_decision_may_ask_for(self, crawl: Crawl) -> None:
+        assert Retry("banned", new_proxy=True).new_proxy
+        assert Retry("logged out", new_session=True).new_session
+        assert Ban("captcha", session=True).session
         with pytest.raises(ValueError, match="bans nothing"):
             Ban("captcha")
         with pytest.raises(ValueError, match="from 0 to 86400"):

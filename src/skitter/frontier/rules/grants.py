@@ -318,7 +318,7 @@ class _Chooser:
             trusted=host.trusted if host else False,
             page=pages.get(request_id),
             proxy=choice.proxy,
-            jar=self._jars.versions.get(host_key, 0),
+            jar=self._jars.versions.get(host_key, 0) if self._jars.versions else 0,
             session=choice.session,
         )
 
