@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -265,3 +267,84 @@ def test_items_of_every_kind_of_spider_are_those_of_scrapy(project: Project) -> 
         sorted(file.name for file in (project.folder / each).rglob("stored-*/*/*")) for each in ("scrapy", "skitter")
     ]
     assert stored[0] == stored[1] != []
+
+
+def test_a_kill_in_the_middle_loses_nothing_and_repeats_nothing(project: Project, until) -> None:
+    expected = project.scrapy("books")["books"]
+    # A delay, so that there is a middle.
+    command = project.command("books", "--workers", 2, "--set", "delay_seconds=0.05")
+    node = project.skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    own = project.folder / "skitter" / "own-books.jsonl"
+    until(lambda: own.exists() and len(own.read_text().splitlines()) > 8, node, 60)
+    os.killpg(node.pid, signal.SIGKILL)
+    node.wait()
+    told = project.skitter.run(*command).stderr
+    assert "resumed" in told
+    assert project.items("skitter", "books") == expected
+
+
+@pytest.mark.soak
+def test_two_workers_give_what_one_gives(project: Project) -> None:
+    expected = project.scrapy("quotes", "login")
+    for name, items in expected.items():
+        project.skitter.run(*project.command(name, "--workers", 2))
+        assert project.items("skitter", name) == items, name
+
+
+def test_a_spider_can_stop_its_job_and_what_cannot_be_stored_is_told_at_its_yield(project: Project) -> None:
+    closing = project.skitter.start(*project.command("closing"))
+    told = project.skitter.run(*project.command("bad"), code=1).stderr
+    assert "a request's callback must be a method of the spider, not a lambda" in told
+    assert "lambda" in project.skitter.records("failed", "--job", "bad")[0]["error"]
+    _, told = closing.communicate(timeout=100)
+    assert closing.returncode == 0, told
+    assert 9 <= len(project.items("skitter", "closing")) < 200
+    assert project.skitter.json("status", "--job", "closing")["state"] == "stopped"
+
+
+IDLE = """
+    from scrapy.contrib.spiders import CrawlSpider
+    from scrapy.loader.processors import TakeFirst
+    import scrapy
+    from scrapy import signals
+    from twisted.internet import defer, reactor
+
+
+    class Idle(scrapy.Spider):
+        name = "idle"
+        custom_settings = {"LOG_LEVEL": "DEBUG", "SCHEDULER": "scrapy_redis.scheduler.Scheduler"}
+
+        @classmethod
+        def from_crawler(cls, crawler, *args, **kwargs):
+            spider = super().from_crawler(crawler, *args, **kwargs)
+            spider.left = ["/author/1", "/author/2"]
+            crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+            return spider
+
+        def start_requests(self):
+            yield scrapy.Request(self.site + "/author/0")
+
+        def idle(self, spider):
+            if self.left:
+                self.crawler.engine.crawl(scrapy.Request(self.site + self.left.pop(0)))
+
+        @defer.inlineCallbacks
+        def parse(self, response):
+            waited = defer.Deferred()
+            reactor.callLater(0.01, waited.callback, "later")
+            word = yield waited
+            return [{"url": response.url.rpartition("/")[2], "word": TakeFirst()([word])}]
+"""
+
+
+def test_a_single_file_with_names_of_old_versions_and_a_handler_for_idle(skitter, site) -> None:
+    for number in range(3):
+        site.page(f"/author/{number}", "x")
+    skitter.write("idle.py", IDLE)
+    told = skitter.run("crawl", "idle.py", "-a", f"site={site.base}", "-o", "out.jsonl").stderr
+    assert sorted((item["url"], item["word"]) for item in skitter.lines("out.jsonl")) == [
+        ("0", "later"),
+        ("1", "later"),
+        ("2", "later"),
+    ]
+    assert "SCHEDULER has no effect: the queue is the job's frontier" in told

@@ -23,6 +23,7 @@ from skitter.policy.scope import LinkPatterns, Scope
 from skitter.policy.traps import TrapRules
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.site_spider import SiteSpider
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.item_functions import item_functions_of
@@ -53,6 +54,11 @@ class ParsedPage(msgspec.Struct, kw_only=True):
 
 async def parse_page(spider: Spider, request: Request, page: Page, settings: Settings) -> ParsedPage:
     """Call the request's callback with the page. UsageError if the spider has no such callback."""
+    if isinstance(spider, AdaptedSpider):
+        raise UsageError(
+            f"single pages are parsed by spiders of skitter's own: {type(spider).__name__}",
+            hint="skitter crawl NAME --max-pages 1, or the commands of its framework",
+        )
     name = str(request.callback or "parse")
     if not callable(getattr(spider, name, None)):
         raise UsageError(f"no such callback: {type(spider).__name__} has no {name}", hint="--callback NAME of a method")

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from skitter.model.secrets import shown_frontier
 from skitter.settings import Settings
 from skitter.sinks.targets import sink_of
 from skitter.spiders.base import Spider
+from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.hook_loading import make_hooks
 from skitter.spiders.loading import full_reference, load_spider
 from skitter.worker.item_functions import item_functions_of
@@ -57,10 +59,11 @@ def check_spider_reference(
     check = SpiderCheck(reference=reference, findings=[], warnings=[])
     with _found(check):
         kind = load_spider(reference, folder)
+        owner = kind.adapted if issubclass(kind, AdaptedSpider) else kind
         check.findings.extend(
             Finding(where=f"{reference}, line {line}", problem=f"{kind.__name__} has no {field} of this name: {name}")
-            for field, name, line in named_callbacks(kind)
-            if not hasattr(kind, name)
+            for field, name, line in named_callbacks(owner)
+            if not hasattr(owner, name)
         )
         if missing := _missing_arguments(kind, arguments):
             check.warnings.append(f"{reference}: not constructed, it needs arguments: {missing} (-a KEY=VALUE)")
@@ -111,7 +114,7 @@ def _missing_arguments(kind: type[Spider], arguments: Mapping[str, str]) -> str:
     return ", ".join(name for name in needed if name not in arguments)
 
 
-def named_callbacks(kind: type[Spider]) -> list[tuple[str, str, int]]:
+def named_callbacks(kind: type[Any]) -> list[tuple[str, str, int]]:
     """Callbacks and errbacks that the source of a class names: ``(field, name, line)``.
 
     What can be read without running it: ``callback=self.parse_book``, ``callback="parse_book"``, and the second

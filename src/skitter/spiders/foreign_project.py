@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from skitter.entry_points import PROJECTS, find_entry_point, load_entry_point
 from skitter.errors import ExtraMissingError, UsageError
@@ -30,6 +30,9 @@ _IMPORTS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(crawlo|scrapy)\b", re.MULT
 
 class AdaptedSpider(Spider):
     """A spider of another framework. The methods below are called besides those of a spider."""
+
+    adapted: ClassVar[type[Any]]
+    """The class of the other framework, which has the callbacks."""
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
         """Return the settings and targets of its project and of itself; what has no effect goes to ``warnings``."""

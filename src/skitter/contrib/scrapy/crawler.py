@@ -50,6 +50,8 @@ class WorkerCrawler(Crawler):
 
     async def send(self, signal: Any, **parts: Any) -> list[tuple[Any, Any]]:
         """Send a signal, and wait for handlers that are coroutines or return Deferreds."""
+        if not self.listens(signal):
+            return []
         deferred = self.signals.send_catch_log_deferred(signal, **parts)
         results: list[tuple[Any, Any]] = await deferred.asFuture(asyncio.get_running_loop())
         return results
@@ -152,10 +154,7 @@ class Engine:
         task.add_done_callback(self._tasks.discard)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"crawler.engine.{name} has no counterpart: requests are queued and fetched by skitter"
-            " (docs/how-to/come-from-scrapy.md)"
-        )
+        raise AttributeError(f"crawler.engine.{name} has no counterpart: requests are queued and fetched by skitter")
 
 
 async def ask_idle(crawler: WorkerCrawler) -> bool:

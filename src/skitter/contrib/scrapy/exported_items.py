@@ -9,6 +9,8 @@ from itemadapter import ItemAdapter
 from scrapy.settings import BaseSettings
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
+from skitter.contrib.scrapy.project_settings import feed_fields
+
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 _ENCODER = ScrapyJSONEncoder()
 
@@ -17,10 +19,7 @@ class ItemExport:
     """Makes records of items."""
 
     def __init__(self, settings: BaseSettings) -> None:
-        fields: Any = settings.getdictorlist("FEED_EXPORT_FIELDS") if settings.get("FEED_EXPORT_FIELDS") else None
-        self._fields: dict[str, str] | None = None
-        if fields:
-            self._fields = dict(fields) if isinstance(fields, Mapping) else {name: name for name in fields}
+        self._fields = feed_fields(settings)
 
     def record(self, item: Any) -> dict[str, Any]:
         """Return the fields of an item with plain values."""
@@ -30,7 +29,7 @@ class ItemExport:
         else:
             adapter = ItemAdapter(item)
             pairs = ((name, _serialized(adapter, name, value)) for name, value in adapter.items())
-        if self._fields is not None:
+        if self._fields:
             found = dict(pairs)
             pairs = ((shown, found[name]) for name, shown in self._fields.items() if name in found)
         return {name: value if type(value) in _PLAIN else plain(value) for name, value in pairs}

@@ -26,6 +26,7 @@ RESERVED = "scrapy:"
 """Begins the stored name of a method that skitter's own base class of spiders has too."""
 
 
+PLAIN_REQUESTS = 50_000
 NO_REFERRER = "scrapy_no_referrer"
 """Key of the ``meta`` of a request that stands for another one, and was not found on its page."""
 
@@ -74,6 +75,9 @@ class RequestOutput:
         self._checks_offsite = not is_off(
             settings, "DOWNLOADER_MIDDLEWARES", f"{_MIDDLEWARE}.offsite.OffsiteMiddleware"
         ) and not is_off(settings, "SPIDER_MIDDLEWARES", "scrapy.spidermiddlewares.offsite.OffsiteMiddleware")
+        self._is_plain = not (self._is_listened or self._depth_priority or self._unfiltered or self._meta)
+        self._plain: dict[tuple[str, Any], Request] = {}
+        """Converted requests that have nothing but a URL and a callback: links that many pages share."""
         self._domains: tuple[str, ...] = ()
         self._hosts: re.Pattern[str] | None = None
         self._known_hosts: dict[str, bool] = {}
@@ -84,26 +88,44 @@ class RequestOutput:
         ``response``: of the page that it stands on; None: on none. ``origin``: the request of that page, or the one
         that this stands for; None: at the start.
         """
-        if self._max_chars and len(request.url) > self._max_chars and response is not None:
-            self._crawler.stats.inc_value("urllength/request_ignored_count")
-            return None
-        if not request.dont_filter and self.is_offsite(request.url) and not request.meta.get("allow_offsite"):
-            self._crawler.stats.inc_value("offsite/filtered")
-            return None
-        if self._is_listened and not self._is_scheduled(request):
+        key = None
+        if self._is_plain and response is not None and _is_plain(request) and not (origin and origin.cookies):
+            key = (request.url, request.callback)
+            if (known := self._plain.get(key)) is not None:
+                return known
+        if not self._is_made(request, is_start=response is None and origin is None):
             return None
         found = self._codec.encode(request)
+        if key is None:
+            self._complete(found, request, origin, has_page=response is not None)
+        else:
+            if len(self._plain) >= PLAIN_REQUESTS:
+                self._plain.clear()
+            self._plain[key] = found
+        return found
+
+    def _is_made(self, request: scrapy.Request, *, is_start: bool) -> bool:
+        """Return whether no rule of Scrapy's, and no handler of a signal, is against a request."""
+        if self._max_chars and len(request.url) > self._max_chars and not is_start:
+            self._crawler.stats.inc_value("urllength/request_ignored_count")
+            return False
+        if not request.dont_filter and self.is_offsite(request.url) and not request.meta.get("allow_offsite"):
+            self._crawler.stats.inc_value("offsite/filtered")
+            return False
+        return not self._is_listened or self._is_scheduled(request)
+
+    def _complete(self, found: Request, request: scrapy.Request, origin: Request | None, *, has_page: bool) -> None:
+        """Add what the project's settings, the spider and the page that led here mean for a request."""
         if self._depth_priority and origin is not None:
             found.priority -= (origin.depth + 1) * self._depth_priority
         if self._unfiltered:
             found.dont_filter = True
         if self._meta:
             found.meta = self._meta | found.meta
-        if response is None and origin is not None:
+        if origin is not None and not has_page:
             found.meta = {**found.meta, NO_REFERRER: True}
         if origin is not None and origin.cookies:
             _inherit_cookies(origin, found, request)
-        return found
 
     def is_offsite(self, url: str) -> bool:
         """Return whether a URL is outside of the spider's ``allowed_domains``, which it may change as it runs."""
@@ -129,6 +151,16 @@ class RequestOutput:
             signals.request_scheduled, dont_log=IgnoreRequest, request=request, spider=self._spider
         )
         return not any(isinstance(getattr(result, "value", None), IgnoreRequest) for _, result in results)
+
+
+def _is_plain(request: scrapy.Request) -> bool:
+    """Return whether a request has nothing but a URL and a callback."""
+    return (
+        type(request) is scrapy.Request
+        and not (request._meta or request._headers or request._cookies or request._cb_kwargs or request._flags)  # noqa: SLF001
+        and not (request.body or request.priority or request.dont_filter or request.errback)
+        and request.method == "GET"
+    )
 
 
 def _inherit_cookies(origin: Request, found: Request, request: scrapy.Request) -> None:

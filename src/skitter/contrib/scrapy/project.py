@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import sys
 import warnings
 from importlib import import_module
 from inspect import getsourcefile, getsourcelines
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
 import scrapy
 from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.settings import Settings
-from scrapy.utils.misc import walk_modules
 from scrapy.utils.spider import iter_spider_classes
 
-from skitter.contrib.scrapy import old_names, twisted_reactor
+from skitter.contrib.scrapy import link_caches, old_names, twisted_reactor
 from skitter.errors import SettingsError, SkitterError
 from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.spider_files import SpiderListing, SpiderSeen, UnreadableFile
@@ -37,8 +38,9 @@ def prepare(folder: Path) -> None:
     """Make a project importable in this process: old names, the reactor, its folder, and its settings module."""
     # Deprecations are for who works on a project, and not for who runs it.
     warnings.simplefilter("ignore", ScrapyDeprecationWarning)
-    twisted_reactor.install_on_running_loop()
+    twisted_reactor.install()
     old_names.install()
+    link_caches.install()
     root = project_root(folder)
     if root is None:
         return
@@ -76,20 +78,19 @@ def project_settings(folder: Path) -> Settings:
 def list_spiders(folder: Path) -> SpiderListing:
     """List the spiders of ``SPIDER_MODULES``, by importing them, as Scrapy does."""
     listing = SpiderListing(spiders=[], broken=[])
-    for package in project_settings(folder).getlist("SPIDER_MODULES"):
-        try:
-            modules = walk_modules(package)
-        except (ImportError, SyntaxError, Exception):  # noqa: BLE001  whatever a module raises, others may load
-            modules = _walk_what_loads(package, listing)
-        for module in modules:
-            listing.spiders.extend(_seen(kind, folder) for kind in iter_spider_classes(module) if kind.name)
+    # Of two with one name the last counts, as in Scrapy.
+    found: dict[str, SpiderSeen] = {}
+    # Standard output is for data; whatever the files print is not.
+    with contextlib.redirect_stdout(sys.stderr):
+        for package in project_settings(folder).getlist("SPIDER_MODULES"):
+            for module in _modules(package, listing):
+                found |= {kind.name: _seen(kind, folder) for kind in iter_spider_classes(module) if kind.name}
+    listing.spiders.extend(found.values())
     return listing
 
 
-def _walk_what_loads(package: str, listing: SpiderListing) -> list[ModuleType]:
+def _modules(package: str, listing: SpiderListing) -> list[ModuleType]:
     """Return the modules of a package that can be imported; the others are told."""
-    from pkgutil import iter_modules
-
     try:
         module = import_module(package)
     except SkitterError:
@@ -101,7 +102,7 @@ def _walk_what_loads(package: str, listing: SpiderListing) -> list[ModuleType]:
     for _, name, is_package in iter_modules(getattr(module, "__path__", [])):
         inner = f"{package}.{name}"
         if is_package:
-            found += _walk_what_loads(inner, listing)
+            found += _modules(inner, listing)
             continue
         try:
             found.append(import_module(inner))

@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
-from skitter.contrib.scrapy.components import is_off, own_components
+from skitter.contrib.scrapy.components import is_off
 from skitter.spiders.scrapy_settings import Translated, translated
 
 _USED = frozenset(
@@ -75,6 +75,7 @@ def _defaults(settings: BaseSettings) -> dict[str, Any]:
         "obey_robots": settings.getbool("ROBOTSTXT_OBEY"),
         "timeout_seconds": settings.getfloat("DOWNLOAD_TIMEOUT") or 180.0,
         "max_body_bytes": settings.getint("DOWNLOAD_MAXSIZE") or 1 << 40,
+        "max_redirects": settings.getint("REDIRECT_MAX_TIMES"),
         "callback_seconds": 3600.0,
         "traps": "off",
         **_environment_proxy(settings),
@@ -98,14 +99,10 @@ def _switched_off(settings: BaseSettings) -> dict[str, Any]:
     if is_off(settings, middlewares, f"{_MIDDLEWARE}.cookies.CookiesMiddleware"):
         found["cookies"] = False
     is_retry_off = is_off(settings, middlewares, f"{_MIDDLEWARE}.retry.RetryMiddleware")
-    if not settings.getbool("RETRY_ENABLED", True) or (is_retry_off and not _has_own_retry(settings)):
+    if is_retry_off or not settings.getbool("RETRY_ENABLED", True):
+        # One of the project's own may stand in its place, and queues requests again itself.
         found["max_attempts"] = 1
     return found
-
-
-def _has_own_retry(settings: BaseSettings) -> bool:
-    """Return whether a middleware of the project stands for Scrapy's: then its number of attempts counts."""
-    return any("retry" in str(key).lower() for _, key in own_components(settings, "DOWNLOADER_MIDDLEWARES"))
 
 
 def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
@@ -114,6 +111,21 @@ def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
     if settings.get("FEED_URI"):
         feeds[str(settings["FEED_URI"])] = {"format": settings.get("FEED_FORMAT") or "jsonlines"}
     feeds |= {str(uri): options for uri, options in (settings.getdict("FEEDS") or {}).items()}
-    return {
-        uri.replace("%(name)s", name): dict(options) for uri, options in feeds.items() if isinstance(options, Mapping)
-    }
+    known = {uri: dict(options) for uri, options in feeds.items() if isinstance(options, Mapping)}
+    if feed_fields(settings):
+        known = {uri: {key: options[key] for key in options if key != "fields"} for uri, options in known.items()}
+    return {uri.replace("%(name)s", name): options for uri, options in known.items()}
+
+
+def feed_fields(settings: BaseSettings) -> dict[str, str]:
+    """Return the fields that records have, with the names that they get; empty: all, as they are.
+
+    Records are the same for every target, so those of a feed count where it is the only one.
+    """
+    feeds = list((settings.getdict("FEEDS") or {}).values())
+    fields: Any = settings.get("FEED_EXPORT_FIELDS")
+    if not fields and len(feeds) == 1:
+        fields = feeds[0].get("fields")
+    if not fields:
+        return {}
+    return dict(fields) if isinstance(fields, Mapping) else {str(name): str(name) for name in fields}

@@ -25,6 +25,7 @@ from skitter.contrib.scrapy.page_calls import PageCalls
 from skitter.contrib.scrapy.pages import ERRORS, LivePage, failure_of, live_page, made_page, make_response
 from skitter.contrib.scrapy.project_settings import overridden, setting_layer
 from skitter.contrib.scrapy.spider_middlewares import SpiderMiddlewares, as_async
+from skitter.contrib.scrapy.twisted_reactor import use_loop
 from skitter.errors import RequestError, SkitterError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher
@@ -38,6 +39,7 @@ from skitter.settings import read_statuses
 from skitter.spiders.failure import Failure
 from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.hooks import Drop, JobInfo
+from skitter.spiders.scrapy_names import SETTINGS
 from skitter.spiders.scrapy_settings import Translated
 
 IDLE_SECONDS = 0.5
@@ -50,7 +52,6 @@ _NOT_FETCHED = ("callback", "sitemap", "hook")
 class ScrapySpider(AdaptedSpider):
     """Runs one Scrapy spider. Subclasses are made by ``adapted_class``."""
 
-    scrapy_class: ClassVar[type[scrapy.Spider]]
     project: ClassVar[Settings]
     merged: ClassVar[Settings]
     """The settings of the project and, above them, of the spider."""
@@ -62,7 +63,10 @@ class ScrapySpider(AdaptedSpider):
         self._close_reason = ""
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
-        return setting_layer(origin, self.name, self.merged, warnings)
+        (_, settings), sinks, _ = setting_layer(origin, self.name, self.merged, warnings)
+        attributes = {setting: getattr(self.adapted, name, None) for name, setting in SETTINGS.items()}
+        given = {setting: value for setting, value in attributes.items() if value is not None}
+        return Translated((origin, settings | given), sinks)
 
     # ---- of a worker
 
@@ -74,7 +78,8 @@ class ScrapySpider(AdaptedSpider):
 
     async def on_start(self, job: JobInfo) -> None:  # noqa: ARG002  the job is told to every hook
         """Make the spider with its crawler, middlewares, pipelines and extensions."""
-        crawler = self._crawler = WorkerCrawler(self.scrapy_class, self.project)
+        use_loop()
+        crawler = self._crawler = WorkerCrawler(self.adapted, self.project)
         engine = self._engine = Engine(self._download, self._stop_job)
         spider = self._spider = crawler.open(self._arguments, engine, self.stats)
         extensions = crawler.extend()
@@ -296,7 +301,7 @@ def adapted_class(kind: type[scrapy.Spider], project: Settings) -> type[AdaptedS
         "__doc__": kind.__doc__,
         "__module__": kind.__module__,
         "name": str(getattr(kind, "name", None) or kind.__name__),
-        "scrapy_class": kind,
+        "adapted": kind,
         "project": project,
         "merged": settings,
         "handle_statuses": () if hasattr(kind, "handle_httpstatus_list") else _allowed_statuses(settings),
