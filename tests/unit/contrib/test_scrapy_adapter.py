@@ -31,7 +31,7 @@ from skitter.spiders.failure import Failure
 def layer(**values) -> tuple[dict, list, list[str]]:
     settings, warnings = Settings(), []
     settings.setdict(values, priority="project")
-    (_, found), sinks = setting_layer("shop/settings.py", "books", settings, warnings)
+    (_, found), sinks, _ = setting_layer("shop/settings.py", "books", settings, warnings)
     return found, sinks, warnings
 
 
