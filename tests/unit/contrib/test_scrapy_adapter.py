@@ -38,6 +38,7 @@ def layer(**values) -> tuple[dict, list, list[str]]:
 def test_settings_of_a_project_become_those_of_a_job() -> None:
     found, sinks, warnings = layer(
         ROBOTSTXT_OBEY=True,
+        RETRY_HTTP_CODES="500, 403",
         DOWNLOAD_DELAY=0.5,
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
         MONGO_URI="mongodb://x",

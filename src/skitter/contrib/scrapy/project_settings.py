@@ -63,6 +63,11 @@ def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list
         elif setting in FOREIGN or setting in COUNTERPARTS or hasattr(default_settings, setting) or setting == "FEEDS":
             # Others are the project's own: its pipelines and middlewares read them.
             known[setting] = value
+    if "RETRY_HTTP_CODES" in known:
+        codes = [int(code) for code in settings.getlist("RETRY_HTTP_CODES")]
+        known["RETRY_HTTP_CODES"] = [code for code in codes if code >= 400]
+        if left_out := sorted(code for code in codes if code < 400):
+            warnings.append(f"{origin}: RETRY_HTTP_CODES: only errors are tried again, not {left_out}")
     if feeds := _feeds(name, settings):
         known["FEEDS"] = feeds
     (_, values), sinks = translated(origin, known, warnings)
