@@ -31,13 +31,14 @@ from skitter.spiders.failure import Failure
 def layer(**values) -> tuple[dict, list, list[str]]:
     settings, warnings = Settings(), []
     settings.setdict(values, priority="project")
-    (_, found), sinks = setting_layer("shop/settings.py", "books", settings, warnings)
+    (_, found), sinks, _ = setting_layer("shop/settings.py", "books", settings, warnings)
     return found, sinks, warnings
 
 
 def test_settings_of_a_project_become_those_of_a_job() -> None:
     found, sinks, warnings = layer(
         ROBOTSTXT_OBEY=True,
+        RETRY_HTTP_CODES="500, 403",
         DOWNLOAD_DELAY=0.5,
         CONCURRENT_REQUESTS_PER_DOMAIN=2,
         MONGO_URI="mongodb://x",
@@ -55,10 +56,16 @@ def test_scrapys_defaults_hold_where_skitters_would_give_other_pages() -> None:
 
 
 def test_what_has_no_counterpart_is_named_once() -> None:
-    _, _, warnings = layer(DUPEFILTER_CLASS="shop.Filter", DOWNLOAD_HANDLERS={"https": "x.Handler"}, DNS_TIMEOUT=3)
+    _, _, warnings = layer(
+        DUPEFILTER_CLASS="shop.Filter",
+        DOWNLOAD_HANDLERS={"https": "x.Handler"},
+        DNS_TIMEOUT=3,
+        FEED_EXPORTERS={"a": "b"},
+    )
     text = "\n".join(warnings)
     assert "DUPEFILTER_CLASS has no effect" in text
     assert "DOWNLOAD_HANDLERS has no effect" in text
+    assert "FEED_EXPORTERS has no effect" in text
     assert "DNS_TIMEOUT" in text
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from skitter import Answer, Ban, Drop, DropItem, Hooks, Request, Retry, Spider
-from skitter.errors import FetchError, SpiderError, UsageError
+from skitter.errors import FetchError, SpiderError
 from skitter.model.job import State
 from skitter.model.request import Fingerprinter
 from skitter.spiders.function_spider import function_spider

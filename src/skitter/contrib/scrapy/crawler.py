@@ -40,6 +40,9 @@ class WorkerCrawler(Crawler):
         vars(self)["_engine"] = engine
         self.spider = self._create_spider(**arguments)
         engine.spider = self.spider
+        if not hasattr(self.spider, "state"):
+            # Of Scrapy's JOBDIR: here it lives as long as the worker.
+            vars(self.spider)["state"] = {}
         return self.spider
 
     def extend(self) -> list[Any]:
@@ -146,6 +149,10 @@ class Engine:
     def stop(self) -> Deferred[None]:
         """Stop the job."""
         return self.close_spider(reason="shutdown")
+
+    async def stop_async(self) -> None:
+        """Stop the job."""
+        await self._stop("shutdown")
 
     def close_soon(self, reason: str) -> None:
         """Stop the job without waiting for it."""

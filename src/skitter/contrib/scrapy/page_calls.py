@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -139,22 +140,29 @@ class PageCalls:
         return self._of_generator(iter(listed(result)), response, origin)
 
     def _of_generator(self, outputs: Any, response: Response | None, origin: Request) -> Iterator[Any]:
-        """Yield what a callback yields. If it raises, what it has yielded before stays, as in Scrapy."""
+        """Yield what a callback yields. If it raises, what it has yielded before stays, as in Scrapy.
+
+        What cannot be stored is raised at the line of its yield, and costs the page: it would be lost in silence.
+        """
+        refused: RequestError | None = None
+        step: Callable[[], Any] = partial(next, outputs)
         while True:
             try:
-                output = next(outputs)
+                output = step()
             except StopIteration:
                 break
-            except Exception as error:  # noqa: BLE001  told as Scrapy tells it
+            except Exception as error:
+                if error is refused:
+                    raise
                 self._failed(error, response)
                 break
+            step = partial(next, outputs)
             try:
                 converted = self._converted(output, response, origin)
             except RequestError as error:
                 if not isinstance(outputs, GeneratorType):
                     raise
-                # At the line of the yield, which the traceback then names.
-                outputs.throw(error)
+                refused, step = error, partial(outputs.throw, error)
                 continue
             if converted is not None:
                 yield converted

@@ -27,7 +27,10 @@ _IDENTITY = "a page is known by method, canonical URL and body; dont_filter=True
 _NO_COUNTERPART: dict[str, str] = {
     "DOWNLOADER": "skitter fetches; what changes requests and answers is a downloader middleware",
     "DOWNLOAD_HANDLERS": "skitter fetches http and https itself; another fetcher is the setting fetcher",
+    "DOWNLOAD_SLOTS": "per_host and delay_seconds hold for every host",
     "DUPEFILTER_CLASS": _IDENTITY,
+    "FEED_EXPORTERS": "the suffix of a target picks its format; a format of your own is a sink",
+    "FEED_STORAGES": "targets are files, databases, buckets and streams of -o; a place of your own is a sink",
     "ITEM_PROCESSOR": "items pass ITEM_PIPELINES",
     "REQUEST_FINGERPRINTER_CLASS": _IDENTITY,
     "SCHEDULER": "the queue is the job's frontier (--frontier)",
@@ -63,6 +66,11 @@ def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list
         elif hasattr(default_settings, setting) or setting == "CONCURRENT_REQUESTS_PER_IP":
             # Others are the project's own: its pipelines and middlewares read them.
             known[setting] = value
+    if "RETRY_HTTP_CODES" in known:
+        codes = [int(code) for code in settings.getlist("RETRY_HTTP_CODES")]
+        known["RETRY_HTTP_CODES"] = [code for code in codes if code >= 400]
+        if left_out := sorted(code for code in codes if code < 400):
+            warnings.append(f"{origin}: RETRY_HTTP_CODES: only errors are tried again, not {left_out}")
     if feeds := _feeds(name, settings):
         known["FEEDS"] = feeds
     (_, values), sinks, _ = translated(origin, known, warnings)

@@ -26,7 +26,7 @@ from skitter.contrib.scrapy.pages import ERRORS, LivePage, failure_of, live_page
 from skitter.contrib.scrapy.project_settings import overridden, setting_layer
 from skitter.contrib.scrapy.spider_middlewares import SpiderMiddlewares, as_async
 from skitter.contrib.scrapy.twisted_reactor import use_loop
-from skitter.errors import RequestError, SkitterError
+from skitter.errors import RequestError, SkitterError, SpiderError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher
 from skitter.model.job import Command
@@ -81,7 +81,13 @@ class ScrapySpider(AdaptedSpider):
         use_loop()
         crawler = self._crawler = WorkerCrawler(self.adapted, self.project)
         engine = self._engine = Engine(self._download, self._stop_job)
-        spider = self._spider = crawler.open(self._arguments, engine, self.stats)
+        try:
+            spider = self._spider = crawler.open(self._arguments, engine, self.stats)
+        except Exception as error:
+            raise SpiderError(
+                f"a Scrapy spider cannot be made: {self.adapted.__name__}: {type(error).__name__}: {error}",
+                hint="are the arguments of -a the ones that its __init__ takes?",
+            ) from error
         extensions = crawler.extend()
         self._extensions = extensions
         codec = self._codec = WorkerCodec(spider, _RESERVED_NAMES)
