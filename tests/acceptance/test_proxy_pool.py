@@ -119,9 +119,9 @@ def test_bans_survive_a_kill_and_without_a_proxy_everything_waits(
     url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
     place = ("--frontier", url, "--job", tmp_path.name)
     site, other = Site(20, frozenset({"banned"})), Site(0)
-    banned, cut, good = Proxy("banned", "good"), Proxy("cut", "cut"), Proxy("good", "good")
-    with Farm([site, other], [banned, cut, good]) as farm:
-        write_list(skitter, "\n".join([*banned.urls(), *cut.urls()]))
+    banned, dead, good = Proxy("banned", "good"), Proxy("dead", "refuse"), Proxy("good", "good")
+    with Farm([site, other], [banned, dead, good]) as farm:
+        write_list(skitter, "\n".join([*banned.urls(), *dead.urls()]))
         arguments = crawl_arguments(
             farm, "--set", "proxy_ban_seconds=600", "--set", "proxy_refresh_seconds=0.5", *place
         )
@@ -179,6 +179,14 @@ def test_proxies_are_listed_tested_and_banned_by_hand(skitter: Any, tmp_path: An
         assert "no such action" in skitter.run("proxies", "tset", *place, code=2).stderr
         for path in (skitter.folder / ".skitter").iterdir():
             assert path.stat().st_mode & 0o077 == 0, "what holds passwords is for its owner alone"
+
+
+def test_single_pages_go_through_the_pool_too(skitter: Any) -> None:
+    site, one = Site(1), Proxy("one", "good")
+    with Farm([site], [one]):
+        (skitter.folder / "skitter.toml").write_text(f"[proxies]\nproxies = ['{one.urls()[0]}']\n")
+        assert skitter.run("fetch", f"{site.url}/0").stdout == "a page"
+        assert (site.direct, site.by["one"]) == ([], 1)
 
 
 def test_a_source_that_cannot_be_read_is_told_before_anything_begins(skitter: Any) -> None:

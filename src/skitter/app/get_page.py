@@ -13,6 +13,7 @@ from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
 from skitter.app.crawl_thread import with_hint
 from skitter.app.fetchers import make_fetcher
+from skitter.app.proxy_registration import register_once
 from skitter.app.single_page import PageFetch
 from skitter.errors import FetchError, SkitterError
 from skitter.extract.response import Response
@@ -57,6 +58,7 @@ async def _fetched(wanted: Request, given: Mapping[str, Any]) -> Response:
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(opened(_MEMORY, _JOB, create=True))
         await store.begin(JobSpec(name=_JOB, spider="", settings=settings.job_wide(), version=__version__))
+        await register_once(store, settings.run)
         job = await store.job()
         entry = Fingerprinter.of_job(job).entry(request, 0, 0)
         await store.add([entry])

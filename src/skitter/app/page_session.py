@@ -17,6 +17,7 @@ from skitter.app.event_loop import new_loop
 from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
 from skitter.app.proxy_check import check_proxy
+from skitter.app.proxy_registration import register_once
 from skitter.app.single_page import NotYet, PageFetch
 from skitter.concurrency import LoopThread
 from skitter.errors import FetchError
@@ -85,6 +86,7 @@ class PageSession:
             self._store = open_frontier(_STORE, _JOB, create=True)
             spec = JobSpec(name=_JOB, spider="", settings=self._settings.job_wide(), version=__version__)
             await self._store.begin(spec)
+            await register_once(self._store, self._settings.run)
         store = self._store
         self._count += 1
         wanted = request.replace(

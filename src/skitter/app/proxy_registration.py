@@ -37,3 +37,13 @@ async def check_proxies(run: Run) -> None:
         from skitter.app.proxy_sources import read_sources
 
         await asyncio.to_thread(read_sources, run.proxies)
+
+
+async def register_once(frontier: Frontier, run: Run) -> None:
+    """Put the proxies of this node's sources into the pool of a job that lives as long as this process."""
+    if run.proxies:
+        from skitter.app.proxy_sources import read_sources
+
+        for urls in (await asyncio.to_thread(read_sources, run.proxies)).values():
+            for url in urls:
+                await frontier.register_proxy(url, worker_id())

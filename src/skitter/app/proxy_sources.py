@@ -54,7 +54,8 @@ def read_source(source: str) -> list[str]:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             reason = without_secrets(str(getattr(error, "strerror", None) or error))
             raise BackendError(
-                f"a list of proxies cannot be read: {shown_source(source)}: {reason}", hint="see docs/how-to/proxies.md"
+                f"a list of proxies cannot be read: {shown_source(source)}: {reason}",
+                hint="a file, a URL of a list or command:… with one proxy a line is expected",
             ) from error
     proxies = list(dict.fromkeys(proxy for line in lines if (proxy := proxy_of_line(line))))
     if not proxies:

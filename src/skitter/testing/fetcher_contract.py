@@ -340,6 +340,16 @@ class FetcherContract:
         assert (await get(fetcher, "http://192.0.2.1/page")).body == b"by the proxy"
         assert proxy.lines() == ["GET http://192.0.2.1/page"]
 
+    async def test_a_proxy_of_one_request_is_used_or_refused(self, sites: ContractSites) -> None:
+        proxy, site = await sites.site(answer(b"by the proxy")), await sites.site(answer(b"directly"))
+        request = FetchRequest(url=site.url(), trusted=True, proxy=f"http://127.0.0.1:{proxy.port}", proxy_trusted=True)
+        try:
+            told = (await sites.fetcher().fetch(request)).body
+        except FetchError as error:
+            told = error.error_class.encode()
+        assert told in (b"by the proxy", b"proxy")
+        assert site.connections == 0, "nothing is sent without it"
+
     # ---- the end
 
     async def test_cancelling_ends_the_transfer(self, sites: ContractSites) -> None:

@@ -13,17 +13,19 @@ from skitter.frontier import contract, damage_errors, tables
 from skitter.frontier.redis import codec, scripts
 from skitter.frontier.tables import RequestState
 from skitter.model import counters, host, item, lease
-from skitter.policy import generations, host_budgets, lost_leases, politeness, shares
+from skitter.model.proxy import ProxyFault, ProxyState
+from skitter.policy import generations, host_budgets, lost_leases, politeness, proxy_choice, shares
 
 MODULES = (
     *(contract, damage_errors, tables, codec, host, lease, generations, host_budgets, lost_leases, politeness, shares),
-    *(hyperloglog, counters),
+    *(hyperloglog, counters, proxy_choice),
 )
 FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glob("*.lua"))
 METHODS = [name for name in FILES if name not in scripts.SHARED]
 NAMES = set(scripts.constants())
 OF_ENUMS = {f"AT_{state.name}" for state in RequestState} | set(host.Phase.__members__) | set(lease.Work.__members__)
 OF_ENUMS |= {f"{kind.name}_{what}" for kind in item.ItemKind for what in ("KIND", "COUNTER")}
+OF_ENUMS |= {f"PROXY_{state.name}" for state in ProxyState} | {f"FAULT_{fault.name}" for fault in ProxyFault}
 _LITERAL = re.compile(r"^local ([A-Z_]+(?:, [A-Z_]+)*) = (?:[0-9.]+|'[^']*')(?:, |$)", re.MULTILINE)
 
 
@@ -63,6 +65,10 @@ def test_the_numbers_of_enums_are_those_that_are_stored() -> None:
     assert {state: found[f"AT_{state.name}"] for state in RequestState} == {state: int(state) for state in RequestState}
     assert {phase: found[phase.name] for phase in host.Phase} == {phase: int(phase) for phase in host.Phase}
     assert {work: found[work.name] for work in lease.Work} == {work: int(work) for work in lease.Work}
+    assert (found["PROXY_ACTIVE"], found["PROXY_REMOVED"]) == (ProxyState.ACTIVE, ProxyState.REMOVED)
+    assert {name: number for name, number in found.items() if name.startswith("FAULT_")} == {
+        f"FAULT_{fault.name}": int(fault) for fault in ProxyFault if fault is not ProxyFault.PROXY
+    }
     for kind in item.ItemKind:
         assert (found[f"{kind.name}_KIND"], found[f"{kind.name}_COUNTER"]) == (int(kind), item.COUNTERS[kind])
 

@@ -256,10 +256,14 @@ def pool_text(proxies: Proxies, shards: int = 1) -> str:
     return f"{per_proxy} {proxies.proxy_strategy} {proxies.proxy_rotation} {proxies.proxy_ban_seconds!r}"
 
 
+DEFAULT_POOL = pool_text(Proxies())
+"""Of a job whose settings have none."""
+
+
 def _pool_settings(proxies: Proxies, shards: int) -> dict[str, Any]:
     """Nothing, where a job uses no pool: each script reads the job's record."""
     told, text = {"proxy_pool": True} if proxies.proxy_pool else {}, pool_text(proxies, shards)
-    return told if text == pool_text(Proxies()) else {**told, "pool": text}
+    return told if text == DEFAULT_POOL else {**told, "pool": text}
 
 
 # ---- requests

@@ -22,7 +22,6 @@ from skitter.model.item import COUNTERS, ItemKind
 from skitter.model.lease import Work
 from skitter.model.proxy import ProxyFault, ProxyState
 from skitter.policy import generations, host_budgets, lost_leases, politeness, proxy_choice, shares
-from skitter.settings import Proxies
 
 SETS = ("exact", "bloom", "expiring")
 """The Lua files of ``skitter.dedup``, which come first."""
@@ -92,7 +91,7 @@ def constants() -> dict[str, int | float | str]:
         "LATEST": damage_errors.LATEST,
         "MAX_PROXIES": contract.MAX_PROXIES,
         "HOST_PROXY_SECONDS": contract.HOST_PROXY_SECONDS,
-        "DEFAULT_POOL": codec.pool_text(Proxies()),
+        "DEFAULT_POOL": codec.DEFAULT_POOL,
         **{
             name: getattr(proxy_choice, name)
             for name in (
@@ -101,8 +100,12 @@ def constants() -> dict[str, int | float | str]:
                 *("PROXY_FAILURES_LIMIT", "PROXY_MEMORY_SECONDS", "DRAW_FACTOR", "DRAW_MODULUS"),
             )
         },
-        **{f"PROXY_{state.name}": state.value for state in ProxyState},
-        **{f"FAULT_{fault.name}": fault.value for fault in ProxyFault},
+        "PROXY_ACTIVE": ProxyState.ACTIVE.value,
+        "PROXY_REMOVED": ProxyState.REMOVED.value,
+        "FAULT_NONE": ProxyFault.NONE.value,
+        "FAULT_UNSURE": ProxyFault.UNSURE.value,
+        "FAULT_BANNED": ProxyFault.BANNED.value,
+        "FAULT_UNWANTED": ProxyFault.UNWANTED.value,
         "GENERATIONS": generations.GENERATIONS,
         "CHANGE_BYTES": hyperloglog.CHANGE_BYTES,
         "REGISTERS": hyperloglog.REGISTERS,
