@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_.!#$%&'+^`|~-]+")
 _PRINTABLE = re.compile(r"[ -~]*")
 _CONTACT = re.compile(r"(https?://[!-~]+|(mailto:)?[!-~]+@[!-~]+)", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t -~\x80-\U0010ffff]*")
+_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _OTHERS = {
     "user-agent": "user_agent, or user_agents for several",
     "authorization": "[[credentials]] for each origin",
