@@ -147,10 +147,11 @@ class Visitor:
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
-        proxy, of_pool = request.proxy, bool(lease.proxy) and not request.proxy
-        if of_pool:
-            assert self._proxies is not None, "whoever leases through a pool has one"
-            proxy = await self._proxies.url_of(lease)
+        proxy, of_pool = request.proxy, None
+        if lease.proxy and not proxy:
+            of_pool = self._proxies
+            assert of_pool is not None, "whoever leases through a pool has one"
+            proxy = await of_pool.url_of(lease)
         try:
             page = await self._fetcher.fetch(
                 FetchRequest(
@@ -161,7 +162,7 @@ class Visitor:
                     cookies=request.cookies,
                     trusted=lease.trusted,
                     proxy=proxy,
-                    proxy_trusted=of_pool,
+                    proxy_trusted=of_pool is not None,
                     timeout_seconds=request.timeout,
                     start_by=start_by,
                     on_send=on_send,
@@ -171,16 +172,16 @@ class Visitor:
             )
         except FetchError as error:
             work = self._unanswered(lease, request, error)
-            if of_pool and self._proxies is not None:
-                work = self._through_pool(lease, request, work, self._proxies.of_error(error), error)
+            if of_pool is not None:
+                work = self._through_pool(lease, request, work, of_pool.of_error(error), error)
         else:
             decision = headers_hook.decide(page) if headers_hook is not None else None
             if decision is None:
                 work = self._answered(lease, request, page, revisit)
             else:
                 work = self._decided(lease, request, page, decision)
-            if of_pool and self._proxies is not None:
-                work = self._through_pool(lease, request, work, self._proxies.of_page(page, proxy), page)
+            if of_pool is not None:
+                work = self._through_pool(lease, request, work, of_pool.of_page(page, proxy), page)
         # What strangers and spiders wrote is read from here on: if that holds the loop, it is known by whom.
         return await self._loop_status.noted(work, lease)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from skitter.frontier.contract import BATCH, FORGET_SECONDS
 from skitter.frontier.rules.hosts import HostRules
@@ -38,7 +38,7 @@ class LeaseRules:
         hosts: HostRules,
         requests: RequestRules,
         outbox: OutboxRules,
-        proxies: ProxyRules,
+        proxies: Callable[[], ProxyRules],
     ) -> None:
         self._tables = tables
         self._record = record
@@ -88,7 +88,7 @@ class LeaseRules:
             host.in_flight -= 1
             self._hosts.addresses.give_back(lease.address)
             if lease.proxy:
-                self._proxies.give_back(lease.proxy)
+                self._proxies().give_back(lease.proxy)
             if lease.work is Work.ROBOTS:
                 host.gate = False
 
