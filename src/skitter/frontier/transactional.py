@@ -267,19 +267,19 @@ class TransactionalFrontier:
     # ---- proxies
 
     async def register_proxy(self, url: str, owner: str, lifetime_seconds: float | None = None) -> str:
-        return await self._run(lambda transaction: transaction.proxies.register(url, owner, lifetime_seconds))
+        return await self._run(lambda transaction: transaction.proxies().register(url, owner, lifetime_seconds))
 
     async def drain_proxy(self, proxy_id: str) -> int:
-        return await self._run(lambda transaction: transaction.proxies.drain(proxy_id))
+        return await self._run(lambda transaction: transaction.proxies().drain(proxy_id))
 
     async def remove_proxy(self, proxy_id: str) -> int:
-        return await self._run(lambda transaction: transaction.proxies.remove(proxy_id))
+        return await self._run(lambda transaction: transaction.proxies().remove(proxy_id))
 
     async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
-        return await self._run(lambda transaction: transaction.proxies.ban(proxy_id, host_key, seconds))
+        return await self._run(lambda transaction: transaction.proxies().ban(proxy_id, host_key, seconds))
 
     async def proxies(self) -> list[ProxySeen]:
-        return await self._run(lambda transaction: transaction.proxies.seen(), write=False)
+        return await self._run(lambda transaction: transaction.proxies().seen(), write=False)
 
     # ---- intakes
 

@@ -14,9 +14,9 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
     """The events of one commit."""
     for trouble in answer.troubles:
         events.emit(host_event(worker, trouble))
-    for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True):
-        if is_accepted and outcome.proxy_news is not None:
-            _tell_proxy(worker, outcome, outcome.proxy_news.fault)
+    if outcomes[0].lease.proxy or outcomes[-1].lease.proxy:
+        # Of a job with a pool: all leases but that of the seeding have one.
+        _tell_proxies(worker, outcomes, answer.accepted)
     if not events.is_logged(events.LINKS_COMMITTED):
         return
     accepted = [outcome for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True) if is_accepted]
@@ -44,12 +44,16 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
             )
 
 
-def _tell_proxy(worker: str, outcome: Outcome, fault: ProxyFault) -> None:
-    told = {"worker": worker, "proxy": outcome.lease.proxy, "host": outcome.lease.host_key, "reason": outcome.error}
-    if fault is ProxyFault.BANNED:
-        events.emit(events.PROXY_BANNED(**told))
-    elif fault in (ProxyFault.PROXY, ProxyFault.UNSURE):
-        events.emit(events.PROXY_FAILED(**told))
+def _tell_proxies(worker: str, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+    for outcome, is_accepted in zip(outcomes, accepted, strict=True):
+        if not is_accepted or outcome.proxy_news is None:
+            continue
+        fault, lease = outcome.proxy_news.fault, outcome.lease
+        told = {"worker": worker, "proxy": lease.proxy, "host": lease.host_key, "reason": outcome.error}
+        if fault is ProxyFault.BANNED:
+            events.emit(events.PROXY_BANNED(**told))
+        elif fault in (ProxyFault.PROXY, ProxyFault.UNSURE):
+            events.emit(events.PROXY_FAILED(**told))
 
 
 def host_event(worker: str, trouble: HostTrouble) -> events.Event:

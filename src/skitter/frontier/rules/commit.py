@@ -37,7 +37,7 @@ class CommitRules:
         self._requests = transaction.requests
         self._leases = transaction.leases
         self._outbox = transaction.outbox
-        self._proxies = transaction.proxies
+        self._proxies = transaction.proxies() if transaction.is_pooled else None
         self._jars = transaction.jars
         self._sessions = transaction.sessions
         self._troubles: list[HostTrouble] = []
@@ -54,7 +54,7 @@ class CommitRules:
         leases = self._leases.current(outcome.lease for outcome in outcomes)
         keep_items = bool(self._tables.sinks())
         hosts.load(lease.host_key for lease in leases if lease is not None and lease.host_key)
-        if self._proxies.is_on:
+        if self._proxies is not None:
             self._proxies.load_hosts(lease.host_key for lease in leases if lease is not None and lease.proxy)
         accepted: list[bool] = []
         ended: set[tuple[Work, int]] = set()
@@ -106,7 +106,7 @@ class CommitRules:
         if not outcome.touched:
             politeness.given_back(host, lease.epoch, self._now)
         hosts.note_pacer(host, lease.worker)
-        if lease.proxy and self._proxies.hear(lease, outcome):
+        if self._proxies is not None and lease.proxy and self._proxies.hear(lease, outcome):
             self._by_proxy.add(lease.epoch)
             if lease.row is not None:
                 self._fail_by_proxy(lease.row, outcome)

@@ -38,7 +38,7 @@ def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Gran
             blocked_by = "sink"
         else:
             granted = chooser.grant(transaction.job.pages_left(limit))
-    if transaction.proxies.is_exhausted and not granted:
+    if transaction.is_pooled and not granted and transaction.proxies().is_exhausted:
         blocked_by = "proxy"
     leases.flush()
     return _grant(transaction, chooser, granted, call, blocked_by, sorted(recovered.items()))
@@ -108,7 +108,7 @@ class _Chooser:
         self._hosts = transaction.hosts
         self._requests = transaction.requests
         self._leases = transaction.leases
-        self._proxies = transaction.proxies
+        self._proxies = transaction.proxies() if transaction.is_pooled else None
         self._worker = worker
         self._round_trip_seconds = call.round_trip_seconds
         self._shares = ShareRules(self._record, self._now, worker, call.slots)
@@ -172,7 +172,7 @@ class _Chooser:
             is_due = politeness.due_at(host) <= self._now
             is_full = self._hosts.addresses.is_full(host.address)
             if is_due and politeness.has_room(host, self._politeness, self._hosts.budgets) and not is_full:
-                if self._proxies.is_on and not self._proxies.can_serve(host):
+                if self._proxies is not None and not self._proxies.can_serve(host):
                     continue
                 return row
         return None
@@ -205,7 +205,7 @@ class _Chooser:
         last = len(self._chosen) + share
         proxies = self._proxies
         while len(self._chosen) < limit and (host := ready.next(last - len(self._chosen))) is not None:
-            if proxies.is_on and not proxies.can_serve(host):
+            if proxies is not None and not proxies.can_serve(host):
                 if proxies.is_exhausted:
                     break
                 # Others, which were not reached, may have one.
@@ -264,7 +264,7 @@ class _Chooser:
             choice.address = self._hosts.addresses.take(host.key, host.address)
             if need and self._sessions.rules.is_on:
                 choice.session = self._sessions.grant(need, epoch)
-            if self._proxies.is_on:
+            if self._proxies is not None:
                 choice.proxy = self._proxies.pick(host.key, self._sessions.proxy_of(choice.session))
                 self._sessions.keep_proxy(choice.session, choice.proxy)
         self._chosen.append(choice)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from skitter.frontier.contract import BATCH, FORGET_SECONDS
 from skitter.frontier.rules.hosts import HostRules
@@ -39,7 +39,7 @@ class LeaseRules:
         hosts: HostRules,
         requests: RequestRules,
         outbox: OutboxRules,
-        proxies: ProxyRules,
+        proxies: Callable[[], ProxyRules],
         sessions: HandedOutSessions,
     ) -> None:
         self._sessions = sessions
@@ -91,7 +91,7 @@ class LeaseRules:
             host.in_flight -= 1
             self._hosts.addresses.give_back(lease.address)
             if lease.proxy:
-                self._proxies.give_back(lease.proxy)
+                self._proxies().give_back(lease.proxy)
             if lease.session:
                 self._sessions.ended(lease)
             if lease.work is Work.ROBOTS:

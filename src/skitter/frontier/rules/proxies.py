@@ -28,8 +28,6 @@ class ProxyRules:
         self._record = record
         self._now = now
         self._settings = settings
-        self.is_on = record.pooled or settings.proxy_pool
-        """Nothing is leased without a proxy."""
         self.is_exhausted = False
         """No proxy was free, for whichever host."""
         self._loaded: dict[str, ProxyRecord] | None = None

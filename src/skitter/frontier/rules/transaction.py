@@ -28,7 +28,9 @@ class Transaction:
         self.job = JobRules(tables, record, now, limits)
         self.intakes = IntakeRules(tables, record, now, self.job)
         self.hosts = HostRules(tables, record, now, settings)
-        self.proxies = ProxyRules(tables, record, now, settings.proxies)
+        self.is_pooled = record.pooled or settings.proxies.proxy_pool
+        """Nothing is leased without a proxy."""
+        self._proxies: ProxyRules | None = None
         whole_job = settings.dedup.dedup_scope == "job"
         self.requests = RequestRules(
             tables, record, now, self.hosts, recrawl=settings.recrawl, skips_delivered=whole_job
@@ -50,10 +52,17 @@ class Transaction:
             sessions=self.sessions,
         )
 
+    def proxies(self) -> ProxyRules:
+        """The rules of proxies, made when they are first asked for: most jobs have no pool."""
+        if self._proxies is None:
+            self._proxies = ProxyRules(self.tables, self.record, self.now, self.settings.proxies)
+        return self._proxies
+
     def close(self) -> None:
         """Write back what changed, and settle what it means for the job's state."""
         self.leases.flush()
         self.requests.flush()
-        self.proxies.flush()
+        if self._proxies is not None:
+            self._proxies.flush()
         self.job.settle()
         self.tables.save_job(self.record)
