@@ -13,11 +13,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
-    """Return what a call returns. Raises TimeoutError after so many seconds."""
+async def within(seconds: float, call: Coroutine[Any, Any, T], lost: asyncio.Future[str] | None = None) -> T:
+    """Return what a call returns. Raises TimeoutError after so many seconds, or when ``lost`` is set.
+
+    ``lost``: of a browser. What it was asked when it was killed is not always answered with an error.
+    """
     task = asyncio.get_running_loop().create_task(call)
+    watched: list[asyncio.Future[Any]] = [task] if lost is None else [task, lost]
     try:
-        await asyncio.wait([task], timeout=max(seconds, 0.0))
+        await asyncio.wait(watched, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not task.done():
             abandon(task)

@@ -200,7 +200,7 @@ class PageProxy:
 
     async def _pass_answer(self, source: asyncio.StreamReader, browser: Streams, connection: HostConnection) -> None:
         """Pass the answer on, told to be the last one of its connection, until the server or the browser ends it."""
-        gone = asyncio.create_task(browser[0].read(1))
+        gone = asyncio.create_task(_gone(browser[0]))
         passing = asyncio.create_task(self._pass_last(source, browser[1], connection))
         try:
             await asyncio.wait([gone, passing], return_when=asyncio.FIRST_COMPLETED)
@@ -296,6 +296,13 @@ class PageProxy:
                     task.cancel()
             return
         target.write(piece)
+
+
+async def _gone(browser: asyncio.StreamReader) -> None:
+    """Return when the browser has closed the connection; what it sends before that goes nowhere."""
+    with contextlib.suppress(OSError):
+        while await browser.read(PIECE):
+            pass
 
 
 def _url(place: tuple[str, int]) -> str:

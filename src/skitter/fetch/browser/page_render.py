@@ -49,11 +49,11 @@ class ReadyPage(msgspec.Struct):
     crashed: asyncio.Future[str]
     """Set when the page's own process has ended."""
 
-    async def close(self, seconds: float) -> bool:
-        """Close it; False: the browser did not do so in time."""
+    async def close(self, seconds: float, lost: asyncio.Future[str]) -> bool:
+        """Close it; False: the browser did not do so in time. ``lost``: of that browser."""
         await self.proxy.close()
         try:
-            await within(seconds, self.context.close())
+            await within(seconds, self.context.close(), lost)
         except TimeoutError:
             return False
         except Error:

@@ -254,8 +254,8 @@ class BrowserPool:
         fetch = self._settings.fetch
         try:
             opening = browser.new_context(proxy_port=proxy.port, user_agent=fetch.agent, verify_tls=fetch.verify_tls)
-            context = await within(OPEN_SECONDS, opening)
-            return await within(OPEN_SECONDS, make_ready(context, proxy, self._settings.browser.blocked))
+            context = await within(OPEN_SECONDS, opening, browser.lost)
+            return await within(OPEN_SECONDS, make_ready(context, proxy, self._settings.browser.blocked), browser.lost)
         except (Error, TimeoutError) as error:
             await proxy.close()
             await browser.kill("it opens no page")
@@ -351,7 +351,7 @@ class BrowserPool:
             self._later(browser.kill(reason))
 
     async def _put_away(self, browser: BrowserProcess, ready: ReadyPage, *, look: bool = False) -> None:
-        closed = await ready.close(CLOSE_SECONDS)
+        closed = await ready.close(CLOSE_SECONDS, browser.lost)
         if browser.is_alive and (not closed or (look and not await browser.answers())):
             await browser.kill("it does not answer")
         self._close_if_idle(browser)
