@@ -71,7 +71,7 @@ soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and 
 # Those with a section in docs/benchmarks.md. On two cores about an hour in all, a third of it for ladder, a quarter of an
 # hour for site and ten minutes each for million and broad. The other benches only print: make bench BENCH="frontier traps". With BENCH=site
 # alone, ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
-BENCH ?= site start workers scaling ladder simulation million broad recrawl intakes
+BENCH ?= site start workers scaling ladder simulation million broad recrawl intakes scrapy
 
 bench: $(VENV)/.dev ## measure, and write docs/benchmarks.md (BENCH= for some of it, ARGS= for its options)
 	@set -e; for name in $(BENCH); do \
