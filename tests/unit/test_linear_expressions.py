@@ -28,6 +28,7 @@ NEVER_A_STRANGERS = {
     "skitter.app.new_project": OPERATOR,
     "skitter.app.schedules": OPERATOR,
     "skitter.cluster.zookeeper.locks": SERVER,
+    "skitter.contrib.scrapy.outputs": AUTHOR,
     "skitter.dedup.redis_sets": AUTHOR,
     "skitter.model.job_name": OPERATOR,
     "skitter.model.request:_NEED": AUTHOR,
@@ -42,6 +43,7 @@ NEVER_A_STRANGERS = {
     "skitter.policy.schedule_times": OPERATOR,
     "skitter.policy.scope": AUTHOR,
     "skitter.server_url": OPERATOR,
+    "skitter.spiders.foreign_project": AUTHOR,
     "skitter.settings": AUTHOR,
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
@@ -54,6 +56,8 @@ NEVER_A_STRANGERS = {
 
 PRESCAN, WINDOW, HREF, URL, HEADER, ROBOTS = 1_024, 384, 262_144, 4_096, 102_400, 512_000
 TEXT = 200_000
+HEAD = 65_536
+"""Of a request to a proxy, or of an answer to it."""
 BODY = 1_048_576
 """Pages can be larger; what is linear up to here is linear beyond."""
 ERROR = 65_536
@@ -68,6 +72,20 @@ class Reach(NamedTuple):
 
 
 STRANGERS = {
+    "skitter.app.proxy_sources:_HOST": Reach(URL),
+    "skitter.egress.request_head:_AUTHORITY": Reach(HEAD),
+    "skitter.egress.request_head:_HEADER": Reach(HEAD),
+    "skitter.egress.request_head:_LINE": Reach(HEAD),
+    "skitter.egress.request_head:_PATH_BEGIN": Reach(HEAD),
+    "skitter.egress.request_head:_STATUS": Reach(HEAD),
+    "skitter.fetch.browser.guarded_proxy:_CHUNKED": Reach(HEAD),
+    "skitter.fetch.browser.guarded_proxy:_HOP_BY_HOP": Reach(HEAD),
+    "skitter.fetch.browser.guarded_proxy:_LENGTH": Reach(HEAD),
+    "skitter.fetch.browser.net_errors:_NAME": Reach(ERROR),
+    "skitter.fetch.digest:_ESCAPE": Reach(4_096),
+    "skitter.fetch.digest:_PART": Reach(4_096),
+    "skitter.model.request:_PROXY": Reach(BODY),
+    "skitter.model.session:_NAME": Reach(BODY),
     "skitter.extract.pathological_markup:_MARKUP_IN_VALUE": Reach(WINDOW),
     "skitter.extract.pathological_markup:_SOUND": Reach(WINDOW),
     "skitter.extract.pathological_markup:_TAG": Reach(WINDOW),

@@ -140,8 +140,8 @@ class TestStoredOptions:
     def test_an_older_skitter_refuses_options_that_it_would_leave_out(self) -> None:
         plain, optional = encode(Request(URL)), encode(Request(URL, timeout=5))
         assert (plain[0], optional[0]) == (1, 3)
-        with pytest.raises(FormatError, match="unknown version: 04"):
-            decode(b"\x04" + plain[1:])
+        with pytest.raises(FormatError, match="unknown version: 05"):
+            decode(b"\x05" + plain[1:])
 
     def test_a_wrong_option_in_the_store_is_not_read(self) -> None:
         for fields in ({"timeout": -1.0}, {"max_attempts": 0}, {"handle_statuses": [7]}, {"handle_statuses": "some"}):

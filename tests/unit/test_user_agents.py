@@ -75,6 +75,6 @@ def test_a_text_has_one_value_a_line() -> None:
 
 def test_default_request_headers_of_scrapy_are_headers() -> None:
     given = {"DEFAULT_REQUEST_HEADERS": {"Accept": "text/html", "Accept-Language": "en", "X-None": None}}
-    (_, values), _ = translated("settings.py", given, [])
+    (_, values), _, _ = translated("settings.py", given, [])
     settings = Settings.from_layers([("settings.py", values)])
     assert settings.fetch.headers == ("Accept: text/html", "Accept-Language: en")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 MAX_HEAD_BYTES = 65_536
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) (\S+) HTTP/1\.[01]")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*+([^\x00-\x08\x0a-\x1f\x7f]*+)")
+_PATH_BEGIN = re.compile(r"[/?#]")
 _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:@/?#\[\]\\]+)(?::([0-9]{1,5}))?")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: .*)?")
 _HOP_BY_HOP = frozenset(
@@ -65,7 +66,7 @@ def read_request(head: bytes, authorization: bytes) -> ProxyRequest:
         return ProxyRequest(host, port, is_tunnel=True, head=b"", body_bytes=0)
     if target[:7].lower() != "http://":
         raise RefusedRequestError(400, "Bad Request")
-    authority = re.split(r"[/?#]", target[7:], maxsplit=1)[0]
+    authority = _PATH_BEGIN.split(target[7:], maxsplit=1)[0]
     host, port = _authority(authority, 80)
     path = target[7 + len(authority) :].partition("#")[0]
     body_bytes = _body_bytes(headers)

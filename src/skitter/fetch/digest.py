@@ -14,7 +14,8 @@ _MAX_CHARS = 4096
 """Of a header with challenges; what is longer is not read to its end."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"  # noqa: S105  the grammar's word
 _PART = re.compile(
-    rf"(?:(?P<scheme>{_TOKEN})\s++(?={_TOKEN}\s*+=))?(?P<name>{_TOKEN})\s*+=\s*+"
+    # From the beginning of a word: a long one would be tried from each of its letters.
+    rf"(?<!{_TOKEN.removesuffix('++')})(?:(?P<scheme>{_TOKEN})\s++(?={_TOKEN}\s*+=))?(?P<name>{_TOKEN})\s*+=\s*+"
     r'(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<token>[^\s,"]++))'
 )
 _ESCAPE = re.compile(r"\\(.)")

@@ -90,7 +90,7 @@ def opened(url: str) -> object:
     [
         ("gone:x", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
         ("number:x", "a FrontierBackend is expected, not int"),
-        ("half:x", "its Half has no add, add_cookies, begin, capacity, change_settings, check_consistency"),
+        ("half:x", "its Half has no add, add_cookies, ban_proxy, begin, capacity, change_settings, check_consistency"),
         ("broken:x", "it cannot be opened: ZeroDivisionError: by 0"),
     ],
 )
