@@ -33,6 +33,13 @@ def test_it_is_another_request_with_the_need_of_a_browser(fingerprinter: Fingerp
     assert plain.id == fingerprinter.fingerprint("GET", URL)
 
 
+def test_its_session_and_its_login_are_needs_besides() -> None:
+    fingerprinter = Fingerprinter(b"secret", names_sessions=True)
+    rendered = Request(URL, render=True, session="alice")
+    assert fingerprinter.entry(rendered).need == "browser session:alice"
+    assert fingerprinter.entry(rendered.replace(need="login:alice")).need == "browser login:alice"
+
+
 def test_what_is_stored_is_what_is_read() -> None:
     request = Request(URL, render=True, actions=[*ALL, Screenshot(full_page=True)], timeout=5)
     payload = encode(request)

@@ -319,12 +319,13 @@ class Fingerprinter:
 
     def _need(self, request: RequestFields) -> str:
         """What a request needs besides: a browser, and its session, where the frontier hands it out."""
-        need = BROWSER_NEED if request.render else request.need
-        names_session = self._names_sessions and request.session is not None and not login_of(need)
-        if not names_session or not (request.session or self._has_pool):
-            return need
-        word = SESSION_NEED + (request.session or POOL)
-        return " ".join(sorted([need, word])) if need else word
+        words = {request.need} - {""}
+        if request.render:
+            words.add(BROWSER_NEED)
+        names_session = self._names_sessions and request.session is not None and not login_of(request.need)
+        if names_session and (request.session or self._has_pool):
+            words.add(SESSION_NEED + (request.session or POOL))
+        return " ".join(sorted(words))
 
     def _hash(self, parts: bytes) -> RequestId:
         """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
@@ -514,7 +515,7 @@ def _check_rendering(request: Request) -> None:
             request.actions = checked_actions(request.actions)
         except ValueError as error:
             raise wrong(request, "actions", str(error)) from error
-    if request.need not in ("", BROWSER_NEED):
+    if request.need not in ("", BROWSER_NEED) and not is_login_need(request.need):
         raise wrong(request, "render", f"with need={request.need!r}")
     if request.method.upper() != "GET" or request.body:
         raise wrong(request, "render", f"of a {request.method} request{' with a body' if request.body else ''}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ import pytest
 from rig.browser_sites import Site, browser_folders, html, processes_with, until
 
 from skitter.errors import FetchError, LateError
+from skitter.fetch.contract import ClientCertificate
 from skitter.model.browser_actions import Click, Fill, JavaScript, Screenshot, Scroll, WaitFor
+from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
+from skitter.model.session import DELETED, Cookie
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FORM = """<input id=q><ul id=list></ul><button onclick="
@@ -31,6 +35,11 @@ def site() -> Iterator[Site]:
             "/": html(
                 "<title>t</title><p>plain</p><script>document.body.append('written by a script')</script>",
                 **{"Set-Cookie": "a=b; Path=/\nc=d; HttpOnly", "X-Own": "1"},
+            ),
+            "/session": lambda request: html(
+                f"<p>{request.headers.get('Cookie', '')}</p><script>"
+                "document.cookie = 's=1'; document.cookie = 'old=; max-age=0'</script>",
+                **{"Set-Cookie": "new=2; HttpOnly; Path=/; Max-Age=600"},
             ),
             "/charset": (200, {"Content-Type": "text/html; charset=gbk"}, "<p>漢字</p>".encode("gbk")),
             "/moved": (302, {"Location": "http://elsewhere.example/x", "Set-Cookie": "r=1"}, b""),
@@ -67,6 +76,48 @@ async def test_scripts_have_run_when_the_content_is_taken(renderer: Any, site: S
     assert (page.header("x-own"), page.header("content-type")) == ("1", "text/html; charset=utf-8")
     assert page.wire_bytes > len(page.body)
     assert page.rendering is not None
+
+
+async def test_the_cookies_of_a_session_go_with_the_page_and_come_back(renderer: Any, site: Site) -> None:
+    jar = CookieLines([Cookie("sid", "x", "127.0.0.1"), Cookie("old", "y", "127.0.0.1")])
+    page: Page = await renderer.get(site.url("/session"), jar=jar)
+    sent = re.search("<p>(.*?)</p>", page.body.decode())
+    assert sent is not None
+    assert sorted(sent[1].split("; ")) == ["old=y", "sid=x"]
+    changed = {cookie.name: cookie for cookie in page.cookies}
+    assert sorted(changed) == ["new", "old", "s"]
+    assert (changed["new"].value, changed["new"].http_only, changed["new"].host_only) == ("2", True, True)
+    assert changed["new"].expires > time.time()
+    assert (changed["s"].value, changed["s"].expires, changed["old"].expires) == ("1", 0, DELETED)
+    again: Page = await renderer.get(site.url("/session"), jar=CookieLines(changed[name] for name in ("new", "s")))
+    assert "new=2; s=1" in again.body.decode()
+
+
+async def test_a_redirect_sets_cookies_too_and_a_page_without_a_session_sets_none(renderer: Any, site: Site) -> None:
+    page: Page = await renderer.get(site.url("/moved"), jar=CookieLines())
+    assert (page.status, [(cookie.name, cookie.value) for cookie in page.cookies]) == (302, [("r", "1")])
+    page = await renderer.get(site.url("/session"), jar=None)
+    assert page.cookies == ()
+
+
+async def test_a_page_goes_through_the_proxy_of_its_request(renderer: Any) -> None:
+    proxy = Site({"*": html("<p>by the proxy</p>")})
+    address, url = proxy.url().rstrip("/"), "http://site.example/"
+    try:
+        page: Page = await renderer.get(url, proxy=address, proxy_trusted=True, trusted=False)
+        assert "<p>by the proxy</p>" in page.body.decode()
+        hits = list(proxy.hits)
+        assert hits[0] == f"GET {url}"
+        assert await renderer.error_class(url, proxy=address, trusted=False) == "guard", "a stranger may have named it"
+        assert await renderer.error_class(url, proxy=address.replace("http", "socks4"), proxy_trusted=True) == "proxy"
+        assert proxy.hits == hits
+    finally:
+        proxy.close()
+
+
+async def test_a_browser_shows_no_client_certificate(renderer: Any, site: Site) -> None:
+    shown = ClientCertificate(file="client.pem")
+    assert await renderer.error_class(site.url("/"), certificate=shown) == "tls"
 
 
 async def test_the_content_is_in_utf8_whatever_the_page_was_in(renderer: Any, site: Site) -> None:

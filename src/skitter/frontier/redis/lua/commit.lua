@@ -233,7 +233,7 @@ for place, head in ipairs(heads) do
         local going_on = 0
         for link = 0, head[H_LINKS] - 1 do
           local word = ARGV[first + head[H_ITEMS] + link * ENTRY + 2]
-          if string.find(word, '@' .. LOGIN_WORD, 1, true) then going_on = going_on + 1 end
+          if string.find(word, '[@ ]' .. LOGIN_WORD) then going_on = going_on + 1 end
         end
         sessions.committed(hold[TAKEN], row_of(hold)[NEED], head[H_ENDING], head[H_EXPIRED], going_on)
       end
