@@ -43,11 +43,12 @@ steps = st.one_of(
     st.tuples(st.just("end"), numbers, st.just(ProxyFault.NONE), st.sampled_from([0.1, 1.7])),
     st.tuples(st.just("release"), numbers),
     st.tuples(st.just("lose"), st.sampled_from(WORKERS)),
-    st.tuples(
-        st.just("set"), st.sampled_from(STRATEGIES), st.sampled_from([1, 3, 16]), st.sampled_from(["request", "host"])
-    ),
+    st.tuples(st.just("set"), st.sampled_from(STRATEGIES), st.sampled_from([1, 3, 16])),
     st.tuples(st.just("wait"), st.sampled_from([0.5, 12.0, 40.0, 4000.0])),
 )
+
+
+rotations = st.sampled_from(["request", "host", "session"])
 
 
 def same_id(url: str, _secret: bytes) -> str:
@@ -62,8 +63,9 @@ class Steps:
         self.frontier = frontier
         self.held: list[Lease] = []
 
-    async def begin(self) -> None:
+    async def begin(self, rotation: str) -> None:
         settings = {
+            "proxy_rotation": rotation,
             "obey_robots": False,
             "proxy_pool": True,
             "proxy_ban_seconds": 3.0,
@@ -97,8 +99,8 @@ class Steps:
                 await frontier.release([self.held.pop(place % len(self.held))])
             case "lose", worker:
                 return await frontier.release_worker(worker)
-            case "set", strategy, per_proxy, rotation:
-                values = {"proxy_strategy": strategy, "per_proxy": per_proxy, "proxy_rotation": rotation}
+            case "set", strategy, per_proxy:
+                values = {"proxy_strategy": strategy, "per_proxy": per_proxy}
                 if (await frontier.state()).state != "finished":
                     await frontier.change_settings(values)
         return None
@@ -122,13 +124,15 @@ class Steps:
         return await self.frontier.proxies(), await self.frontier.counts()
 
 
-async def compare(open_other: Callable[[FakeClock, MemoryStore], Frontier], script: list[tuple[Any, ...]]) -> None:
+async def compare(
+    open_other: Callable[[FakeClock, MemoryStore], Frontier], rotation: str, script: list[tuple[Any, ...]]
+) -> None:
     clock = FakeClock()
     store = MemoryStore(clock.of_store())
     one, other = Steps(memory_frontier("job", store)), Steps(open_other(clock, store))
     try:
-        await one.begin()
-        await other.begin()
+        await one.begin(rotation)
+        await other.begin(rotation)
         for number, step in enumerate([("register", 0, None), ("register", 1, 100.0), *script]):
             if step[0] == "wait":
                 clock.advance(step[1])
@@ -145,20 +149,20 @@ def _same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules_module, "proxy_id", same_id)
 
 
-@given(script=st.lists(steps, max_size=60))
-def test_sqlite_agrees(script: list[tuple[Any, ...]]) -> None:
+@given(rotation=rotations, script=st.lists(steps, max_size=60))
+def test_sqlite_agrees(rotation: str, script: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.db"
-        asyncio.run(compare(lambda clock, _: sqlite_frontier(path, "job", clock=clock.of_store()), script))
+        asyncio.run(compare(lambda clock, _: sqlite_frontier(path, "job", clock=clock.of_store()), rotation, script))
 
 
-@given(script=st.lists(steps, max_size=60))
-def test_redis_agrees(services: Any, script: list[tuple[Any, ...]]) -> None:
+@given(rotation=rotations, script=st.lists(steps, max_size=60))
+def test_redis_agrees(services: Any, rotation: str, script: list[tuple[Any, ...]]) -> None:
     url = services.need("redis")["url"]
 
     async def run() -> None:
         await drop_job(url, "job")
         # The very clock of the oracle: two that add up the same steps differ in the last digit.
-        await compare(lambda _, store: redis_frontier(url, "job", clock=store.tables.clock), script)
+        await compare(lambda _, store: redis_frontier(url, "job", clock=store.tables.clock), rotation, script)
 
     asyncio.run(run())
