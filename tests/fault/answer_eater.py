@@ -71,7 +71,7 @@ class Reader:
     async def fetch(self, request: FetchRequest) -> Page:
         """As the engine makes a page of what libcurl has read."""
         given = self._answer
-        headers, _, _ = self._lines.read((final_block(given.lines) or [])[1:-1])
+        headers, _ = self._lines.read((final_block(given.lines) or [])[1:-1])
         return Page(url=request.url, status=given.status, headers=headers, body=given.body, address="192.0.2.1")
 
     async def read(self, given: Answer) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from skitter.fetch.contract import FetchRequest
+from skitter.model.cookie_lines import CookieLines
+from skitter.model.session import Cookie
 from skitter.settings import Fetch
 
 ORDER = ("Accept-Language", "User-Agent", "X-Own", "Accept", "Accept-Encoding")
@@ -17,11 +19,16 @@ def names(seen: Any) -> list[str]:
 
 
 async def test_headers_are_sent_in_the_order_of_the_settings(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer(b"ok", "Set-Cookie: a=1"))
+    site = await serve(serve.answer(b"ok"))
     fetcher = make_fetcher(Fetch(header_order=ORDER, headers=("X-Other: 1", "accept: text/plain")))
     requests = [
         FetchRequest(url=site.url(), trusted=True),
-        FetchRequest(url=site.url(), trusted=True, headers={"X-Last": "1", "x-own": "1", "user-agent": "own/1"}),
+        FetchRequest(
+            url=site.url(),
+            trusted=True,
+            headers={"X-Last": "1", "x-own": "1", "user-agent": "own/1"},
+            jar=CookieLines([Cookie("a", "1", "127.0.0.1")]),
+        ),
         FetchRequest(url=site.url(), trusted=True, method="POST", body=b"b", headers={"Content-Type": "a/b"}),
     ]
     for request in requests:

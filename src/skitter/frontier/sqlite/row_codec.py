@@ -100,9 +100,11 @@ def lease_record(lease: LeaseRow) -> bytearray:
     else:
         told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
     # Most leases are counted under no address and no proxy, have no session, and most requests have no need.
-    rest = [lease.address, row.need if row is not None else "", lease.proxy, lease.session]
-    while rest and not rest[-1]:
-        rest.pop()
+    need = row.need if row is not None else ""
+    if lease.session or lease.proxy:
+        rest = [lease.address, need, lease.proxy, lease.session]
+    else:
+        rest = [lease.address, need] if need else [lease.address] if lease.address else []
     return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
 
 
