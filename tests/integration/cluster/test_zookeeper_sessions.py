@@ -23,7 +23,7 @@ from skitter.errors import ClusterAwayError, LockLostError
 # The first test may have to install the server.
 pytestmark = pytest.mark.timeout(900)
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 HOLDER = """
 import asyncio, sys
 from skitter.cluster import connect
