@@ -50,7 +50,9 @@ class RevisitRules:
         has_jar = self._settings.fetch.cookies
         if "*" in names or ("cookie" in names and has_jar) or len(vary) > MAX_HEADER_CHARS:
             return None
-        agent = self._settings.fetch.agent if self._user_agents is None else self._user_agents.of(request.url, request.session or "")
+        agent = self._settings.fetch.agent
+        if self._user_agents is not None:
+            agent = self._user_agents.of(request.url, request.session or "")
         sent = {"user-agent": agent, "cookie": repr(sorted(request.cookies.items()))}
         sent |= {name.lower(): value for name, value in request.headers.items()}
         return _hash("\n".join(f"{name}: {sent.get(name, '')}" for name in names).encode())
