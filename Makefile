@@ -35,6 +35,7 @@ else
 endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
+	@scripts/services --install
 	$(BIN)/python -m pytest -n $(JOBS) --slice $(ARGS)
 
 # The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own: the
