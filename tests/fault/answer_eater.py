@@ -37,7 +37,7 @@ from skitter.worker.page_yield import LinkContext, PageYield
 from skitter.worker.robots_gate import RobotsGate
 from skitter.worker.url_table import UrlTable
 
-HELD_SECONDS = 1.0
+HELD_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
 """Of a whole sitemap."""
 MAX_BYTES = 2_000_000_000
