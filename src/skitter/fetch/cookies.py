@@ -12,9 +12,8 @@ import contextlib
 import pycurl
 
 from skitter.model.cookie_lines import CookieLines, read_netscape_line
-from skitter.model.session import DELETED, Cookie
-from skitter.policy.cookies import is_acceptable
-from skitter.policy.public_suffixes import is_public_suffix
+from skitter.model.session import Cookie
+from skitter.policy.cookies import changes
 
 _UNKNOWN = CookieLines()
 """Stands for what an answer has left in an engine."""
@@ -56,22 +55,5 @@ class CookieEngine:
         if before is None:
             return ()
         lines: list[bytes] = self._curl.getinfo_raw(pycurl.INFO_COOKIELIST)
-        there = {line: read_netscape_line(line) for line in (line.decode("latin-1") for line in lines)}
-        known, is_https = set(before.lines), url.startswith("https:")
-        changed = [
-            cookie
-            for line, cookie in there.items()
-            if cookie is not None and line not in known and _may_be_kept(cookie, is_https=is_https)
-        ]
-        keys = {cookie.key for cookie in there.values() if cookie is not None}
-        gone = [
-            Cookie(cookie.name, "", cookie.domain, cookie.path, DELETED, host_only=cookie.host_only)
-            for cookie in before.cookies
-            if cookie.key not in keys
-        ]
-        return (*changed, *gone)
-
-
-def _may_be_kept(cookie: Cookie, *, is_https: bool) -> bool:
-    # libcurl has the public suffix list only if it was built with it.
-    return is_acceptable(cookie, is_https=is_https) and (cookie.host_only or not is_public_suffix(cookie.domain))
+        there = [cookie for line in lines if (cookie := read_netscape_line(line.decode("latin-1"))) is not None]
+        return changes(before.cookies, there, is_https=url.startswith("https:"))

@@ -1,7 +1,7 @@
 """Policy of cookies: which are kept, how a jar takes them in, and how much a jar holds. Pure.
 
-Matching is libcurl's. What it lets through is looked at once more before it is kept for others: sizes, prefixes and
-public suffixes, as RFC 6265bis has them. ``4_leases.lua`` has ``merged`` once more, for Redis.
+Matching is libcurl's, or a browser's. What they let through is looked at once more before it is kept for others:
+sizes, prefixes and public suffixes, as RFC 6265bis has them. ``9_jars.lua`` has ``merged`` once more, for Redis.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from skitter.model import session
 from skitter.model.session import Cookie
+from skitter.policy.public_suffixes import is_public_suffix
 
 MAX_COOKIE_BYTES = 4096
 """Of name and value together."""
@@ -32,7 +33,9 @@ def size_of(cookie: Cookie) -> int:
 
 
 def is_acceptable(cookie: Cookie, *, is_https: bool) -> bool:
-    """Return whether a cookie that libcurl took may be kept: its size, its characters, its prefix."""
+    """Return whether a cookie that was taken may be kept: its domain, its size, its characters, its prefix."""
+    if not cookie.host_only and is_public_suffix(cookie.domain):
+        return False
     if not cookie.name and not cookie.value:
         return False
     if len((cookie.name + cookie.value).encode("latin-1", "replace")) > MAX_COOKIE_BYTES:
@@ -48,6 +51,21 @@ def is_acceptable(cookie: Cookie, *, is_https: bool) -> bool:
     if prefix.startswith("__secure-"):
         return is_https and cookie.secure and bool(cookie.name)
     return True
+
+
+def changes(before: Iterable[Cookie], after: Iterable[Cookie], *, is_https: bool) -> tuple[Cookie, ...]:
+    """Return what an answer has changed in a jar: cookies that may be kept, and those that it has taken back."""
+    known = {cookie.key: cookie for cookie in before}
+    there = {cookie.key: cookie for cookie in after}
+    changed = [
+        cookie for key, cookie in there.items() if known.get(key) != cookie and is_acceptable(cookie, is_https=is_https)
+    ]
+    gone = [
+        Cookie(cookie.name, "", cookie.domain, cookie.path, session.DELETED, host_only=cookie.host_only)
+        for key, cookie in known.items()
+        if key not in there
+    ]
+    return (*changed, *gone)
 
 
 def is_change(known: Cookie | None, cookie: Cookie, now: float) -> bool:

@@ -17,7 +17,7 @@ from skitter.settings import names
 
 _STATUSES = "handle_statuses of the spider lists statuses besides 2xx that its callbacks want to see"
 _ATTEMPTS = "max_attempts of a Request counts its attempts, with the first one"
-_BROWSER = "pages are not rendered: ask for the data that the page's scripts load"
+_BROWSER = "render=True of a Request renders its page, and actions are what the browser does with it"
 _CHAIN = "response.request.chain has the URLs that redirected to the page"
 _SIZE = "the setting max_body_bytes is that of every page of the job"
 
@@ -27,7 +27,7 @@ META: dict[str, str] = {
     "bindaddress": "the system chooses the address that requests come from",
     "crawlera": "--proxies gives a job a pool of proxies, and proxy of a Request is one for it alone",
     "depth": "response.request.depth has the links from a seed; give a number of your own another name",
-    "dont_cache": "there is no cache: every page is fetched",
+    "dont_cache": "cache_dir is that of the whole crawl; without it every page is fetched",
     "dont_obey_robotstxt": "the setting obey_robots is that of the whole job",
     "download_fail_on_dataloss": "a body that ends too early is fetched again, and dead after max_attempts",
     "download_latency": "response.seconds has it",

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from skitter.frontier.contract import WorkSource
-from skitter.model.cookie_lines import CookieLines
+from skitter.model.cookie_lines import NO_COOKIES, CookieLines
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.page import Page
@@ -29,8 +29,6 @@ MAX_BYTES = 8_388_608
 """Of all jars that a worker has at hand; the frontier has the others."""
 MAX_PENDING = 64
 """Changes of one jar that a worker remembers until they are committed."""
-NO_COOKIES = CookieLines()
-"""Of an empty jar: what the answer sets is read, as with any other."""
 _NAMED = b"\xa7session"
 """In the stored form of a request whose session has a name, or that has none."""
 _SCRAPY = b"cookie"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.async_api import BrowserContext
 from rig.browser_sites import Site, browser_folders, html, processes_with, until
 
 from skitter.errors import FetchError, LateError
@@ -98,6 +99,18 @@ async def test_a_redirect_sets_cookies_too_and_a_page_without_a_session_sets_non
     assert (page.status, [(cookie.name, cookie.value) for cookie in page.cookies]) == (302, [("r", "1")])
     page = await renderer.get(site.url("/session"), jar=None)
     assert page.cookies == ()
+
+
+async def test_a_browser_that_does_not_tell_its_cookies_is_no_page_without_them(
+    renderer: Any, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_context: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(BrowserContext, "cookies", never)
+    monkeypatch.setattr("skitter.fetch.browser.page_render.COOKIE_SECONDS", 0.1)
+    assert await renderer.error_class(site.url("/"), jar=CookieLines()) == "timeout"
+    assert (await renderer.get(site.url("/"), jar=None)).status == 200
 
 
 async def test_a_page_goes_through_the_proxy_of_its_request(renderer: Any) -> None:

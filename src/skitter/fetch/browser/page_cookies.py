@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skitter.model.session import DELETED, Cookie
+from skitter.model.session import Cookie
 from skitter.model.url import host_name
-from skitter.policy.cookies import is_acceptable
-from skitter.policy.public_suffixes import is_public_suffix, registrable_domain
+from skitter.policy.public_suffixes import registrable_domain
 
 
 def for_browser(cookies: Iterable[Cookie]) -> list[Any]:
@@ -31,24 +30,10 @@ def for_browser(cookies: Iterable[Cookie]) -> list[Any]:
     ]
 
 
-def changes(before: Iterable[Cookie], found: Iterable[Mapping[str, Any]], url: str) -> tuple[Cookie, ...]:
-    """What a page at ``url`` has set or taken back. ``found``: as Playwright tells them."""
-    domain, is_https = registrable_domain(host_name(url)), url.startswith("https:")
-    known = {cookie.key: cookie for cookie in before}
-    there = {
-        cookie.key: cookie
-        for cookie in map(_read, found)
-        if registrable_domain(cookie.domain) == domain
-        and is_acceptable(cookie, is_https=is_https)
-        and (cookie.host_only or not is_public_suffix(cookie.domain))
-    }
-    changed = [cookie for key, cookie in there.items() if known.get(key) != cookie]
-    gone = [
-        Cookie(cookie.name, "", cookie.domain, cookie.path, DELETED, host_only=cookie.host_only)
-        for key, cookie in known.items()
-        if key not in there
-    ]
-    return (*changed, *gone)
+def of_browser(cookies: Iterable[Mapping[str, Any]], url: str) -> list[Cookie]:
+    """Cookies of the site of a page at ``url``, from those that Playwright tells."""
+    domain = registrable_domain(host_name(url))
+    return [cookie for cookie in map(_read, cookies) if registrable_domain(cookie.domain) == domain]
 
 
 def _read(cookie: Mapping[str, Any]) -> Cookie:

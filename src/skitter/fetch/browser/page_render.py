@@ -20,12 +20,14 @@ from skitter.fetch.browser.document_gate import Document, DocumentGate, Session
 from skitter.fetch.browser.guarded_proxy import PageProxy
 from skitter.fetch.browser.net_errors import fetch_error
 from skitter.fetch.browser.page_actions import ActionRun
-from skitter.fetch.browser.page_cookies import changes, for_browser
+from skitter.fetch.browser.page_cookies import for_browser, of_browser
 from skitter.fetch.browser.upstream import Upstream
 from skitter.fetch.contract import FetchRequest
+from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
 from skitter.model.secrets import shown_url
 from skitter.model.session import Cookie
+from skitter.policy.cookies import changes
 from skitter.settings import Settings
 
 _NO_WEBRTC = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
@@ -36,6 +38,10 @@ _CONTENT = """(most => {
     return text.length > most ? text.length : text;
 })(%d)"""
 """Run apart from the page's own scripts, which cannot lie about the length."""
+
+
+COOKIE_SECONDS = 5.0
+"""For a browser to tell its cookies, once a page is there."""
 
 
 class ReadyPage(msgspec.Struct):
@@ -144,9 +150,17 @@ class PageRender:
         page.address = ready.proxy.addresses.get(self._place, "")
         page.wire_bytes, page.http_version = ready.proxy.bytes, "HTTP/1.1"
         if request.jar is not None:
-            found = await within(self._seconds, ready.context.cookies())
-            page.cookies = changes(request.jar.cookies, found, request.url)
+            page.cookies = await self._cookies_set(request.jar)
         return page
+
+    async def _cookies_set(self, jar: CookieLines) -> tuple[Cookie, ...]:
+        try:
+            found = await within(COOKIE_SECONDS, self._ready.context.cookies())
+        except TimeoutError:
+            # A page without the cookies that it has set would be a session that is logged out.
+            raise self._timeout() from None
+        url = self._request.url
+        return changes(jar.cookies, of_browser(found, url), is_https=url.startswith("https:"))
 
     def _timeout(self) -> FetchError:
         return FetchError("timeout", f"not rendered within {self._seconds:g} s: {self._shown}")
