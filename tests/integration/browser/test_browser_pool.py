@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rig.browser_sites import Site, browser_folders, browser_processes, html
+from rig.browser_sites import Site, browser_folders, browser_processes, descendants, html
 
 from skitter.errors import BrowserLostError, FetchError
 from skitter.fetch.browser import browser_process, pool
@@ -33,6 +33,10 @@ def main_processes() -> set[int]:
         for pid, line in browser_processes(os.getpid()).items()
         if "--user-data-dir" in line and "--type=" not in line and "crashpad" not in line and "guardian" not in line
     }
+
+
+def driver_processes() -> dict[int, str]:
+    return {pid: line for pid, line in descendants(os.getpid()).items() if "run-driver" in line}
 
 
 async def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
@@ -87,6 +91,28 @@ async def test_a_browser_that_hangs_is_killed_and_so_are_its_processes(
     assert (await renderer.get(site.url("/other"))).status == 200
     await renderer.fetcher.close()
     assert browser_processes(os.getpid()) == {}
+
+
+async def test_a_driver_that_does_not_end_is_killed(
+    make_renderer: Any, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_process, "END_SECONDS", 0.5)
+    monkeypatch.setattr(pool, "CLOSE_SECONDS", 1.0)
+    renderer = make_renderer()
+    assert (await renderer.get(site.url("/first"))).status == 200
+    os.kill(renderer.pool._driver_pid, signal.SIGSTOP)
+    await renderer.fetcher.close()
+    assert driver_processes() == {}
+    assert browser_processes(os.getpid()) == {}
+
+
+async def test_a_driver_that_is_just_being_started_is_ended_too(make_renderer: Any, site: Site) -> None:
+    renderer = make_renderer()
+    rendering = asyncio.create_task(renderer.get(site.url("/first")))
+    await until(lambda: renderer.pool is not None and renderer.pool._driver is not None)
+    rendering.cancel()
+    await renderer.fetcher.close()
+    assert driver_processes() == {}
 
 
 async def test_a_browser_has_its_pages_its_time_and_its_memory(

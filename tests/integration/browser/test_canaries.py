@@ -167,6 +167,8 @@ async def test_a_name_that_is_given_another_address_leads_nowhere(
     renderer: Any, sites: Sites, monkeypatch: pytest.MonkeyPatch, trusted: bool
 ) -> None:
     """The page comes from outside, and its name is inside from the second lookup on."""
+    # The pool is made with the first page.
+    await renderer.get(sites.site.url("/service.js"))
     connect, inside = guarded_proxy.connect_direct, []
     outside = Site({"*": html("<script>fetch('/again').catch(() => 0); fetch('/once-more')</script>")})
 

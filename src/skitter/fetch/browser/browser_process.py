@@ -32,7 +32,7 @@ class BrowserProcess:
     def __init__(self, browser: Browser, folder: Path, on_end: Callable[[BrowserProcess], None]) -> None:
         self._browser = browser
         self._folder = folder
-        self._guardian = int((folder / process_guardian.PID_FILE).read_text())
+        self._guardian, self.driver_pid = map(int, (folder / process_guardian.PID_FILE).read_text().split())
         self._started_at = time.monotonic()
         self.served = 0
         """Pages that it was given."""

@@ -14,6 +14,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from typing import Any
 from playwright.async_api import Error, Playwright, async_playwright
 
 from skitter.errors import BrowserLostError, FetchError, LateError
-from skitter.fetch.browser.abandoned_calls import within
+from skitter.fetch.browser.abandoned_calls import abandon, within
 from skitter.fetch.browser.browser_process import BrowserProcess
 from skitter.fetch.browser.guarded_proxy import Network, PageProxy
 from skitter.fetch.browser.page_render import PageRender, ReadyPage, make_ready
@@ -69,7 +70,8 @@ class BrowserPool:
         self._program = program
         self._network = network
         self._tell_room = tell_room
-        self._playwright: Playwright | None = None
+        self._driver: asyncio.Task[Playwright] | None = None
+        self._driver_pid: int | None = None
         self._folder: Path | None = None
         self._numbers = itertools.count(1)
         self._refusing = PageProxy(network)
@@ -283,9 +285,8 @@ class BrowserPool:
         folder = await self._home() / str(next(self._numbers))
         began = time.monotonic()
         try:
-            assert self._playwright is not None
             browser = await BrowserProcess.start(
-                self._playwright,
+                await self._playwright(),
                 self._program,
                 folder,
                 refusing_port=self._refusing.port,
@@ -299,33 +300,44 @@ class BrowserPool:
             self._look_at_room()
             asyncio.get_running_loop().call_later(pause + 0.001, self._look_at_room)
             if DRIVER_GONE in str(error.__cause__):
-                self._playwright_lost()
+                self._driver_lost()
             events.emit(events.BROWSER_FAILED(reason=str(error), seconds=pause))
             raise
         self._start_failures = 0
         self._look_at_room()
         self._browsers.add(browser)
+        self._driver_pid = browser.driver_pid
         events.emit(events.BROWSER_STARTED(program=self._program, seconds=round(time.monotonic() - began, 3)))
         if self._watch is None:
             self._watch = asyncio.create_task(self._watch_memory())
         return browser
 
-    def _playwright_lost(self) -> None:
+    def _driver_lost(self) -> None:
         """The next browser has another driver."""
-        if self._playwright is not None:
-            playwright, self._playwright = self._playwright, None
-            self._later(_stopped(playwright))
+        if self._driver is not None:
+            driver, self._driver = self._driver, None
+            driver_pid, self._driver_pid = self._driver_pid, None
+            self._later(_stopped(driver, driver_pid))
 
     async def _home(self) -> Path:
-        """The folder of all browsers; the driver and the proxy that refuses are started with it."""
+        """The folder of all browsers; the proxy that refuses is started with it."""
         if self._folder is None:
             await asyncio.to_thread(_remove_stale_folders)
             prefix = f"{FOLDER_PREFIX}-{os.getuid()}-{os.getpid()}-"
             self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix))
             await self._refusing.listen()
-        if self._playwright is None:
-            self._playwright = await async_playwright().start()
         return self._folder
+
+    async def _playwright(self) -> Playwright:
+        """Playwright with its driver, which is started if none runs. Raises BrowserLostError."""
+        if self._driver is None:
+            # A task of its own: close() ends the driver also when the page that began it is given up before it runs.
+            self._driver = asyncio.create_task(async_playwright().start())
+        try:
+            return await asyncio.shield(self._driver)
+        except Exception as error:
+            self._driver = None
+            raise BrowserLostError(f"Playwright's driver could not be started: {error}") from error
 
     def _retire(self, browser: BrowserProcess, reason: str) -> None:
         if browser.is_retired or not browser.is_alive:
@@ -385,8 +397,8 @@ class BrowserPool:
         await asyncio.gather(*(browser.close() for browser in list(self._browsers)))
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=CLOSE_SECONDS)
-        if self._playwright is not None:
-            await _stopped(self._playwright)
+        if self._driver is not None:
+            await _stopped(self._driver, self._driver_pid)
         await self._refusing.close()
         if self._folder is not None:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
@@ -397,9 +409,19 @@ def _begin_page(browser: BrowserProcess) -> None:
     browser.served += 1
 
 
-async def _stopped(playwright: Playwright) -> None:
-    with contextlib.suppress(Error, TimeoutError):
-        await within(CLOSE_SECONDS, playwright.stop())
+async def _stopped(driver: asyncio.Task[Playwright], driver_pid: int | None) -> None:
+    """End the driver. One that does not end when it is asked is killed: the loop may be closed next."""
+    stopping = asyncio.create_task(_stop(driver))
+    abandon(stopping)
+    await asyncio.wait([stopping], timeout=CLOSE_SECONDS)
+    if not stopping.done() and driver_pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(driver_pid, signal.SIGKILL)
+        await asyncio.wait([stopping], timeout=CLOSE_SECONDS)
+
+
+async def _stop(driver: asyncio.Task[Playwright]) -> None:
+    await (await driver).stop()
 
 
 def _remove_stale_folders() -> None:

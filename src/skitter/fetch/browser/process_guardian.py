@@ -21,6 +21,7 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PID_FILE = "guardian.pid"
+"""In the browser's folder: the number of the guardian's process, and that of the driver's."""
 OOM_SCORE = "500"
 """Of 1000: a machine without memory ends browsers before workers."""
 
@@ -51,7 +52,7 @@ def main() -> None:
         place.mkdir(mode=0o700)
         # Whole or not at all: the worker reads it as soon as the browser answers.
         part = place / f"{PID_FILE}.part"
-        part.write_text(str(os.getpid()))
+        part.write_text(f"{os.getpid()} {os.getppid()}")
         part.rename(place / PID_FILE)
         _run(command, place, watched, lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     except _StopError:
