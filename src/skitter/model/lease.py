@@ -29,8 +29,11 @@ class Work(enum.IntEnum):
     """Run the spider's ``start()`` and add what it yields."""
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to end one piece of work. Times are the store's clock, never the worker's."""
+class Lease(msgspec.Struct, frozen=True):
+    """The right to end one piece of work. Times are the store's clock, never the worker's.
+
+    The first four fields are passed by position: with more than 15 keywords, Python makes a dict of a call's arguments.
+    """
 
     work: Work
     id: int

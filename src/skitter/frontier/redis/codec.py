@@ -397,10 +397,10 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
             request_id = gate_id(host_key) if work is Work.ROBOTS else SEED_ID
         leases.append(
             Lease(
-                work=work,
-                id=request_id,
-                epoch=epoch,
-                host_key=host_key,
+                work,
+                request_id,
+                epoch,
+                host_key,
                 payload=restore_prefix(payload, host),
                 attempts=attempts,
                 leased_at=leased_at,

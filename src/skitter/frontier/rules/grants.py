@@ -294,19 +294,28 @@ class _Chooser:
         record.reap_at = min(record.reap_at, deadline)
         host_key = host.key if host else ""
         self._leases.changed.append(
+            # By position: keywords behind a tuple of arguments would make a dict.
             LeaseRow(
-                *(work, request_id, choice.epoch, self._worker, host_key, now, deadline, choice.alone),
-                row=row,
-                address=choice.address,
-                proxy=choice.proxy,
-                session=choice.session,
+                work,
+                request_id,
+                choice.epoch,
+                self._worker,
+                host_key,
+                now,
+                deadline,
+                choice.alone,
+                False,
+                row,
+                choice.address,
+                choice.proxy,
+                choice.session,
             )
         )
         return Lease(
-            work=work,
-            id=request_id,
-            epoch=choice.epoch,
-            host_key=host_key,
+            work,
+            request_id,
+            choice.epoch,
+            host_key,
             payload=row.payload if row else b"",
             attempts=row.attempts if row else 0,
             leased_at=now,
@@ -340,10 +349,10 @@ class _Chooser:
         row = lease.row
         delay = politeness.delay_of(host, self._politeness) if host else 0.0
         return Lease(
-            work=lease.work,
-            id=lease.id,
-            epoch=lease.epoch,
-            host_key=lease.host_key,
+            lease.work,
+            lease.id,
+            lease.epoch,
+            lease.host_key,
             payload=rows[row.seq].payload if row else b"",
             attempts=row.attempts if row else 0,
             leased_at=lease.leased_at,

@@ -62,8 +62,15 @@ _decode_lease = msgspec.msgpack.Decoder(_LeaseRecord).decode
 def history_of(row: Row) -> bytearray:
     return encode(
         (
-            *(row.attempts, row.losses, row.losses_alone, row.blocks, row.proxy_failures),
-            *(row.added_at, row.ended_at, row.status, row.error),
+            row.attempts,
+            row.losses,
+            row.losses_alone,
+            row.blocks,
+            row.proxy_failures,
+            row.added_at,
+            row.ended_at,
+            row.status,
+            row.error,
         )
     )
 
@@ -81,11 +88,26 @@ def row_of(
     need: str = "",
 ) -> Row:
     attempts, losses, losses_alone, blocks, proxy_failures, added_at, ended_at, status, error = _decode_history(history)
-    seq = number & SEQ_MASK
-    times = (not_before, added_at, ended_at)
-    counts = (attempts, losses, losses_alone, blocks)
-    told = (*counts, *times, status, error_class, error, need, proxy_failures)
-    return Row(seq, request_id, host_key, priority, payload, _STATES[state], *told)
+    return Row(
+        number & SEQ_MASK,
+        request_id,
+        host_key,
+        priority,
+        payload,
+        _STATES[state],
+        attempts,
+        losses,
+        losses_alone,
+        blocks,
+        not_before,
+        added_at,
+        ended_at,
+        status,
+        error_class,
+        error,
+        need,
+        proxy_failures,
+    )
 
 
 def place_of(row: Row) -> int:
@@ -96,16 +118,26 @@ def place_of(row: Row) -> int:
 def lease_record(lease: LeaseRow) -> bytearray:
     row = lease.row
     if row is None:
-        told: tuple[Any, ...] = (0, 0, 0.0, "", b"")
+        need = ""
+        told: tuple[Any, ...] = (lease.host_key, lease.leased_at, lease.staged, 0, 0, 0.0, "", b"")
     else:
-        told = (row.seq, row.priority, row.not_before, row.error_class, history_of(row))
+        need = row.need
+        told = (
+            lease.host_key,
+            lease.leased_at,
+            lease.staged,
+            row.seq,
+            row.priority,
+            row.not_before,
+            row.error_class,
+            history_of(row),
+        )
     # Most leases are counted under no address and no proxy, have no session, and most requests have no need.
-    need = row.need if row is not None else ""
     if lease.session or lease.proxy:
-        rest = [lease.address, need, lease.proxy, lease.session]
-    else:
-        rest = [lease.address, need] if need else [lease.address] if lease.address else []
-    return encode((lease.host_key, lease.leased_at, lease.staged, *told, *rest))
+        told += (lease.address, need, lease.proxy, lease.session)
+    elif need or lease.address:
+        told += (lease.address, need) if need else (lease.address,)
+    return encode(told)
 
 
 def lease_of(
@@ -114,7 +146,22 @@ def lease_of(
     r = _decode_lease(record)
     row = None
     if r.history:
-        told = (r.not_before, r.error_class, r.history, r.need)
-        row = row_of(r.seq, request_id, r.host_key, r.priority, b"", RequestState.LEASED, *told)
-    rest = (r.leased_at, deadline, bool(alone), r.staged, row, r.address, r.proxy, r.session)
-    return LeaseRow(_WORKS[work], request_id, epoch, worker, r.host_key, *rest)
+        host_key, leased = r.host_key, RequestState.LEASED
+        row = row_of(
+            r.seq, request_id, host_key, r.priority, b"", leased, r.not_before, r.error_class, r.history, r.need
+        )
+    return LeaseRow(
+        _WORKS[work],
+        request_id,
+        epoch,
+        worker,
+        r.host_key,
+        r.leased_at,
+        deadline,
+        bool(alone),
+        r.staged,
+        row,
+        r.address,
+        r.proxy,
+        r.session,
+    )
