@@ -82,16 +82,23 @@ async def until_waiting(client, root, count):
 
 async def expire(url, cluster):
     """End a session as the server does it when it has expired: from a second connection that has its id."""
-    client_id = cluster.coordinator._connection._client.client_id
+    connection = cluster.coordinator._connection
+    first, client_id = connection.session_id, connection._client.client_id
 
     def close():
         with plain_client(url, client_id=client_id):
             pass
 
-    await asyncio.to_thread(close)
+    while connection.session_id == first:
+        await asyncio.to_thread(close)
+        # The server gives the session to the newest connection: the first client, back before the second one has
+        # closed the session, takes it away again, and nothing is closed.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                while connection.session_id == first:  # noqa: ASYNC110  polled: it is the driver's thread that changes it
+                    await asyncio.sleep(0.02)
 
 
-@pytest.mark.soak  # a machine that three test processes share does not always get there in a minute
 async def test_an_expired_session_is_seen_holds_are_lost_and_members_join_again(url, root):
     async with connect(url, session_seconds=60) as cluster, connect(url) as other:
         states = cluster.states()
