@@ -404,6 +404,7 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, start, place, unti
     assert skitter.json("status", *place)["undelivered"] == 0
 
 
+@pytest.mark.soak
 def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, start, place, until) -> None:
     with served(WebSpec.plain(hosts=4, pages_per_host=300, latency_seconds=0.02)) as web:
         small = ("--set", "max_outbox_items=40", "--set", "lease_seconds=2")

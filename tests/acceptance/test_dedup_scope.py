@@ -99,6 +99,7 @@ def test_without_an_output_every_run_fetches_all(skitter, site) -> None:
     assert [skitter.json(*command)["pages"] for _ in range(2)] == [7, 7]
 
 
+@pytest.mark.soak
 def test_kills_repeat_no_item_and_skip_no_page(skitter, tmp_path) -> None:
     """A crawl that is killed again and again, at times after its end: each start begins where the last one was killed,
     or a run that finds everything delivered but the seeds."""

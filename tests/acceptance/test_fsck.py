@@ -45,6 +45,7 @@ def run_until(skitter: Any, place: tuple[str, ...], process: subprocess.Popen[st
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", [*KINDS[:-1], pytest.param(KINDS[-1], marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_a_job_that_two_workers_are_at_has_no_faults(skitter, services, kind) -> None:
     place = place_of(kind, services, "busy")
     spec = WebSpec.demo().replace(pages_per_host=400, latency_seconds=0.02)

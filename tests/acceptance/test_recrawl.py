@@ -72,6 +72,7 @@ def time_passes(skitter: Any, days: float) -> None:
 
 @pytest.mark.parametrize("with_etags", [True, False], ids=["ETag", "no validators"])
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.soak
 def test_where_one_page_in_a_hundred_has_changed_the_second_run_parses_one_in_a_hundred(
     skitter: Any, site: Any, with_etags: bool, workers: int
 ) -> None:
@@ -90,6 +91,7 @@ def test_where_one_page_in_a_hundred_has_changed_the_second_run_parses_one_in_a_
 
 
 @pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.soak
 def test_it_is_the_same_on_redis_and_in_shards(skitter: Any, site: Any, own_redis: Any, shards: int) -> None:
     pages = Pages(site, with_etags=True)
     place = ["--frontier", f"{own_redis().url}?shards={shards}", "--workers", 2]

@@ -67,6 +67,7 @@ async def test_a_job_of_another_format_does_not_hide_the_others(skitter, service
         await server.close()
 
 
+@pytest.mark.soak
 def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitter, services) -> None:
     place = ("--frontier", services.need("redis-cluster")["url"], "--job", "spread")
     with served(WebSpec.demo().replace(pages_per_host=150)) as web:

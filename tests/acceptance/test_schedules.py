@@ -120,6 +120,7 @@ def test_every_tick_is_a_run_of_the_job_and_its_summary_is_kept(scheduling: Sche
 
 
 @only_sqlite
+@pytest.mark.soak
 def test_an_operators_word_on_the_job_holds_and_a_resumed_job_goes_on(scheduling: Scheduling) -> None:
     scheduling.add("news", *NEVER, path="/slow")
     scheduling.start()
@@ -151,6 +152,7 @@ def test_an_operators_word_on_the_job_holds_and_a_resumed_job_goes_on(scheduling
 
 
 @only_sqlite
+@pytest.mark.soak
 def test_a_tick_that_replaces_stops_the_run_and_begins_a_fresh_one(scheduling: Scheduling) -> None:
     scheduling.add("news", *NEVER, "--overlap", "replace", path="/slow")
     scheduling.start()
@@ -169,6 +171,7 @@ def test_a_tick_that_replaces_stops_the_run_and_begins_a_fresh_one(scheduling: S
 
 
 @only_sqlite
+@pytest.mark.soak
 def test_a_crawl_by_hand_counts_as_a_run(scheduling: Scheduling) -> None:
     scheduling.held.clear()
     words = ("--frontier", scheduling.frontier, "--job", "news")
@@ -190,6 +193,7 @@ def test_a_crawl_by_hand_counts_as_a_run(scheduling: Scheduling) -> None:
 
 
 @only_sqlite
+@pytest.mark.soak
 def test_with_allow_each_tick_has_a_job_of_its_own(scheduling: Scheduling) -> None:
     words = (*NEVER, "--overlap", "allow", "--max-instances", 2)
     scheduling.add("news", *words, path="/slow", output="parts/{job}-{part}.jsonl")

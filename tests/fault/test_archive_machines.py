@@ -77,6 +77,7 @@ def test_two_machines_have_an_archive_each(skitter, tmp_path, killed):
     assert len((one / "out.jsonl").read_text().splitlines()) == len(expected.done)
 
 
+@pytest.mark.soak
 def test_a_machine_that_stays_completes_its_archive_with_each_run(skitter, tmp_path):
     place = ("--frontier", f"sqlite:{tmp_path}/x.db", "--job", "two")
     one, other = tmp_path / "one", tmp_path / "other"
@@ -98,6 +99,7 @@ def test_a_machine_that_stays_completes_its_archive_with_each_run(skitter, tmp_p
             worker.communicate()
 
 
+@pytest.mark.soak
 def test_an_archive_that_has_every_page_and_was_not_closed_is_completed_by_the_next_worker(skitter, tmp_path):
     place = ("--frontier", f"sqlite:{tmp_path}/x.db", "--job", "two")
     one, other = tmp_path / "one", tmp_path / "other"

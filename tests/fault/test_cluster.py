@@ -105,6 +105,7 @@ def test_killed_machines_cost_what_they_held_and_no_more(tmp_path, own_services,
 @pytest.mark.parametrize(
     "kind", ["redis", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("redis-cluster", "redis-sentinel"))]
 )
+@pytest.mark.soak
 def test_killed_machines_cost_no_more_with_another_dedup(tmp_path, own_services, kind, dedup, size) -> None:
     name = f"kills-{kind}-{next(iter(dedup))}"
     suffer(name, size, tmp_path, place(kind, own_services, tmp_path), Cluster.kill_some, dedup)

@@ -69,6 +69,7 @@ def test_no_gap_is_below_the_delay_while_workers_are_killed(
         pytest.param("sqlite-soak", "sqlite", 20, 30, 6, 10, id="sqlite", marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.soak
 def test_an_address_has_no_more_than_its_limit_while_workers_are_killed(
     tmp_path, services, name, kind, hosts, pages_per_host, workers, kills
 ) -> None:

@@ -58,7 +58,9 @@ def crawl_under_kills(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", list(PLACES))
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.soak] if kind == "mariadb" else []) for kind in PLACES]
+)
 def test_a_database_holds_each_item_once_whoever_is_killed(skitter, services, kind):
     missing, doubled, items = crawl_under_kills(skitter, services, kind, pages=300, kills=3, server_kills=1, per_host=1)
     assert (missing, doubled, items) == (0, 0, 300 * PER_PAGE)

@@ -49,11 +49,11 @@ def _run(seed: int, pages: int, folder: Path) -> tuple[list[str], Counter[str], 
     return [line for found, _ in eaten for line in found], refused, time.monotonic() - began
 
 
-def test_two_thousand_mutated_pages(tmp_path: Path) -> None:
-    findings, refused, _ = _run(1, 2_000, tmp_path)
+def test_mutated_pages(tmp_path: Path) -> None:
+    findings, refused, _ = _run(1, 1_000, tmp_path)
     assert not findings, "\n".join(findings)
     # Not everything may be refused: that would be a test of nothing.
-    assert refused.total() < 100
+    assert refused.total() < 50
 
 
 @pytest.mark.soak

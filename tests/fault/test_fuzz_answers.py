@@ -61,11 +61,11 @@ def _run(seed: int, answers: int, folder: Path) -> Eaten:
     return Eaten([line for one in all_eaten for line in one.findings], refused, longest)
 
 
-def test_a_thousand_hostile_answers(tmp_path: Path) -> None:
-    eaten = _run(1, 1_000, tmp_path)
+def test_hostile_answers(tmp_path: Path) -> None:
+    eaten = _run(1, 400, tmp_path)
     assert not eaten.findings, "\n".join(eaten.findings)
     # Not everything may be refused: that would be a test of nothing.
-    assert eaten.refused.total() < 250
+    assert eaten.refused.total() < 100
     assert all(seconds > 0 for seconds, _ in eaten.longest.values())
 
 

@@ -211,6 +211,7 @@ class Closing(Spider):
 
 
 @pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_on_close_is_called_again_after_a_crash_in_it(skitter, server, services, tmp_path, frontier) -> None:
     skitter.write("closing.py", CLOSING % f"http://127.0.0.1:{server.server_port}/start")
     place = "sqlite:jobs.db" if frontier == "sqlite" else services.need("redis")["url"]

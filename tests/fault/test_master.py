@@ -75,6 +75,7 @@ def test_kills_of_workers_and_masters_and_a_bad_network_between_them_lose_nothin
         pytest.param("soak", 0.3, 150, id="soak", marks=soak),
     ],
 )
+@pytest.mark.soak
 def test_politeness_at_the_server_holds_with_a_round_trip_of_fifty_milliseconds(
     tmp_path: Path, name: str, delay: float, pages_per_host: int
 ) -> None:

@@ -32,6 +32,7 @@ def cluster(own_redis: Callable[..., OwnRedis]) -> RedisCluster:
 
 
 @pytest.mark.timeout(110)
+@pytest.mark.soak
 def test_a_job_whose_keys_move_to_another_node_pauses_and_is_complete(skitter, cluster: RedisCluster) -> None:
     place = ("--frontier", cluster.url, "--job", "moving")
     results = skitter.folder / "out.jsonl"

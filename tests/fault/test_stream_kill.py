@@ -104,7 +104,7 @@ MADE: dict[str, tuple[Any, Callable[[Any], tuple[str, Server, Reader]]]] = {
 }
 
 
-@pytest.fixture(params=["redis", *MADE])
+@pytest.fixture(params=["redis", *(pytest.param(kind, marks=pytest.mark.soak) for kind in MADE)])
 def stream(request: pytest.FixtureRequest, services: Any) -> Iterator[tuple[str, Server, Reader]]:
     """A target, the server behind it, and what reads it back."""
     if request.param == "redis":

@@ -114,7 +114,7 @@ def test_a_host_is_known_by_its_pages_and_few_hosts_are_remembered() -> None:
     assert hosts.of("a") == pytest.approx(DEFAULT_RATE), "forgotten"
 
 
-@pytest.mark.parametrize("rival", [NutchRule, StormCrawlerRule])
+@pytest.mark.parametrize("rival", [NutchRule, pytest.param(StormCrawlerRule, marks=pytest.mark.soak)])
 def test_with_as_many_fetches_pages_are_fresher_than_by_rules_that_multiply(rival: type[RecrawlRule]) -> None:
     pages = simulated_pages(400, hosts=20)
     theirs, ours, _ = equal_budget(pages, rival, seconds=180 * DAY)

@@ -197,7 +197,7 @@ def keys(server: Any, database: int) -> int:
         return int(say("DBSIZE"))
 
 
-@pytest.mark.parametrize("number", [2000, pytest.param(100_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_the_number_of_keys_does_not_depend_on_the_number_of_urls(celery_workers, redis_server, number):
     workers = celery_workers()
     workers.write("nothing.py", "def nothing(url):\n    return {'url': url}\n")

@@ -208,7 +208,7 @@ MOVER = """
 """
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])
 def test_a_move_that_is_killed_goes_on_and_ends_with_everything_once(own_mongodb, run, kills):
     chance = random.Random(kills)
     servers = [own_mongodb() for _ in range(2)]

@@ -99,6 +99,7 @@ def test_an_exchange_that_is_not_there_is_refused_or_declared(broker):
     channel.exchange_declare(exchange, "topic", durable=True, passive=True)
 
 
+@pytest.mark.soak
 def test_a_topic_keeps_the_order_of_a_job(services):
     url, topic = services.need("kafka")["url"], f"events-{uuid4().hex[:8]}"
     published(f"{url}?partitions=3#{topic}")

@@ -11,7 +11,10 @@ from skitter.dedup import HyperLogLog
 from skitter.dedup.hyperloglog import REGISTERS, changes_since, with_changes
 
 
-@pytest.mark.parametrize(("number", "trials"), [(100, 50), (1000, 50), (10_000, 30), (100_000, 10), (1_000_000, 3)])
+@pytest.mark.parametrize(
+    ("number", "trials"),
+    [(100, 50), (1000, 50), (10_000, 30), (100_000, 10), pytest.param(1_000_000, 3, marks=pytest.mark.soak)],
+)
 def test_a_count_is_less_than_one_percent_off_on_average(number: int, trials: int) -> None:
     source = random.Random(1)
     errors = []
