@@ -12,7 +12,7 @@ SECONDS = 4.0
 
 
 def answers(url: str) -> bool:
-    """Whether a URL of this container answers. Its certificate is for another name than localhost, and is not checked."""
+    """Whether a URL of this container answers. Its certificate has another name, and is not checked."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -73,8 +73,8 @@ def check(path: Path, found: os.stat_result) -> None:
 def read(path: Path) -> str:
     """Read a file with a secret; raise NotPrivateError if others may read it.
 
-    What is looked at is what was opened: a link may lead to it, as in a folder of mounted secrets. What root has given to a
-    group of this process may be read by that group: Kubernetes mounts secrets so for users that are not root.
+    What is looked at is what was opened: a link may lead to it, as in a folder of mounted secrets. What root has given
+    to a group of this process may be read by that group: Kubernetes mounts secrets so for users that are not root.
     """
     with path.open(encoding="utf-8") as file:
         found = os.fstat(file.fileno())

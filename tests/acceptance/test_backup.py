@@ -1,4 +1,4 @@
-"""A store that is copied while a crawl runs, lost, and restored, by the commands of docs/how-to/backup-and-restore.md."""
+"""A store is copied while a crawl runs, lost, and restored, by the commands of docs/how-to/backup-and-restore.md."""
 
 from __future__ import annotations
 

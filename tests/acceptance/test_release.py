@@ -1,4 +1,4 @@
-"""What is published: a wheel that crawls in an environment of its own, and a source distribution that builds the same wheel."""
+"""What is published: a wheel that crawls in an environment of its own, and sources that build the same wheel."""
 
 from __future__ import annotations
 
@@ -100,7 +100,11 @@ def test_the_wheel_crawls_in_an_environment_of_its_own(built: Path, tmp_path: Pa
         return done.stdout
 
     where = subprocess.run(
-        [python, "-c", "import skitter; print(skitter.__file__)"], env=environment, capture_output=True, text=True, check=True
+        [python, "-c", "import skitter; print(skitter.__file__)"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert Path(where.strip()).is_relative_to(site)
     assert run("--version") == f"skitter {package.__version__}\n"

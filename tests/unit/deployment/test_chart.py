@@ -16,9 +16,9 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-import render_chart
 import yaml
 
+import render_chart
 from skitter.settings import Run
 
 ROOT = Path(__file__).parents[3]

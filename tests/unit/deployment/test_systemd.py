@@ -29,10 +29,10 @@ def settings(path: Path) -> configparser.ConfigParser:
 
 
 def test_there_is_a_unit_for_each_role() -> None:
-    assert UNITS == [
+    assert [
         *("skitter-egress@.service", "skitter-fleet.service", "skitter-scheduler.service"),
         *("skitter-serve.service", "skitter-worker@.service"),
-    ]
+    ] == UNITS
 
 
 @pytest.mark.parametrize("unit", UNITS)
