@@ -417,6 +417,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_seconds: Annotated[float, Meta(ge=1)] = 10.0
     """So long without a word to the coordinator, and a node counts as gone. A worker starts nothing while it is away,
     and breaks off what is in flight after two thirds of this time."""
+    metrics: str = ""
+    """Serve the metrics of this node for Prometheus at `[HOST:]PORT`, on this machine alone without a host
+    (docs/how-to/monitor.md)."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
 

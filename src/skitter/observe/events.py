@@ -371,6 +371,13 @@ COORDINATOR_STATE = _kind(
     state="connected, suspended (no answer at the moment), or lost (none for so long that others may take this node "
     "for gone)",
 )
+NODE_METRICS = _kind(
+    "node.metrics",
+    Level.NOTICE,
+    "metrics of this node: {url}",
+    "This node serves its metrics for Prometheus (`--metrics`, docs/how-to/monitor.md).",
+    url="where",
+)
 NODE_STOPPING = _kind(
     "node.stopping",
     Level.NOTICE,

@@ -22,6 +22,7 @@ from skitter.web import frontier_routes
 from skitter.web.connections import Connection
 from skitter.web.credentials import EVERYBODY, Credential, TokenFile
 from skitter.web.frontier_routes import FrontierRoutes, RefusedError, jobs_of_store
+from skitter.web.metrics_routes import READY_PATH, add_metrics_routes
 
 DRAIN_SECONDS = 10.0
 """How long running calls have when the master ends. Clients send what was broken off again."""
@@ -55,6 +56,7 @@ class MasterServer:
         self._refusals_told_at = -REFUSALS_TOLD_SECONDS
         self.app = web.Application(client_max_size=wire.MAX_BODY_BYTES, middlewares=[self._guard])
         self.app.router.add_get("/healthz", _healthy)
+        self._ready = add_metrics_routes(self.app, self._routes)
         self._routes.add_to(self.app)
         self._stopped = asyncio.Event()
         self.port = config.port
@@ -119,8 +121,11 @@ class MasterServer:
         try:
             if request.path == "/healthz":
                 return await _healthy(request)
+            if request.path == READY_PATH:
+                return await self._ready.answer(request)
             request[frontier_routes.CREDENTIAL] = self._identified(request)
-            _check_version(request)
+            if request.path.startswith(wire.JOBS_PATH):
+                _check_version(request)
             answer: web.StreamResponse = await handler(request)
         except RefusedError as error:
             self._tell_refusal(request, error)
