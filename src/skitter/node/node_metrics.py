@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -80,7 +81,8 @@ async def serve_metrics(node: NodeMetrics, address: str) -> AsyncIterator[str]:
         server = await asyncio.start_server(endpoint.answer, host, port, limit=HEAD_BYTES)
     except OSError as error:
         raise UsageError(
-            f"cannot listen: --metrics {address}: {error.strerror or error}", hint="name another port, or 0 for any"
+            f"cannot listen: --metrics {address}: {os.strerror(error.errno or 0)}",
+            hint="name another port, or 0 for any",
         ) from error
     shown = f"[{host}]" if ":" in host else host
     try:

@@ -17,6 +17,8 @@ from skitter.model.worker import Doing
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+JOB = "job_name"
+"""Label of a job: Prometheus has a label ``job`` of its own, and would rename ours."""
 OTHER = "other"
 """Stands for a label's values that have no series of their own."""
 DEAD_CLASSES = (
@@ -40,7 +42,7 @@ LATENCY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A family of series. Labels have all their values in advance, except ``job``."""
+    """A family of series. Labels have all their values in advance, except the name of a job and versions."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -76,7 +78,7 @@ def _job(
     text: str,
     label: str = "",
     values: Sequence[str] = (),
-    of: str = "job",
+    of: str = JOB,
 ) -> Metric:
     labels: dict[str, Sequence[str]] = {of: ()} if of else {}
     metric = Metric(f"skitter_{name}", kind, text, labels | ({label: values} if label else {}))
