@@ -166,10 +166,10 @@ METRICS_HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/observe/metrics.py. Change that, then run `make docs`. -->
 
-For Prometheus, in its text format or as OpenMetrics: of a store and its jobs at `/metrics` of `skitter serve`, and of one
-node at the address of `--metrics` ([how to](../how-to/monitor.md)). No label is a host, a URL or a worker, and all values
-of a label are there from the beginning, at zero; so the number of series depends on the number of jobs alone, of which
-100 have series of their own.
+For Prometheus, in its text format or as OpenMetrics: of a store and its jobs at `/metrics` of `skitter serve`, and of
+one node at the address of `--metrics` ([how to](../how-to/monitor.md)). No label is a host, a URL or a worker, and all
+values of a label are there from the beginning, at zero; so the number of series depends on the number of jobs alone, of
+which 100 have series of their own.
 
 A figure of a job has the same value as in [`skitter status --json`](cli.md#status). Counters of a job begin at 0 with
 each run. An [alert without Prometheus](../how-to/alerts.md) names a figure without `skitter_job_`, and behind a colon

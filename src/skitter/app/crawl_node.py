@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.app.alert_loading import alerts_of
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
@@ -155,6 +156,7 @@ class _CrawlRun:
                     # Before the workers: a job without seeds would be finished at once.
                     intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
                     proxies_registered(frontier, config.settings.run, self._on_event),
+                    alerts_of(frontier, config.frontier, config.spec.name, config.settings.run, self._on_event),
                 ):
                     await self._work(frontier, delivery, sinks, membership)
             finally:

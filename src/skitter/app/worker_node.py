@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skitter.app.alert_loading import alerts_of
 from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
@@ -114,6 +115,7 @@ def make_worker_node(
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
                 proxies_registered(store, settings.run, on_event),
+                alerts_of(store, frontier, job, settings.run, on_event),
             ):
                 await work_supervised(
                     *(config, store, stop, on_event),

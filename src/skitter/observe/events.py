@@ -851,6 +851,47 @@ INTAKE_UNREAD = _kind(
     source="of the intake",
 )
 
+# ---- alerts
+
+ALERT_FIRING = _kind(
+    "alert.firing",
+    Level.WARNING,
+    "alert {alert}: {figure} is {value}, and the threshold is {threshold}",
+    "A figure of the job has been beyond the threshold of an alert for as long as that says (docs/how-to/alerts.md).",
+    alert="its name",
+    figure="its figure",
+    value="what it is now",
+    threshold="what it may be",
+)
+ALERT_RESOLVED = _kind(
+    "alert.resolved",
+    Level.NOTICE,
+    "alert {alert} is over: {figure} is {value}",
+    "The figure of a firing alert is back, or the job has ended.",
+    alert="its name",
+    figure="its figure",
+    value="what it is now; 0 if the job has ended",
+    threshold="what it may be",
+)
+ALERT_NOT_TOLD = _kind(
+    "alert.not_told",
+    Level.WARNING,
+    "alert {alert}: the {place} has failed, try {tries}: {reason}",
+    "A webhook or a command of an alert has failed. It is tried again, 20 times in a quarter of an hour; the crawl "
+    "goes on. Told once for each reason, and when it is given up.",
+    alert="its name",
+    place="webhook or command",
+    reason="what happened",
+    tries="how often it was tried",
+)
+ALERTS_AWAY = _kind(
+    "alert.away",
+    Level.WARNING,
+    "this node does not watch for alerts now: {reason}",
+    "Where the locks of the job are kept cannot be reached. It is tried again; other nodes watch meanwhile.",
+    reason="what happened",
+)
+
 # ---- published events
 
 EVENTS_AWAY = _kind(

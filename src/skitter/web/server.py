@@ -13,11 +13,13 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
+from skitter.app.alert_loading import store_alerts
 from skitter.app.frontiers import is_shared
 from skitter.errors import UsageError
 from skitter.frontier.http import wire
 from skitter.model.secrets import shown_frontier
 from skitter.observe import events
+from skitter.settings import Run
 from skitter.web import frontier_routes
 from skitter.web.connections import Connection
 from skitter.web.credentials import EVERYBODY, Credential, TokenFile
@@ -41,6 +43,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     client_ca: str = ""
+    run: Run = Run()
+    """Its ``alerts`` are watched for all jobs of the store."""
 
 
 class MasterServer:
@@ -102,7 +106,8 @@ class MasterServer:
             events.emit(events.MASTER_OPEN(url=self.url))
         events.emit(events.MASTER_STARTED(url=self.url, frontier=shown_frontier(self._config.frontier)))
         try:
-            yield self
+            async with store_alerts(self._config.frontier, self._config.run):
+                yield self
         finally:
             server.close()
             self._routes.wake_waiters()
