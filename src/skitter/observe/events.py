@@ -316,6 +316,25 @@ WORKER_MEMORY = _kind(
     resident_bytes="what it takes",
     consequence="what is done about it",
 )
+WORKER_SILENT = _kind(
+    "worker.silent",
+    Level.WARNING,
+    "worker {worker} was not heard from for {seconds} s",
+    "Only in `skitter logs` without a stream of events: a worker is listed by the frontier, and is not alive.",
+    worker="its id",
+    seconds="for how long",
+)
+REQUEST_FAILED = _kind(
+    "request.failed",
+    Level.INFO,
+    "{url} has failed: {error_class}: {error}",
+    "Only in `skitter logs` without a stream of events: a request has failed for good. Of many, the newest are told; "
+    "`skitter failed` lists all.",
+    url="of the request",
+    error_class="one of docs/reference/errors.md",
+    error="the last line of its message",
+    attempts="how often it was tried",
+)
 BROWSER_STARTED = _kind(
     "browser.started",
     Level.INFO,
