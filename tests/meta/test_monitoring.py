@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,12 @@ def promtool(services: Any, *arguments: object) -> str:
     return done.stdout + done.stderr
 
 
-def test_alert_rules_fire_stay_silent_and_resolve(services: Any) -> None:
+def test_alert_rules_fire_stay_silent_and_resolve(services: Any, tmp_path: Path) -> None:
     promtool(services, "check", "rules", RULES)
     promtool(services, "test", "rules", TESTS)
+    shutil.copytree(FOLDER, tmp_path / "monitoring")
+    (tmp_path / "monitoring" / "skitter-token").write_text("token")
+    promtool(services, "check", "config", tmp_path / "monitoring" / "prometheus.yml")
 
 
 def test_every_alert_is_tested_silent_firing_and_resolved() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skitter.alert_rules import AlertRule
 from skitter.app.alerts import check_rules
+from skitter.cli.alert_tables import read_alerts
 from skitter.errors import SettingsError
 from skitter.policy.alerts import AlertState
 from skitter.settings import Settings
@@ -83,3 +86,13 @@ def test_figures_and_names_are_checked() -> None:
     assert rule(above=1, job="shop-*").is_for("shop-1")
     assert not rule(above=1, job="shop-*").is_for("news")
     assert "token" not in repr(rule(above=1, webhook="https://h/token"))
+
+
+def test_the_alerts_of_the_how_to_page_can_be_used() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "alerts.md"
+    tables = tomllib.loads(page.read_text().partition("```toml\n")[2].partition("```")[0])["alert"]
+    read = read_alerts("alerts.md", tables, {"SLACK_WEBHOOK": "https://hooks.example.com/token"})
+    settings = Settings.from_layers([("alerts.md", {"alerts": read})])
+    check_rules(settings.run.alerts)
+    assert [rule.name for rule in settings.run.alerts] == ["many-failures", "slow", "blocked"]
+    assert settings.run.alerts[1].command == ["mail", "-s", "a crawl is slow", "ops@example.com"]
