@@ -115,7 +115,7 @@ def test_topics_and_exchanges_are_followed(
         if kind == "kafka":
             skitter.run(*crawl)
             found = skitter.records("logs", "--job", job, "--events", stream)
-            assert [record["event"] for record in found][:2] == ["job.begun", "worker.joined"]
+            assert found[0]["event"] == "job.begun"
             later = skitter.records("logs", "--job", job, "--events", stream, "--since", found[-1]["time"])
             assert found[-1] in later
             assert len(later) < len(found)

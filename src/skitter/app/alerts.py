@@ -50,7 +50,7 @@ def check_rules(rules: Sequence[AlertRule]) -> None:
     for rule in rules:
         if rule.figure not in known:
             near = difflib.get_close_matches(rule.figure, known, n=1)
-            hint = f"did you mean {near[0]} ?" if near else "docs/reference/metrics.md lists them"
+            hint = f"did you mean {near[0]} ?" if near else "as in failure_ratio or requests:queued"
             raise SettingsError(f"no such figure: {rule.figure} of the alert {rule.name}", hint=hint)
         if names.count(rule.name) > 1:
             raise SettingsError(f"two alerts of one name: {rule.name}", hint="each [[alert]] has a name of its own")
