@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from skitter.app.alerts import OnEvent
 
 
+def check_alerts(run: Run) -> None:
+    """SettingsError for alerts that cannot work."""
+    if run.alerts:
+        from skitter.app.alerts import check_rules
+
+        check_rules(run.alerts)
+
+
 def alerts_of(frontier: Frontier, url: str, job: str, run: Run, on_event: OnEvent) -> AbstractAsyncContextManager[None]:
     """Watch a job while the body works, if the node has rules."""
     if not run.alerts:

@@ -60,28 +60,25 @@ def check_rules(rules: Sequence[AlertRule]) -> None:
 async def alerts_watched(frontier: Frontier, url: str, job: str, run: Run, on_event: OnEvent) -> AsyncIterator[None]:
     """Watch a job while the body works, if it has rules. Behind a master that is the master's task."""
     rules = [rule for rule in run.alerts if rule.is_for(job)]
-    if not rules or url.partition("://")[0].lower() in HTTP_SCHEMES:
+    is_behind_master = url.partition("://")[0].lower() in HTTP_SCHEMES
+    if not rules or is_behind_master:
+        if is_behind_master:
+            on_event(events.ALERTS_AWAY(reason="behind a master that is for skitter serve, with the same tables"))
         yield
         return
-    check_rules(run.alerts)
     watch = AlertWatch(frontier, url, job, rules, run, on_event)
     watching = asyncio.create_task(watch.run())
     try:
         yield
     finally:
-        await watch.look_last()
+        await watch.finish()
         watching.cancel()
         await asyncio.wait([watching])
-        await watch.close()
 
 
 @asynccontextmanager
 async def store_alerts_watched(url: str, run: Run) -> AsyncIterator[None]:
     """Watch all jobs of a store while the body works."""
-    if not run.alerts:
-        yield
-        return
-    check_rules(run.alerts)
     watching = asyncio.create_task(_watch_store(url, run))
     try:
         yield
@@ -175,14 +172,14 @@ class AlertWatch:
                 await self._look()
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def look_last(self) -> None:
-        """Look once more, at the end of the work."""
+    async def finish(self) -> None:
+        """Look once more, at the end of the work, and give what is being told some time.
+
+        While it still leads, so that what was told is noted; the next leader tells the rest.
+        """
         if self._leads:
             with contextlib.suppress(BackendError, JobError):
                 await self._look()
-
-    async def close(self) -> None:
-        """Give what is being told some time; the next leader tells the rest."""
         if self._telling:
             await asyncio.wait(self._telling.values(), timeout=END_SECONDS)
         for task in self._telling.values():

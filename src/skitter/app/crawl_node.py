@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.app.alert_loading import alerts_of
+from skitter.app.alert_loading import alerts_of, check_alerts
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
@@ -199,6 +199,7 @@ class _CrawlRun:
                 hint="it needs a frontier that processes share, and a spider in a file",
             )
         check_coordinator(self._config.settings.run)
+        check_alerts(self._config.settings.run)
         for target in self._config.outputs:
             # A target without a format is a mistake of typing.
             sink_of(target)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skitter.app.alert_loading import alerts_of
+from skitter.app.alert_loading import alerts_of, check_alerts
 from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
@@ -80,6 +80,7 @@ def make_worker_node(
             await check_proxy(settings.run)
             await check_proxies(settings.run)
             check_coordinator(settings.run)
+            check_alerts(settings.run)
             check_same_spider(found, spider)
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)

@@ -135,9 +135,9 @@ def collect(
 
         read_proxy(settings.run.proxy)
     if settings.run.alerts:
-        from skitter.app.alerts import check_rules
+        from skitter.app.alert_loading import check_alerts
 
-        check_rules(settings.run.alerts)
+        check_alerts(settings.run)
     return Collected(settings, warnings, sinks, worker_note, origins, frontier)
 
 

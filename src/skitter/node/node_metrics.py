@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -81,7 +82,7 @@ async def serve_metrics(node: NodeMetrics, address: str) -> AsyncIterator[str]:
         server = await asyncio.start_server(endpoint.answer, host, port, limit=HEAD_BYTES)
     except OSError as error:
         raise UsageError(
-            f"cannot listen: --metrics {address}: {os.strerror(error.errno or 0)}",
+            f"cannot listen: --metrics {address}: {_reason(error)}",
             hint="name another port, or 0 for any",
         ) from error
     shown = f"[{host}]" if ":" in host else host
@@ -90,6 +91,12 @@ async def serve_metrics(node: NodeMetrics, address: str) -> AsyncIterator[str]:
     finally:
         server.close()
         endpoint.close()
+
+
+def _reason(error: OSError) -> str:
+    is_name = isinstance(error, socket.gaierror)
+    # That of asyncio repeats the address.
+    return str(error.strerror if is_name or error.errno is None else os.strerror(error.errno))
 
 
 class _Endpoint:

@@ -907,7 +907,8 @@ ALERTS_AWAY = _kind(
     "alert.away",
     Level.WARNING,
     "this node does not watch for alerts now: {reason}",
-    "Where the locks of the job are kept cannot be reached. It is tried again; other nodes watch meanwhile.",
+    "Where the locks of the job are kept cannot be reached: it is tried again, and other nodes watch meanwhile. Or the "
+    "frontier is a master, which has its own alerts.",
     reason="what happened",
 )
 
