@@ -35,6 +35,9 @@ COUNTER_BYTES = 8 * LENGTH
 _ENDINGS = {ending: _PLACE[f"ending:{ending}"] for ending in Ending}
 _CLASSES = {name: _PLACE[f"class:{name}"] for name in ERROR_CLASSES}
 _CALLS = {name: (_PLACE[f"calls:{name}"], _PLACE[f"call_us:{name}"]) for name in CALLS}
+_OTHER = _CLASSES[metrics.OTHER]
+# A member of an enumeration is slower to get than a name of this module.
+_DONE, _PAGE, _RECORD = Ending.DONE, Work.PAGE, ItemKind.RECORD
 _LATENCY, _LATENCY_US = _PLACE["latency:0"], _PLACE["latency_us"]
 _REFUSED, _ITEMS, _BYTES = _PLACE["refused"], _PLACE["items"], _PLACE["bytes"]
 _NEW, _DUPLICATE, _LEASES, _EXPIRED = (_PLACE[name] for name in ("new", "duplicate", "leases", "expired"))
@@ -68,37 +71,49 @@ class NodeCounters:
     def part_committed(self, part: Outcome, new_links: int) -> None:
         """Count a part of a large page. Its items count when the page is done."""
         self._staged[part.lease.epoch] = self._staged.get(part.lease.epoch, 0) + _records(part)
-        self._links([part], new_links)
+        self._add_links(len(part.links), part.tally.get("duplicates", 0), new_links)
 
     def committed(self, outcomes: Sequence[Outcome], answer: Committed) -> None:
-        """Count the outcomes of a commit."""
-        numbers, accepted = self._numbers, []
-        for outcome, is_accepted in zip(outcomes, answer.accepted, strict=True):
+        """Count the outcomes of a commit. Sums are made first: a page costs 6,000 instructions here, or 0.6 %."""
+        numbers = self._numbers
+        done = items = size = microseconds = sent = known = 0
+        for outcome, is_accepted in zip(outcomes, answer.accepted):  # noqa: B905  a frontier answers for each
             staged = self._staged.pop(outcome.lease.epoch, 0) if self._staged else 0
             if not is_accepted:
                 numbers[_REFUSED] += 1
                 continue
-            accepted.append(outcome)
-            if outcome.lease.work is Work.PAGE:
+            if outcome.ending is _DONE:
+                done += outcome.lease.work is _PAGE
+                items += staged
+                if outcome.items:
+                    items += _records(outcome)
+            else:
                 numbers[_ENDINGS[outcome.ending]] += 1
             if outcome.error_class:
-                numbers[_CLASSES.get(outcome.error_class, _CLASSES[metrics.OTHER])] += 1
-            if outcome.ending is Ending.DONE:
-                numbers[_ITEMS] += staged + _records(outcome)
-            numbers[_BYTES] += outcome.tally.get("bytes", 0)
-            if (news := outcome.news) is not None and (seconds := news.latency_seconds) is not None:
-                numbers[_LATENCY + bisect_left(LATENCY_SECONDS, seconds)] += 1
-                numbers[_LATENCY_US] += round(seconds * 1e6)
-        self._links(accepted, answer.new_links)
+                numbers[_CLASSES.get(outcome.error_class, _OTHER)] += 1
+            tally = outcome.tally
+            if "bytes" in tally:
+                size += tally["bytes"]
+            if "duplicates" in tally:
+                known += tally["duplicates"]
+            if outcome.links:
+                sent += len(outcome.links)
+            news = outcome.news
+            if news is not None and news.latency_seconds is not None:
+                numbers[_LATENCY + bisect_left(LATENCY_SECONDS, news.latency_seconds)] += 1
+                microseconds += int(news.latency_seconds * 1e6)
+        numbers[_ENDINGS[_DONE]] += done
+        numbers[_ITEMS] += items
+        numbers[_BYTES] += size
+        numbers[_LATENCY_US] += microseconds
+        self._add_links(sent, known, answer.new_links)
 
     def holds(self, leases: int, slots: int) -> None:
         """Tell how many leases the worker has now, and may have."""
         self._numbers[GAUGES[0]], self._numbers[GAUGES[1]] = leases, slots
 
-    def _links(self, outcomes: Sequence[Outcome], new: int) -> None:
-        sent = sum(len(outcome.links) for outcome in outcomes)
+    def _add_links(self, sent: int, known: int, new: int) -> None:
         # Most links that stand on every page are known to the worker and never leave it.
-        known = sum(outcome.tally.get("duplicates", 0) for outcome in outcomes)
         self._numbers[_NEW] += new
         self._numbers[_DUPLICATE] += known + sent - new
 
@@ -114,7 +129,7 @@ class NodeCounters:
 
 
 def _records(outcome: Outcome) -> int:
-    return sum(item.kind is ItemKind.RECORD for item in outcome.items) if outcome.items else 0
+    return len([1 for item in outcome.items if item.kind is _RECORD])
 
 
 def samples_of(numbers: Sequence[int]) -> Iterator[Sample]:

@@ -25,6 +25,7 @@ APPEND = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(alerts, "END_SECONDS", 0.2)
     monkeypatch.setattr(alert_delivery, "FIRST_PAUSE_SECONDS", 0.01)
 
 
