@@ -1,7 +1,7 @@
 """Render the Helm chart into the files that the tests check: scripts/render_chart.py [--check]
 
-Tests run where no helm is, so what it made of the chart is committed. Each file names the hash of what it was made from:
-a chart that was changed and not rendered again is found without helm.
+Tests run where no helm is, so what it made of the chart is committed. Each file names the hash of its sources: a chart
+that was changed and not rendered again is found without helm.
 """
 
 from __future__ import annotations
