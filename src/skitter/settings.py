@@ -44,7 +44,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
     contact: str = ""
-    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
+    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.2 (+https://…)`."""
     user_agents: tuple[str, ...] = ()
     """Names to send with pages in the place of `user_agent`, each host always the same one. robots.txt is still read
     and obeyed as `user_agent` (docs/how-to/user-agents.md)."""
