@@ -78,8 +78,8 @@ def test_the_wheel_crawls_in_an_environment_of_its_own(built: Path, tmp_path: Pa
     (wheel,) = built.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--no-index", "--no-deps", str(wheel)], check=True)
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python]
+    subprocess.run([*install, wheel], check=True)
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     # Behind its own packages; without the files of this environment that would lead to the sources.
     dependencies = tmp_path / "dependencies"
