@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from rig.master import Master
 
+from skitter.cli import main
+
 HOOK = "/hook/secret-token"
 
 
@@ -164,13 +166,25 @@ def test_a_master_watches_jobs_that_nobody_works_for(
         assert "secret-token" not in master.log()
 
 
-def test_wrong_alerts_are_refused_when_they_are_read(skitter: Any, site: Any) -> None:
-    for table, says in (
-        ('name = "a"\nfigure = "pages"\nabove = 1\npause = true', "no such figure: pages of the alert a"),
-        ('name = "a"\nfigure = "run"\nabove = 1', "bad value in skitter.toml: alerts"),
-        ('name = "a"\nfigure = "run"\nabove = 1\nwebhook_env = "NOT_SET"', "webhook_env: NOT_SET"),
-        ('name = "a"\nfigure = "run"\nabove = 1\ncommand = "echo \'"', "not words"),
-    ):
-        skitter.write("skitter.toml", f"[[alert]]\n{table}\n")
-        assert says in skitter.run("crawl", site.url("/"), code=2).stderr
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('figure = "pages"\nabove = 1\npause = true', "no such figure: pages of the alert a"),
+        ('figure = "run"\nabove = 1', "bad value in skitter.toml: alerts"),
+        ('figure = "run"\nabove = 1\nwebhook_env = "NOT_SET"', "webhook_env: NOT_SET"),
+        ('figure = "run"\nabove = 1\ncommand = "echo \'"', "not words"),
+    ],
+)
+def test_wrong_alerts_are_refused_when_they_are_read(
+    skitter: Any,
+    site: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    table: str,
+    says: str,
+) -> None:
+    skitter.write("skitter.toml", f'[[alert]]\nname = "a"\n{table}\n')
+    monkeypatch.chdir(skitter.folder)
+    assert main(["crawl", site.url("/")]) == 2
+    assert says in capsys.readouterr().err
     assert not site.seen

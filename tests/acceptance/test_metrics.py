@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from rig.master import Master
 
+from skitter.cli import main
 from skitter.observe.metrics import DEAD_CLASSES, JOB_METRICS, NODE_METRICS, OPEN_METRICS
 from skitter.testing.web import WebSpec, served
 
@@ -199,6 +200,25 @@ def test_hosts_add_no_series_and_a_viewer_sees_its_jobs(skitter: Any, tmp_path: 
         assert read(f"{master.url}/readyz") == "ok\n"
 
 
+def test_a_node_of_a_fleet_counts_for_all_its_jobs_together(
+    skitter: Any, start: Any, site: Any, tmp_path: Path
+) -> None:
+    place, log = ("--frontier", "sqlite:jobs.db"), tmp_path / "log.jsonl"
+    for job in ("one", "two"):
+        skitter.run("submit", site.url("/"), site.url("/gone"), *place, "--job", job, "--ignore-robots")
+    site.page("/", "page")
+    fleet = start("worker", "--every-job", *place, "--metrics", 0, "--log-format", "json", "--log", log)
+    url = wait_until(lambda: told(log, "node.metrics"), fleet)[0]["url"]
+    # A job that is over leaves what its workers have counted.
+    wait_until(lambda: len(told(log, "fleet.leaves")) == 2, fleet)
+    found = parse(read(url))
+    assert found['skitter_node_requests_total{ending="done"}'] == 2
+    assert found['skitter_node_errors_total{class="http_4xx"}'] == 2
+    assert found["skitter_node_workers"] == 0
+    assert found["skitter_node_workers_started_total"] == 2
+    assert found["skitter_node_workers_died_total"] == 0
+
+
 def test_a_master_without_its_store_is_healthy_and_not_ready(own_redis: Any, tmp_path: Path) -> None:
     redis = own_redis()
     with Master(tmp_path, redis.url) as master:
@@ -216,10 +236,13 @@ def test_a_master_without_its_store_is_healthy_and_not_ready(own_redis: Any, tmp
         assert read(f"{master.url}/healthz") == "ok\n"
 
 
-def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(skitter: Any, site: Any) -> None:
-    for wrong in ("here", "127.0.0.1:", "1:2:99999999"):
-        assert "not [HOST:]PORT" in skitter.run("crawl", site.url("/"), "--metrics", wrong, code=2).stderr
-    taken = site.url("/").split(":")[2].strip("/")
-    refused = skitter.run("crawl", site.url("/"), "--metrics", taken, code=2).stderr
-    assert "error: cannot listen: --metrics" in refused
+@pytest.mark.parametrize("address", ["here", "127.0.0.1:", "1:2:99999999", "TAKEN"])
+def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(
+    skitter: Any, site: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    monkeypatch.chdir(skitter.folder)
+    address = address.replace("TAKEN", site.url("/").split(":")[2].strip("/"))
+    assert main(["crawl", site.url("/"), "--frontier", "memory:", "--metrics", address]) == 2
+    refused = capsys.readouterr().err
+    assert ("error: not [HOST:]PORT" in refused) != (f"--metrics {address}: Address already in use" in refused)
     assert not site.seen
