@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 import python_reference
 from skitter import settings
 from skitter.model import consistency
-from skitter.observe import events
+from skitter.observe import events, metrics
 from skitter.spiders import foreign_settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +24,7 @@ PAGE = ROOT / "docs" / "reference" / "settings.md"
 EVENTS_PAGE = ROOT / "docs" / "reference" / "events.md"
 FOREIGN_PAGE = ROOT / "docs" / "reference" / "foreign-settings.md"
 FINDINGS_PAGE = ROOT / "docs" / "reference" / "findings.md"
+METRICS_PAGE = ROOT / "docs" / "reference" / "metrics.md"
 
 HEAD = """\
 # Settings
@@ -159,6 +161,21 @@ and whether `--repair` can mend it without loss; that depends on what else is th
 | --- | --- |
 """
 
+METRICS_HEAD = """\
+# Metrics
+
+<!-- Written by scripts/gen_reference.py from src/skitter/observe/metrics.py. Change that, then run `make docs`. -->
+
+For Prometheus, in its text format or as OpenMetrics: of a store and its jobs at `/metrics` of `skitter serve`, and of
+one node at the address of `--metrics` ([how to](../how-to/monitor.md)). No label is a host, a URL or a worker, and all
+values of a label are there from the beginning, at zero; so the number of series depends on the number of jobs alone, of
+which 100 have series of their own.
+
+A figure of a job has the same value as in [`skitter status --json`](cli.md#status). Counters of a job begin at 0 with
+each run. An [alert without Prometheus](../how-to/alerts.md) names a figure without `skitter_job_`, and behind a colon
+the value of its label: `requests:queued`.
+"""
+
 
 def descriptions(source: str) -> dict[tuple[str, str], str]:
     """``(class, field)`` to the string literal that follows the field."""
@@ -207,6 +224,23 @@ def events_page() -> str:
         parts.append("\n| field | meaning |\n| --- | --- |\n" if kind.fields else "")
         parts += [f"| `{name}` | {_cell(text)} |\n" for name, text in kind.fields.items()]
     return "".join(parts)
+
+
+def metrics_page() -> str:
+    parts = [METRICS_HEAD]
+    for title, found in (
+        ("On `skitter serve`", metrics.JOB_METRICS),
+        ("On a node with `--metrics`", metrics.NODE_METRICS),
+    ):
+        parts.append(f"\n## {title}\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
+        for metric in found.values():
+            labels = "; ".join(f"`{name}`" + _listed(values) for name, values in metric.labels.items())
+            parts.append(f"| `{metric.name}` | {metric.kind} | {labels} | {_cell(metric.help)} |\n")
+    return "".join(parts)
+
+
+def _listed(values: Sequence[str]) -> str:
+    return f": {', '.join(values)}" if values else ""
 
 
 def findings_page() -> str:
@@ -262,6 +296,7 @@ def main(arguments: list[str]) -> int:
         PAGE: page(),
         EVENTS_PAGE: events_page(),
         FINDINGS_PAGE: findings_page(),
+        METRICS_PAGE: metrics_page(),
         FOREIGN_PAGE: foreign_page(),
         python_reference.PAGE: python_reference.page(),
     }

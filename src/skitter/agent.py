@@ -40,7 +40,7 @@ _PARENTHESES = re.compile(r"[()\\]")
 
 
 def product_token(user_agent: str) -> str:
-    """Return the product token, the crawler's name in robots.txt: ``skitter`` of ``skitter/0.1 (web crawler)``.
+    """Return the product token, the crawler's name in robots.txt: ``skitter`` of ``skitter/0.2 (web crawler)``.
 
     ``Mozilla/5.0 (compatible; Foobot/1.0)`` has the product token Foobot.
     """
@@ -52,7 +52,7 @@ def product_token(user_agent: str) -> str:
 
 
 def user_agent_header(user_agent: str, contact: str) -> str:
-    """Return the User-Agent header with the contact of the operator: ``skitter/0.1 (+https://…)``."""
+    """Return the User-Agent header with the contact of the operator: ``skitter/0.2 (+https://…)``."""
     if not contact or contact in user_agent:
         return user_agent
     return f"{PRODUCT if user_agent == DEFAULT_USER_AGENT else user_agent} (+{contact})"

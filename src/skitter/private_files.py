@@ -73,13 +73,15 @@ def check(path: Path, found: os.stat_result) -> None:
 def read(path: Path) -> str:
     """Read a file with a secret; raise NotPrivateError if others may read it.
 
-    What is looked at is what was opened: a link may lead to it, as in a folder of mounted secrets.
+    What is looked at is what was opened: a link may lead to it, as in a folder of mounted secrets. What root has given
+    to a group of this process may be read by that group: Kubernetes mounts secrets so for users that are not root.
     """
     with path.open(encoding="utf-8") as file:
         found = os.fstat(file.fileno())
         if found.st_uid not in (os.geteuid(), 0):
             raise NotPrivateError(f"belongs to another user: {path}: user {found.st_uid}, and this is {os.geteuid()}")
-        if stat.S_IMODE(found.st_mode) & ~FILE_MODE:
+        is_given = found.st_uid == 0 != os.geteuid() and found.st_gid in (os.getegid(), *os.getgroups())
+        if stat.S_IMODE(found.st_mode) & ~(FILE_MODE | (stat.S_IRGRP if is_given else 0)):
             raise NotPrivateError(f"others may read it: {path}: mode {stat.S_IMODE(found.st_mode):o}, and not 600")
         return file.read()
 

@@ -23,6 +23,7 @@ from skitter.agent import (
     objection_to_user_agent,
     user_agent_header,
 )
+from skitter.alert_rules import AlertRule
 from skitter.errors import SettingsError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -43,7 +44,7 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str = DEFAULT_USER_AGENT
     """The honest name sent with every request; its product token is what robots.txt is asked about."""
     contact: str = ""
-    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.1 (+https://…)`."""
+    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.2 (+https://…)`."""
     user_agents: tuple[str, ...] = ()
     """Names to send with pages in the place of `user_agent`, each host always the same one. robots.txt is still read
     and obeyed as `user_agent` (docs/how-to/user-agents.md)."""
@@ -417,6 +418,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_seconds: Annotated[float, Meta(ge=1)] = 10.0
     """So long without a word to the coordinator, and a node counts as gone. A worker starts nothing while it is away,
     and breaks off what is in flight after two thirds of this time."""
+    metrics: str = ""
+    """Serve the metrics of this node for Prometheus at `[HOST:]PORT`, on this machine alone without a host
+    (docs/how-to/monitor.md)."""
+    alerts: tuple[AlertRule, ...] = ()
+    """Thresholds on the figures of jobs, and who is told: tables `[[alert]]` of the project file
+    (docs/how-to/alerts.md)."""
     trusted_code: str = ""
     """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
 
@@ -494,7 +501,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     # Errors of a group's own checks already have a message for users.
                     own = isinstance(error.__cause__, ValueError)
                     hint = str(error).split(" - at")[0] if own else f"{name} takes {values_of(name)}"
-                    if name == CREDENTIALS:
+                    if name in TABLES:
                         # Also not as a cause: the traceback of a conversion may quote what was converted.
                         raise SettingsError(f"bad value in {origin[name]}: {name}", hint=str(error)) from None
                     raise SettingsError(f"bad value in {origin[name]}: {name}={value!r}", hint=hint) from error
@@ -582,7 +589,9 @@ _GROUP_OF = {name: group for group, kind in _GROUPS.items() for name in kind.__s
 
 
 CREDENTIALS = "credentials"
-"""The one setting that is a list of tables, and has secrets."""
+ALERTS = "alerts"
+TABLES = (CREDENTIALS, ALERTS)
+"""Settings that are lists of tables, and may have secrets."""
 _LISTS = frozenset(
     (
         *Links.__struct_fields__,
@@ -595,7 +604,7 @@ _LISTS = frozenset(
 
 def _plain(name: str, value: Any) -> Any:
     """Return a value of a layer as the groups are converted from."""
-    if name == CREDENTIALS:
+    if name in TABLES:
         return value
     if name in _LISTS:
         values = value.splitlines() if isinstance(value, str) else value

@@ -37,9 +37,9 @@ def test_the_product_token_of_a_user_agent(agent: str, token: str) -> None:
 @pytest.mark.parametrize(
     ("user_agent", "contact", "sent"),
     [
-        (DEFAULT_USER_AGENT, "", "skitter/0.1 (web crawler)"),
-        (DEFAULT_USER_AGENT, "https://a.example/bot", "skitter/0.1 (+https://a.example/bot)"),
-        (DEFAULT_USER_AGENT, "me@a.example", "skitter/0.1 (+me@a.example)"),
+        (DEFAULT_USER_AGENT, "", "skitter/0.2 (web crawler)"),
+        (DEFAULT_USER_AGENT, "https://a.example/bot", "skitter/0.2 (+https://a.example/bot)"),
+        (DEFAULT_USER_AGENT, "me@a.example", "skitter/0.2 (+me@a.example)"),
         ("mybot/2", "https://a.example/bot", "mybot/2 (+https://a.example/bot)"),
         ("mybot/2 (+https://a.example/bot)", "https://a.example/bot", "mybot/2 (+https://a.example/bot)"),
     ],

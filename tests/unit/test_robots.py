@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skitter.policy import robots as module
 from skitter.policy.robots import MAX_ROBOTS_BYTES, MAX_RULES, MAX_WORK, Robots, Rule, robots_verdict
 
-AGENT = "skitter/0.1 (web crawler)"
+AGENT = "skitter/0.2 (web crawler)"
 
 
 def test_the_group_of_our_name_wins_over_the_star() -> None:

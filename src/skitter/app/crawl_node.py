@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.app.alert_loading import alerts_of, check_alerts
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import check_same_version, is_begun, is_over, refuse_live_workers, settings_to_join
 from skitter.app.node_coordinator import check_coordinator, node_membership
+from skitter.app.node_metrics import node_metrics
 from skitter.app.proxy_check import check_proxy
 from skitter.app.proxy_registration import check_proxies, proxies_registered
 from skitter.app.report_polling import OnReport, reporting
@@ -42,6 +44,7 @@ from skitter.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from skitter.node.node_membership import NodeMembership
+    from skitter.node.node_metrics import NodeMetrics
 
 
 def make_crawl_node(
@@ -88,11 +91,16 @@ class _CrawlRun:
         self._spider = spider
         self._buffer = buffer
         self._inline = spider is not None or not is_shared(config.frontier)
+        self._metrics: NodeMetrics | None = None
 
     async def run(self) -> Summary:
         self._check()
         await check_proxy(self._config.settings.run)
         await check_proxies(self._config.settings.run)
+        async with node_metrics(self._config.settings.run, self._on_event) as self._metrics:
+            return await self._run_all()
+
+    async def _run_all(self) -> Summary:
         summary = await self._run_once()
         while self._config.settings.recrawl.stay and summary.state == State.FINISHED and not self._stop.requested:
             # What was written before stays, and what was added since is not forgotten.
@@ -148,6 +156,7 @@ class _CrawlRun:
                     # Before the workers: a job without seeds would be finished at once.
                     intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
                     proxies_registered(frontier, config.settings.run, self._on_event),
+                    alerts_of(frontier, config.frontier, config.spec.name, config.settings.run, self._on_event),
                 ):
                     await self._work(frontier, delivery, sinks, membership)
             finally:
@@ -190,6 +199,7 @@ class _CrawlRun:
                 hint="it needs a frontier that processes share, and a spider in a file",
             )
         check_coordinator(self._config.settings.run)
+        check_alerts(self._config.settings.run)
         for target in self._config.outputs:
             # A target without a format is a mistake of typing.
             sink_of(target)
@@ -222,10 +232,13 @@ class _CrawlRun:
         if self._inline:
             from skitter.app.inline_worker import work_inline
 
-            working = work_inline(config, frontier, self._spider, self._stop)
+            working = work_inline(config, frontier, self._spider, self._stop, self._metrics)
         else:
             working = work_supervised(
-                config, frontier, self._stop, self._on_event, spider=config.spec.spider, membership=membership
+                *(config, frontier, self._stop, self._on_event),
+                spider=config.spec.spider,
+                membership=membership,
+                metrics=self._metrics,
             )
         failover = SinkFailover(
             frontier,

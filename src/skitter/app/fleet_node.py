@@ -21,6 +21,7 @@ import msgspec
 from skitter.app.fleet_jobs import FleetJob, FleetJobs, JobKey
 from skitter.app.job_items import Written, make_drain_node
 from skitter.app.node_coordinator import check_coordinator
+from skitter.app.node_metrics import node_metrics
 from skitter.app.summary import Summary
 from skitter.app.worker_node import make_worker_node
 from skitter.cluster.process_identity import card_of, is_child, worker_id
@@ -29,6 +30,7 @@ from skitter.errors import BackendError, FrontierError, JobError, SkitterError
 from skitter.model.job import State
 from skitter.model.worker import Doing
 from skitter.node.node import Node
+from skitter.node.node_metrics import NodeMetrics
 from skitter.observe import events
 from skitter.policy.fleet_turns import Contender, allot
 from skitter.settings import Run
@@ -134,8 +136,13 @@ class _Fleet:
         self._undelivered: dict[JobKey, _Rest] = {}
         self._told: set[tuple[JobKey, str]] = set()
         self._wake = asyncio.Event()
+        self._metrics: NodeMetrics | None = None
 
     async def run(self, stop: StopRequest) -> FleetSummary:
+        async with node_metrics(self._run, self._on_event) as self._metrics:
+            return await self._serve_all(stop)
+
+    async def _serve_all(self, stop: StopRequest) -> FleetSummary:
         stopped = asyncio.Event()
 
         def end() -> None:
@@ -269,7 +276,7 @@ class _Fleet:
 
     def _serve(self, job: FleetJob, workers: int) -> None:
         key = job.key
-        run = msgspec.structs.replace(self._run, workers=workers)
+        run = msgspec.structs.replace(self._run, workers=workers, metrics="")
         node = make_worker_node(
             frontier=key.frontier,
             job=key.job,
@@ -280,6 +287,7 @@ class _Fleet:
             sink_password=self._sink_password,
             same_code=True,
             unowned_seconds=UNOWNED_SECONDS,
+            metrics=self._metrics,
             **self._options,
         )
         service = self._services[key] = _Service(node, workers)

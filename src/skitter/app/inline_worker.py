@@ -21,6 +21,8 @@ from skitter.app.worker_main import close_adapted, join, leave, make_spider, mak
 from skitter.delivery.archive import open_archive
 from skitter.frontier.contract import Frontier
 from skitter.model.job import State
+from skitter.node.node_metrics import NodeMetrics
+from skitter.observe.node_counters import NodeCounters
 from skitter.spiders.base import Spider
 from skitter.stop_request import StopRequest
 from skitter.worker.close_hook import close_job
@@ -71,14 +73,23 @@ class _StdoutOfWorkers:
 _STDOUT_OF_WORKERS = _StdoutOfWorkers()
 
 
-async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | None, stop: StopRequest) -> None:
-    """Run one worker until it has ended."""
+async def work_inline(
+    config: CrawlConfig,
+    frontier: Frontier,
+    spider: Spider | None,
+    stop: StopRequest,
+    metrics: NodeMetrics | None = None,
+) -> None:
+    """Run one worker until it has ended. ``metrics``: of this node, where they are asked for."""
     job = await frontier.job()
     settings = job_settings(job, msgspec.to_builtins(config.settings.run))
     fetcher = make_fetcher(settings)
     archive = await open_archive(frontier, job.spec.name, settings.fetch)
     made = spider or make_spider(job, config.spec.spider, settings.run.trusted)
-    worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive)
+    counters = NodeCounters() if metrics is not None else None
+    worker = make_worker(frontier, fetcher, made, job, settings, stay=False, archive=archive, counters=counters)
+    if metrics is not None and counters is not None:
+        metrics.joined(counters)
     await join(worker, frontier)
     _IN_WORKER.set(True)
     running = asyncio.create_task(_run(worker, frontier))
@@ -98,6 +109,8 @@ async def work_inline(config: CrawlConfig, frontier: Frontier, spider: Spider | 
     finally:
         running.cancel()
         await asyncio.wait([running])
+        if metrics is not None and counters is not None:
+            metrics.left(counters)
         await close_adapted(made, worker)
         await fetcher.close()
         if archive is not None:

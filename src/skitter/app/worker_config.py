@@ -26,6 +26,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
     """A file descriptor of what this node's workers know together."""
     task: str = ""
     """See ``WorkerCard.task``."""
+    counts: bool = False
+    """Whether its node has metrics (``observe.node_counters``)."""
     permit: int = -1
     """A file descriptor of the permit to start requests, where the node has a coordinator (``worker.start_permit``)."""
     member: str = ""

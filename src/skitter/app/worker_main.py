@@ -35,6 +35,7 @@ from skitter.node.memory_watch import MemoryWatch
 from skitter.node.process_rlimits import allow_open_files, limit_memory
 from skitter.node.supervisor_pipe import PipeLogHandler, SupervisorPipe
 from skitter.observe import events
+from skitter.observe.node_counters import NodeCounters
 from skitter.settings import Fetch, Run, Settings
 from skitter.sinks.contract import ARCHIVES, Archive, FileStore
 from skitter.spiders.base import Spider
@@ -85,6 +86,7 @@ def make_worker(
     member: str = "",
     coordinator: str = "",
     permit: StartPermit | None = None,
+    counters: NodeCounters | None = None,
 ) -> Worker:
     """A worker on open parts."""
     card = card_of(job.spec.spider)
@@ -105,6 +107,7 @@ def make_worker(
         archive=archive,
         loop_status=loop_status,
         permit=permit,
+        counters=counters,
     )
 
 
@@ -148,7 +151,9 @@ async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | N
     return await open_archive(frontier, job, fetch)
 
 
-async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus) -> bool:
+async def _work(
+    config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus, counters: NodeCounters | None
+) -> bool:
     """Work until the worker ends; whether it is to be started again, for a new run of the job."""
     frontier: WorkerStore = open_frontier(config.frontier, config.job, create=False, patient=True)
     work = asyncio.current_task()
@@ -175,6 +180,7 @@ async def _work(config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopSta
             member=config.member,
             coordinator=config.coordinator,
             permit=permit,
+            counters=counters,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         pipe.say(hello=worker.id)
@@ -298,9 +304,10 @@ class _Heartbeat:
 
 def main() -> int:
     pipe, loop_status = SupervisorPipe(int(sys.argv[1])), LoopStatus(int(sys.argv[2]))
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerConfig)
+    counters = NodeCounters(int(sys.argv[2])) if config.counts else None
     # What a spider starts has no business with it; the memory stays mapped.
     os.close(int(sys.argv[2]))
-    config = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerConfig)
     logging.basicConfig(handlers=[PipeLogHandler(pipe)], level=config.event_level)
     events.logger.setLevel(config.event_level)
     settle_process()
@@ -308,7 +315,7 @@ def main() -> int:
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            again = runner.run(_work(config, pipe, loop_status))
+            again = runner.run(_work(config, pipe, loop_status, counters))
     except asyncio.CancelledError:
         # Without a supervisor: nobody would read why.
         return 1

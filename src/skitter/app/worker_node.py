@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from skitter.app.alert_loading import alerts_of, check_alerts
 from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
 from skitter.app.intakes import IntakeConfig, intakes_read
 from skitter.app.job_checks import check_same_code, check_same_spider, check_same_version, refuse_other_code
 from skitter.app.node_coordinator import check_coordinator, node_membership
+from skitter.app.node_metrics import node_metrics
 from skitter.app.proxy_check import check_proxy
 from skitter.app.proxy_registration import check_proxies, proxies_registered
 from skitter.app.report_polling import OnReport, reporting
@@ -30,6 +32,9 @@ from skitter.node.node import Node
 from skitter.observe import events
 from skitter.spiders.loading import check_trusted, code_of
 from skitter.stop_request import StopRequest
+
+if TYPE_CHECKING:
+    from skitter.node.node_metrics import NodeMetrics
 
 POLL_SECONDS = 1.0
 
@@ -51,12 +56,14 @@ def make_worker_node(
     same_code: bool = False,
     unowned_seconds: float | None = None,
     task: str = "",
+    metrics: NodeMetrics | None = None,
 ) -> Node[Summary | None]:
     """A node that works for a job until that is finished; with ``stay``, it waits for the job and for more.
 
     ``settings_overrides``: the group ``run`` of the settings. ``same_code``: JobError for another file of the spider
     than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. ``task``: see
-    ``WorkerCard``. Its result is None if it was stopped before there was a job.
+    ``WorkerCard``. ``metrics``: of the fleet that it is a part of, in place of its own. Its result is None if it was
+    stopped before there was a job.
     """
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
@@ -73,6 +80,7 @@ def make_worker_node(
             await check_proxy(settings.run)
             await check_proxies(settings.run)
             check_coordinator(settings.run)
+            check_alerts(settings.run)
             check_same_spider(found, spider)
             if not spider:
                 check_trusted(found.spec.spider, Path.cwd(), settings.run.trusted)
@@ -101,15 +109,22 @@ def make_worker_node(
                 unowned_seconds=unowned_seconds,
             )
             async with (
+                node_metrics(settings.run, on_event) as own_metrics,
                 node_membership(settings.run, job, on_event) as membership,
                 dead_worker_recovery(store, on_event, membership),
                 reporting(store, on_report, on_event, stats_seconds=settings.run.stats_seconds) as pass_on,
                 sink_failover(failover, stop, on_event),
                 intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
                 proxies_registered(store, settings.run, on_event),
+                alerts_of(store, frontier, job, settings.run, on_event),
             ):
                 await work_supervised(
-                    config, store, stop, on_event, stay=stay, spider=spider, task=task, membership=membership
+                    *(config, store, stop, on_event),
+                    stay=stay,
+                    spider=spider,
+                    task=task,
+                    membership=membership,
+                    metrics=metrics or own_metrics,
                 )
             report = await store.report()
             pass_on(report)

@@ -22,6 +22,7 @@ from skitter.worker.url_table import new_table
 
 if TYPE_CHECKING:
     from skitter.node.node_membership import NodeMembership
+    from skitter.node.node_metrics import NodeMetrics
 
 
 async def work_supervised(
@@ -34,8 +35,12 @@ async def work_supervised(
     spider: str = "",
     task: str = "",
     membership: NodeMembership | None = None,
+    metrics: NodeMetrics | None = None,
 ) -> None:
-    """Run worker processes until each has ended. ``membership``: of this node, where it has a coordinator."""
+    """Run worker processes until each has ended. ``membership``: of this node, where it has a coordinator.
+
+    ``metrics``: of this node, where they are asked for.
+    """
     workers = config.settings.run.workers
     url_table = new_table(config.settings.limits.max_known_urls) if workers > 1 else -1
     worker_config = WorkerConfig(
@@ -48,6 +53,7 @@ async def work_supervised(
         event_level=config.event_level,
         url_table=url_table,
         task=task,
+        counts=metrics is not None,
     )
     inherits = [url_table] if workers > 1 else []
     if membership is not None:
@@ -66,6 +72,7 @@ async def work_supervised(
         inherits=inherits,
         print_fd=config.print_fd,
         locks=config.frontier.startswith("sqlite:"),
+        metrics=metrics,
     )
     stop.set_handlers(supervisor.stop, supervisor.kill)
     try:

@@ -27,6 +27,7 @@ COMMANDS = {
     "worker": "join a job of another crawl, or serve every job as one of a fleet",
     "add": "add URLs to a job",
     "status": "what a job is doing",
+    "logs": "the events of a job, of all its nodes; follows them",
     "failed": "what failed, and why",
     "retry": "queue again what failed",
     "pause": "start nothing new until resume",

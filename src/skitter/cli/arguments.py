@@ -178,6 +178,8 @@ COORDINATOR_OPTION = (
     "tells at once that a node is gone: redis://…, zookeeper://… or sqlite:PATH",
 )
 """For ``add_setting_options``."""
+METRICS_OPTION = ("--metrics", "metrics", "[HOST:]PORT", "serve this node's metrics for Prometheus")
+"""For ``add_setting_options``."""
 PROXIES_OPTION = (
     "--proxies",
     "proxies",

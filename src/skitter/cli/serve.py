@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import Parser, add_frontier_option
 from skitter.errors import ExtraMissingError, UsageError
+
+if TYPE_CHECKING:
+    from skitter.settings import Run
 
 DEFAULT_BIND = "127.0.0.1:8601"
 
@@ -50,10 +54,26 @@ def run(options: argparse.Namespace) -> int:
         tls_cert=options.tls_cert,
         tls_key=options.tls_key,
         client_ca=options.client_ca,
+        run=_alerts(),
     )
     settings = Logging(log_file=options.log, log_format=options.log_format)
     with event_log_lines(settings, None, job="", verbose=options.verbose):
         return of_signal(run_loop(_serve(config)))
+
+
+def _alerts() -> Run:
+    """The alerts of the project file; no other setting of it is for a master."""
+    import os
+    from pathlib import Path
+
+    from skitter.cli import settings_layers
+    from skitter.settings import Run
+
+    project = settings_layers.read_project(Path.cwd())
+    if not project.alerts[1]:
+        return Run()
+    own = settings_layers.collect_run(project=project, environment=os.environ, config=None, overrides=())
+    return Run(alerts=own.settings.run.alerts, coordinator=own.settings.run.coordinator)
 
 
 async def _serve(config: object) -> int:

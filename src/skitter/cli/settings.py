@@ -53,7 +53,7 @@ def setting_rows(collected: Collected, *, changed: bool = False) -> list[dict[st
     """Return ``name``, ``group``, ``value``, ``layer`` and ``place`` of each setting."""
     import msgspec
 
-    from skitter.settings import CREDENTIALS
+    from skitter.settings import ALERTS, CREDENTIALS
 
     rows = []
     for group, values in msgspec.to_builtins(collected.settings).items():
@@ -61,6 +61,8 @@ def setting_rows(collected: Collected, *, changed: bool = False) -> list[dict[st
             layer, place = collected.origins.get(name, (DEFAULT, DEFAULT))
             if name == CREDENTIALS:
                 value = [credential.shown for credential in collected.settings.run.credentials]  # noqa: PLW2901
+            if name == ALERTS:
+                value = [rule.shown for rule in collected.settings.run.alerts]  # noqa: PLW2901
             if layer != DEFAULT or not changed:
                 rows.append({"name": name, "group": group, "value": value, "layer": layer, "place": place})
     return rows

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
 from skitter.errors import SettingsError
-from skitter.settings import CREDENTIALS, Settings
+from skitter.settings import ALERTS, CREDENTIALS, Settings
 from skitter.spiders.crawlo_config import crawlo_names, values_of_config
 from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
 from skitter.spiders.scrapy_settings import Layer, translated
@@ -34,6 +34,8 @@ class Project(NamedTuple):
     """The file that has schedule tables, and the tables."""
     credentials: tuple[str, Sequence[Any]] = ("", ())
     """The file that has credential tables, and the tables: they say where the secrets are."""
+    alerts: tuple[str, Sequence[Any]] = ("", ())
+    """The file that has alert tables, and the tables."""
 
 
 class Origin(NamedTuple):
@@ -66,19 +68,13 @@ def read_project(folder: Path) -> Project:
         table = (_read_toml(folder / "pyproject.toml") or {}).get("tool", {}).get("skitter", {})
     values: dict[str, Any] = {}
     spider_paths: Any = list(DEFAULT_SPIDER_PATHS)
-    sinks: Any = []
-    schedules: Any = []
-    credentials: Any = []
+    tables: dict[str, Any] = {name: [] for name in ("sink", "schedule", CREDENTIALS, "alert")}
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
             spider_paths = [value] if isinstance(value, str) else value
-        elif name == "sink":
-            sinks = value
-        elif name == "schedule":
-            schedules = value
-        elif name == CREDENTIALS:
-            credentials = value
+        elif name in tables:
+            tables[name] = value
         elif not isinstance(value, dict):
             values[name] = value
         elif name in groups:
@@ -90,13 +86,19 @@ def read_project(folder: Path) -> Project:
         raise SettingsError(
             f"bad value in {origin}: spiders={spider_paths!r}", hint='as in spiders = ["spiders", "news.py"]'
         )
-    for name, tables in (("sink", sinks), ("schedule", schedules), (CREDENTIALS, credentials)):
-        if not isinstance(tables, list):
+    for name, listed in tables.items():
+        if not isinstance(listed, list):
             raise SettingsError(
                 f"not a list of tables in {origin}: {name}", hint=f"each begins with [[{name}]], in two brackets"
             )
-    sink_tables, credential_tables = (f"[[sink]] of {origin}", sinks), (f"[[{CREDENTIALS}]] of {origin}", credentials)
-    return Project((origin, values), spider_paths, sink_tables, (origin, schedules), credential_tables)
+    return Project(
+        (origin, values),
+        spider_paths,
+        sinks=(f"[[sink]] of {origin}", tables["sink"]),
+        schedules=(origin, tables["schedule"]),
+        credentials=(f"[[{CREDENTIALS}]] of {origin}", tables[CREDENTIALS]),
+        alerts=(origin, tables["alert"]),
+    )
 
 
 def collect(
@@ -113,7 +115,7 @@ def collect(
     ``one_process``: why there can be no second worker.
     """
     warnings: list[str] = []
-    layers, sinks, frontier = [_with_credentials(project, environment)], project.sinks, ""
+    layers, sinks, frontier = [_with_tables(project, environment)], project.sinks, ""
     if config is not None:
         layer, feeds, frontier = translated(config, _run_module(config), warnings)
         layers.append(layer)
@@ -132,6 +134,10 @@ def collect(
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
+    if settings.run.alerts:
+        from skitter.app.alert_loading import check_alerts
+
+        check_alerts(settings.run)
     return Collected(settings, warnings, sinks, worker_note, origins, frontier)
 
 
@@ -152,16 +158,22 @@ def sink_password(environment: Mapping[str, str]) -> str | None:
     return environment.get(PASSWORD_VARIABLE) or None
 
 
-def _with_credentials(project: Project, environment: Mapping[str, str]) -> Layer:
+def _with_tables(project: Project, environment: Mapping[str, str]) -> Layer:
+    """Return the layer of the project with its credentials and alerts."""
     origin, values = project.layer
-    if CREDENTIALS in values:
-        # With secrets in them, as Python may give it.
-        raise SettingsError(f"not a setting of a table in {origin}: {CREDENTIALS}", hint="write [[credentials]] tables")
-    if not project.credentials[1]:
-        return project.layer
-    from skitter.cli.credential_tables import read_credentials
+    for name, table in ((CREDENTIALS, CREDENTIALS), (ALERTS, "alert")):
+        if name in values:
+            # With secrets in them, as Python may give it.
+            raise SettingsError(f"not a setting of a table in {origin}: {name}", hint=f"write [[{table}]] tables")
+    if project.credentials[1]:
+        from skitter.cli.credential_tables import read_credentials
 
-    return origin, {**values, CREDENTIALS: read_credentials(*project.credentials, environment)}
+        values = {**values, CREDENTIALS: read_credentials(*project.credentials, environment)}
+    if project.alerts[1]:
+        from skitter.cli.alert_tables import read_alerts
+
+        values = {**values, ALERTS: read_alerts(*project.alerts, environment)}
+    return origin, values
 
 
 def _with_worker_count(layers: list[Layer], one_process: str) -> tuple[list[Layer], str]:

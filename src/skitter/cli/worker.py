@@ -12,6 +12,7 @@ from skitter.cli.arguments import (
     CACHE_OPTIONS,
     COORDINATOR_OPTION,
     LOG_OPTIONS,
+    METRICS_OPTION,
     PROXIES_OPTION,
     AddAction,
     Parser,
@@ -45,6 +46,7 @@ def configure(parser: Parser) -> None:
             ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
             *CACHE_OPTIONS,
             COORDINATOR_OPTION,
+            METRICS_OPTION,
             *LOG_OPTIONS,
         ],
     )

@@ -6,8 +6,10 @@ that is no error.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pika
 
@@ -19,6 +21,7 @@ from skitter.amqp_driver.topology import declare_exchange, exchange_type
 from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.stream_urls import StreamUrl
+from skitter.observe import events
 
 _CONFIRM_SECONDS = 10.0
 _KEY_BYTES = 255
@@ -39,6 +42,9 @@ class AmqpEventStream:
         # Nobody runs its loop between two batches.
         self._connection = AmqpConnection(located, heartbeat_seconds=0)
         self._publisher: Publisher | None = None
+        self.keeps_events = False
+        self.is_at_end = True
+        self._came: deque[bytes] = deque()
 
     def open(self) -> None:
         with self._stream_errors():
@@ -51,6 +57,30 @@ class AmqpEventStream:
         with self._stream_errors():
             outgoing = map(self._outgoing, messages)
             self._publisher.publish(outgoing, mandatory=False, timeout_seconds=_CONFIRM_SECONDS)
+
+    def begin(self, job: str, since: float) -> None:  # noqa: ARG002  an exchange keeps nothing
+        with self._stream_errors():
+            self._connection.open()
+            declare_exchange(self._connection, self._exchange, self._kind)
+            channel = self._connection.channel()
+            queue = self._connection.call(channel.queue_declare, "", exclusive=True, auto_delete=True).queue
+            # A direct exchange compares whole keys; the others take a pattern, or headers, or all.
+            keys = [f"{job}.{name}" for name in events.KINDS] if self._kind == "direct" else [f"{job}.#"]
+            for key in keys:
+                arguments = {"x-match": "all", "job": job} if self._kind == "headers" else None
+                self._connection.call(channel.queue_bind, queue, self._exchange, key, arguments=arguments)
+
+            def take(_channel: Any, _method: Any, _properties: Any, body: bytes) -> None:
+                self._came.append(body)
+                self._connection.wake()
+
+            self._connection.call(channel.basic_consume, queue, take, auto_ack=True)
+
+    def read(self, wait_seconds: float) -> list[bytes]:
+        with self._stream_errors():
+            self._connection.run(lambda: bool(self._came), wait_seconds)
+        found, self._came = list(self._came), deque()
+        return found
 
     def close(self) -> None:
         self._connection.close()

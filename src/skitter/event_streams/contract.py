@@ -40,3 +40,26 @@ class EventStream(Protocol):
     def close(self) -> None:
         """Never raises."""
         ...
+
+
+class EventReader(Protocol):
+    """A stream of events as a subscriber has it. Called from one thread; methods raise EventStreamError, as above."""
+
+    name: str
+    """The URL without secrets."""
+    keeps_events: bool
+    """Whether what was published before can be read."""
+    is_at_end: bool
+    """Whether all was read that was there when ``read`` returned."""
+
+    def begin(self, job: str, since: float) -> None:
+        """Connect, or connect again, and read what was published from this time on. Other jobs may come along."""
+        ...
+
+    def read(self, wait_seconds: float) -> list[bytes]:
+        """Return the next events as JSON; none: none came for so long."""
+        ...
+
+    def close(self) -> None:
+        """Never raises."""
+        ...

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
 from skitter.event_streams.contract import EventMessage
@@ -14,6 +14,7 @@ from skitter.event_streams.stream_urls import StreamUrl
 from skitter.kafka_driver.client import ANSWER_SECONDS, OPTIONS, Broker, create_topic, find_topic
 from skitter.kafka_driver.errors import explained, is_refusal
 
+READ_MESSAGES = 500
 _SETTINGS = {
     "enable.idempotence": True,  # and with it acks=all, and the order of retries
     "compression.type": "lz4",
@@ -36,6 +37,10 @@ class KafkaEventStream:
             name=url.name, scheme=url.scheme, hosts=url.hosts, user=url.user, password=url.password, options=options
         )
         self._producer: Any = None
+        self._consumer: Any = None
+        self.keeps_events = True
+        self._unread: set[int] = set()
+        """Partitions that were not read to their end."""
         self._refusal: KafkaError | None = None
 
     def open(self) -> None:
@@ -69,7 +74,38 @@ class KafkaEventStream:
             if failed or late:
                 raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
+    @property
+    def is_at_end(self) -> bool:
+        return not self._unread
+
+    def begin(self, job: str, since: float) -> None:  # noqa: ARG002  several jobs may share a topic
+        self.close()
+        self._refusal = None
+        with self._stream_errors():
+            # It joins no group and keeps no position: the name is only asked for.
+            own = {"group.id": "skitter-logs", "enable.auto.commit": False, "enable.partition.eof": True}
+            self._consumer = Consumer(self._broker.settings(self._on_error) | own)
+            self._unread = set(find_topic(self._consumer, self._topic))
+            times = [TopicPartition(self._topic, number, max(0, int(since * 1000))) for number in self._unread]
+            self._consumer.assign(self._consumer.offsets_for_times(times, timeout=ANSWER_SECONDS))
+
+    def read(self, wait_seconds: float) -> list[bytes]:
+        found = []
+        with self._stream_errors():
+            for message in self._consumer.consume(READ_MESSAGES, wait_seconds):
+                if message.error() is None:
+                    self._unread.add(message.partition())
+                    found.append(message.value())
+                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    self._unread.discard(message.partition())
+                else:
+                    raise KafkaException(message.error())
+        return found
+
     def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
         producer, self._producer = self._producer, None
         if producer is not None:
             # What is repeated after the next open must not come from here as well.

@@ -16,6 +16,8 @@ from skitter.redis_driver.address import Address, locate
 from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, Remedy, connection_trouble, is_reply, reply_code
 
+READ_ENTRIES = 500
+
 
 class RedisEventStream:
     """A stream whose entries have the fields ``job``, ``event``, ``level``, ``id`` and ``data``, the event as JSON."""
@@ -27,6 +29,9 @@ class RedisEventStream:
         self._maxlen = url.number("maxlen") or None
         self._address = _address(url)
         self._client: Any = None
+        self.keeps_events = True
+        self.is_at_end = False
+        self._last = b"0-0"
 
     def open(self) -> None:
         self.close()
@@ -51,6 +56,21 @@ class RedisEventStream:
                 }
                 pipeline.xadd(self._stream, entry, maxlen=self._maxlen, approximate=True)
             pipeline.execute()
+
+    def begin(self, job: str, since: float) -> None:  # noqa: ARG002  a stream has no part for one job
+        self.open()
+        # By the server's clock; what is asked for comes after this entry.
+        self._last = b"%d-0" % max(0, since * 1000 - 1)
+
+    def read(self, wait_seconds: float) -> list[bytes]:
+        with self._stream_errors():
+            block = max(1, int(wait_seconds * 1000)) if wait_seconds else None
+            found = self._client.xread({self._stream: self._last}, count=READ_ENTRIES, block=block) or []
+            entries = found[0][1] if found else []
+            if entries:
+                self._last = entries[-1][0]
+            self.is_at_end = len(entries) < READ_ENTRIES
+            return [fields[b"data"] for _, fields in entries if b"data" in fields]
 
     def close(self) -> None:
         client, self._client = self._client, None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from skitter.errors import ExtraMissingError, UsageError
-from skitter.event_streams.contract import EventStream
+from skitter.event_streams.contract import EventReader, EventStream
 from skitter.server_url import scheme_of, split_url, wrong_url
 
 _KIND = "stream of events"
@@ -61,7 +62,11 @@ class StreamUrl(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
 
-def event_stream_of(text: str) -> EventStream:
+class _Stream(EventStream, EventReader, Protocol):
+    """What every class of ``SCHEMES`` is."""
+
+
+def event_stream_of(text: str) -> _Stream:
     """Return the stream that a URL names without opening anything. Raises UsageError, without secrets."""
     scheme = scheme_of(text)[0]
     if scheme not in SCHEMES:
@@ -83,7 +88,7 @@ def event_stream_of(text: str) -> EventStream:
     )
     (module, _, kind), extra = SCHEMES[scheme][0].partition(":"), SCHEMES[scheme][1]
     try:
-        make: Callable[[StreamUrl], EventStream] = getattr(import_module(f"skitter.event_streams.{module}"), kind)
+        make: Callable[[StreamUrl], _Stream] = getattr(import_module(f"skitter.event_streams.{module}"), kind)
     except ModuleNotFoundError as error:
         raise ExtraMissingError(f"events to {scheme}://", extra) from error
     return make(url)

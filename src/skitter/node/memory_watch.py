@@ -7,13 +7,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-_STATM = Path("/proc/self/statm")
 
-
-def resident_bytes() -> int:
-    """Return what this process takes of the machine's memory; 0 where the system does not tell (not Linux)."""
+def resident_bytes(pid: int | None = None) -> int:
+    """Return what a process takes of the machine's memory, by default this one; 0 where the system does not tell."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 

@@ -21,6 +21,7 @@ from skitter.errors import BackendError, FrontierError, JobError
 from skitter.frontier.contract import WorkerRecovery
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
+from skitter.node.node_metrics import NodeMetrics
 from skitter.node.worker_process import WorkerProcess
 from skitter.observe import events
 from skitter.policy.loop_holds import HOLD_SECONDS, HoldLimits
@@ -62,11 +63,12 @@ class Supervisor:
         inherits: Sequence[int] = (),
         print_fd: int = 2,
         locks: bool = False,
+        metrics: NodeMetrics | None = None,
     ) -> None:
         """``command`` gives the command line of a child, and ``config`` is what it reads: see ``WorkerProcess.start``.
 
         ``inherits`` are file descriptors that all of them share; they print to ``print_fd``. ``locks``: a transaction
-        of one process makes the others wait, as in a SQLite file.
+        of one process makes the others wait, as in a SQLite file. ``metrics``: where the node has some.
         """
         self._command = command
         self._config = config
@@ -82,6 +84,7 @@ class Supervisor:
         self._relieved: set[asyncio.Task[bool]] = set()
         self._hold_limits = HoldLimits()
         self._locks = locks
+        self._metrics = metrics
         self._errors: list[BaseException] = []
         self._stopping = False
         self._stopping_seconds = 0.0
@@ -143,6 +146,8 @@ class Supervisor:
         """Run one worker to its end, or until it is relieved. False: another one is to take its place."""
         child = await WorkerProcess.start(self._command, self._on_event, self._config, self._inherits, self._print_fd)
         self._children.add(child)
+        if self._metrics is not None:
+            self._metrics.joined(child.counters, child.pid)
         if self._stopping:
             child.terminate()
         ending = asyncio.create_task(self._wait_for_end(child))
@@ -187,6 +192,8 @@ class Supervisor:
             renewing.cancel()
             self._children.discard(child)
             self._update(child, 0.0)
+            if self._metrics is not None:
+                self._metrics.left(child.counters)
             child.close()
             self._committed += child.said.committed
         if child.said.error is not None:
@@ -195,6 +202,8 @@ class Supervisor:
             raise child.said.error
         back = await self._return_leases(child)
         if not child.said.has_finished and not child.said.starts_over:
+            if self._metrics is not None:
+                self._metrics.died(back)
             if child.worker:
                 kind = events.WORKER_DIED if self._stopping or child.relieved.is_set() else events.WORKER_REPLACED
                 self._on_event(kind(worker=child.worker, how=child.how_it_ended(), leases=back))

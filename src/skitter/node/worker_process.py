@@ -18,6 +18,7 @@ from skitter.errors import BackendError
 from skitter.model.lease import Lease, Work
 from skitter.node.supervisor_pipe import WorkerMessages
 from skitter.observe.events import Event
+from skitter.observe.node_counters import NodeCounters
 from skitter.worker.loop_status import LoopStatus, is_ticking, lease_of, new_status
 
 LAST_WORDS_SECONDS = 1.0
@@ -36,6 +37,7 @@ class WorkerProcess:
         reading: int,
         on_event: Callable[[Event], None],
         loop_status: LoopStatus,
+        counters: NodeCounters,
     ) -> None:
         self.silent_seconds = 0.0
         """Since it was last heard; counted by the supervisor, so that a supervisor that was stopped blames nobody."""
@@ -51,6 +53,8 @@ class WorkerProcess:
         """The page for which the supervisor killed it."""
         self._process = process
         self._loop_status = loop_status
+        self.counters = counters
+        """What it has counted, where its node has metrics."""
         self._record = b""
         self._ticks_before: tuple[int, int] | None = None
         self._end = asyncio.get_running_loop().create_future()
@@ -85,13 +89,17 @@ class WorkerProcess:
                 its_own.callback(os.close, stdin)
                 status = new_status()
                 its_own.callback(os.close, status)
-                loop_status = LoopStatus(status)
+                loop_status, counters = LoopStatus(status), NodeCounters(status)
                 process = _spawned(command(writing, status), stdin, print_fd, [writing, status, *inherits])
             except OSError as error:
                 hint = "too many processes or open files?"
                 raise BackendError(f"a worker process cannot be started: {error}", hint=hint) from error
             ours.pop_all()
-        return cls(process, reading, on_event, loop_status)
+        return cls(process, reading, on_event, loop_status, counters)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def worker(self) -> str:
@@ -109,6 +117,7 @@ class WorkerProcess:
     def close(self) -> None:
         """Release its shared memory, after its end and the last ``update``."""
         self._loop_status.close()
+        self.counters.close()
 
     def terminate(self) -> None:
         """Ask it to finish what it has in flight."""

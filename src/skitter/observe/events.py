@@ -316,6 +316,25 @@ WORKER_MEMORY = _kind(
     resident_bytes="what it takes",
     consequence="what is done about it",
 )
+WORKER_SILENT = _kind(
+    "worker.silent",
+    Level.WARNING,
+    "worker {worker} was not heard from for {seconds} s",
+    "Only in `skitter logs` without a stream of events: a worker is listed by the frontier, and is not alive.",
+    worker="its id",
+    seconds="for how long",
+)
+REQUEST_FAILED = _kind(
+    "request.failed",
+    Level.INFO,
+    "{url} has failed: {error_class}: {error}",
+    "Only in `skitter logs` without a stream of events: a request has failed for good. Of many, the newest are told; "
+    "`skitter failed` lists all.",
+    url="of the request",
+    error_class="one of docs/reference/errors.md",
+    error="the last line of its message",
+    attempts="how often it was tried",
+)
 BROWSER_STARTED = _kind(
     "browser.started",
     Level.INFO,
@@ -370,6 +389,13 @@ COORDINATOR_STATE = _kind(
     coordinator="its address",
     state="connected, suspended (no answer at the moment), or lost (none for so long that others may take this node "
     "for gone)",
+)
+NODE_METRICS = _kind(
+    "node.metrics",
+    Level.NOTICE,
+    "metrics of this node: {url}",
+    "This node serves its metrics for Prometheus (`--metrics`, docs/how-to/monitor.md).",
+    url="where",
 )
 NODE_STOPPING = _kind(
     "node.stopping",
@@ -842,6 +868,48 @@ INTAKE_UNREAD = _kind(
     "nobody reads {source}, and the job does not finish while it is open: --intake reads it, --no-intake closes it",
     "An earlier command has opened an intake that no process reads now, and this one does not either.",
     source="of the intake",
+)
+
+# ---- alerts
+
+ALERT_FIRING = _kind(
+    "alert.firing",
+    Level.WARNING,
+    "alert {alert}: {figure} is {value}, and the threshold is {threshold}",
+    "A figure of the job has been beyond the threshold of an alert for as long as that says (docs/how-to/alerts.md).",
+    alert="its name",
+    figure="its figure",
+    value="what it is now",
+    threshold="what it may be",
+)
+ALERT_RESOLVED = _kind(
+    "alert.resolved",
+    Level.NOTICE,
+    "alert {alert} is over: {figure} is {value}",
+    "The figure of a firing alert is back, or the job has ended.",
+    alert="its name",
+    figure="its figure",
+    value="what it is now; 0 if the job has ended",
+    threshold="what it may be",
+)
+ALERT_NOT_TOLD = _kind(
+    "alert.not_told",
+    Level.WARNING,
+    "alert {alert}: the {place} has failed, try {tries}: {reason}",
+    "A webhook or a command of an alert has failed. It is tried again, 20 times in a quarter of an hour; the crawl "
+    "goes on. Told once for each reason, and when it is given up.",
+    alert="its name",
+    place="webhook or command",
+    reason="what happened",
+    tries="how often it was tried",
+)
+ALERTS_AWAY = _kind(
+    "alert.away",
+    Level.WARNING,
+    "this node does not watch for alerts now: {reason}",
+    "Where the locks of the job are kept cannot be reached: it is tried again, and other nodes watch meanwhile. Or the "
+    "frontier is a master, which has its own alerts.",
+    reason="what happened",
 )
 
 # ---- published events

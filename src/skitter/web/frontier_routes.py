@@ -57,9 +57,9 @@ class FrontierRoutes:
 
     def __init__(self, frontier_url: str, open_job: Callable[[str], Frontier] | None = None) -> None:
         """``open_job``: for tests, in place of the frontiers of the URL."""
-        self._url = frontier_url
+        self.url = frontier_url
         # Patient: a store that is away now is waited for by the call, and by its client after that.
-        self._jobs = OpenJobs(open_job or (lambda job: open_frontier(frontier_url, job, create=True, patient=True)))
+        self.jobs = OpenJobs(open_job or (lambda job: open_frontier(frontier_url, job, create=True, patient=True)))
         self._limits = CallLimits()
         self._identity = WorkerIdentity()
         self._waiters = WorkWaiters()
@@ -76,7 +76,7 @@ class FrontierRoutes:
         self._waiters.close()
 
     async def close(self) -> None:
-        await self._jobs.close()
+        await self.jobs.close()
 
     # ---- routes
 
@@ -84,7 +84,7 @@ class FrontierRoutes:
         method = wire.METHODS.get(request.match_info["method"])
         if method is None:
             raise RefusedError(404, f"no such call: {request.path}", hint="is the client of the same version?")
-        credential, job = _authorised(request, method.role), request.match_info["job"]
+        credential, job = authorised(request, method.role), request.match_info["job"]
         with self._limits.admitted(credential.name, _length_of(request)):
             arguments = _decoded(method.read_arguments, await _body_of(request))
             if credential.role < (needed := method.role_for(arguments)):
@@ -97,18 +97,18 @@ class FrontierRoutes:
             return await _answered(request, await self._once(key, call, method.timeout_seconds))
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        credential = _authorised(request, Role.VIEWER)
+        credential = authorised(request, Role.VIEWER)
         with self._limits.admitted(credential.name, 0):
-            names = await _in_time(jobs_of_store(self._url), wire.CALL_SECONDS)
+            names = await _in_time(jobs_of_store(self.url), wire.CALL_SECONDS)
             return await _answered(request, wire.encode([name for name in names if credential.may_see(name)]))
 
     async def _drop(self, request: web.Request) -> web.StreamResponse:
-        credential, job = _authorised(request, Role.ADMIN), request.match_info["job"]
+        credential, job = authorised(request, Role.ADMIN), request.match_info["job"]
 
         async def drop() -> bytes:
-            await self._jobs.forget(job)
-            is_there = job in await jobs_of_store(self._url)
-            dropped = is_there and await drop_job(self._url, job)
+            await self.jobs.forget(job)
+            is_there = job in await jobs_of_store(self.url)
+            dropped = is_there and await drop_job(self.url, job)
             self._forget(job)
             return wire.encode(dropped)
 
@@ -117,7 +117,7 @@ class FrontierRoutes:
             return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
-        credential, job = _authorised(request, Role.WORKER), request.match_info["job"]
+        credential, job = authorised(request, Role.WORKER), request.match_info["job"]
         # No limit of calls: they cost a master next to nothing, and each has a connection, which are limited.
         if self._waiters.count >= work_waiters.MAX_WAITERS:
             raise BusyError("the master is busy: too many workers wait", hint="it is asked again by itself")
@@ -139,7 +139,7 @@ class FrontierRoutes:
         is_worker = credential.role is Role.WORKER
         _check_bounds(method, arguments)
         try:
-            async with self._jobs.use(job, alone=method.is_long) as frontier:
+            async with self.jobs.use(job, alone=method.is_long) as frontier:
                 if is_worker:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
@@ -185,7 +185,7 @@ async def jobs_of_store(url: str) -> list[str]:
     return await list_jobs(url)
 
 
-def _authorised(request: web.Request, role: Role) -> Credential:
+def authorised(request: web.Request, role: Role) -> Credential:
     """The credential of a request, if it has the role and the job of the path is one of its own."""
     credential = request[CREDENTIAL]
     if credential.role < role:

@@ -13,15 +13,18 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
+from skitter.app.alert_loading import store_alerts
 from skitter.app.frontiers import is_shared
 from skitter.errors import UsageError
 from skitter.frontier.http import wire
 from skitter.model.secrets import shown_frontier
 from skitter.observe import events
+from skitter.settings import Run
 from skitter.web import frontier_routes
 from skitter.web.connections import Connection
 from skitter.web.credentials import EVERYBODY, Credential, TokenFile
 from skitter.web.frontier_routes import FrontierRoutes, RefusedError, jobs_of_store
+from skitter.web.metrics_routes import READY_PATH, add_metrics_routes
 
 DRAIN_SECONDS = 10.0
 """How long running calls have when the master ends. Clients send what was broken off again."""
@@ -40,6 +43,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     client_ca: str = ""
+    run: Run = Run()
+    """Its ``alerts`` are watched for all jobs of the store."""
 
 
 class MasterServer:
@@ -55,6 +60,7 @@ class MasterServer:
         self._refusals_told_at = -REFUSALS_TOLD_SECONDS
         self.app = web.Application(client_max_size=wire.MAX_BODY_BYTES, middlewares=[self._guard])
         self.app.router.add_get("/healthz", _healthy)
+        self._ready = add_metrics_routes(self.app, self._routes)
         self._routes.add_to(self.app)
         self._stopped = asyncio.Event()
         self.port = config.port
@@ -100,7 +106,8 @@ class MasterServer:
             events.emit(events.MASTER_OPEN(url=self.url))
         events.emit(events.MASTER_STARTED(url=self.url, frontier=shown_frontier(self._config.frontier)))
         try:
-            yield self
+            async with store_alerts(self._config.frontier, self._config.run):
+                yield self
         finally:
             server.close()
             self._routes.wake_waiters()
@@ -119,8 +126,11 @@ class MasterServer:
         try:
             if request.path == "/healthz":
                 return await _healthy(request)
+            if request.path == READY_PATH:
+                return await self._ready.answer(request)
             request[frontier_routes.CREDENTIAL] = self._identified(request)
-            _check_version(request)
+            if request.path.startswith(wire.JOBS_PATH):
+                _check_version(request)
             answer: web.StreamResponse = await handler(request)
         except RefusedError as error:
             self._tell_refusal(request, error)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from skitter.frontier.contract import WorkSource, distant_source
 from skitter.model.lease import Call, Grant, Lease, Work
 from skitter.model.outcome import FAILED_ERRBACKS, Committed, Outcome
 from skitter.observe import events
+from skitter.observe.node_counters import NodeCounters
 from skitter.sinks.contract import Archive
 from skitter.spiders.stats import Stats
 from skitter.worker.call_state import CallState
@@ -39,10 +41,12 @@ class CommitQueue:
         *,
         slots: int = 0,
         generation_seconds: float = 0.0,
+        counters: NodeCounters | None = None,
     ) -> None:
         """``slots``: how many leases the worker works on at a time.
 
-        ``generation_seconds``: how often the store forgets pages that are done; 0: never.
+        ``generation_seconds``: how often the store forgets pages that are done; 0: never. ``counters``: where the node
+        has metrics.
         """
         self.held: dict[int, Lease] = {}
         """Every lease that is not committed or released yet, by its epoch."""
@@ -70,6 +74,7 @@ class CommitQueue:
         self._generation_seconds = generation_seconds
         self._generation = 0
         self.calls = CallState(slots)
+        self.counters = counters
         self.told_round_trip_seconds = 0.0
         """What the last call said of its way."""
         self._turn = asyncio.Lock()
@@ -111,15 +116,24 @@ class CommitQueue:
     async def lease(self, want: int) -> Grant:
         """Ask for work."""
         async with self._turn:
+            began = time.monotonic()
             grant = await self._source.lease(self._worker_id, want, call=self._next_call())
             self.calls.learn(grant)
+            if self.counters is not None:
+                self.counters.called("lease", time.monotonic() - began)
+                self.counters.granted(grant)
             return grant
 
     async def _commit(self, outcomes: list[Outcome], want: int = 0) -> Committed:
         async with self._turn:
+            began = time.monotonic()
             answer = await self._source.commit(self._worker_id, outcomes, want, call=self._next_call())
             if answer.grant is not None:
                 self.calls.learn(answer.grant)
+            if self.counters is not None:
+                self.counters.called("commit", time.monotonic() - began)
+                if answer.grant is not None:
+                    self.counters.granted(answer.grant)
             return answer
 
     async def commit(self, batch: list[Ended], want: int) -> Grant | None:
@@ -153,6 +167,8 @@ class CommitQueue:
             if outcome.error_class == "callback" or FAILED_ERRBACKS in outcome.tally:
                 self.callback_failures.failed(name_of(outcome.lease), outcome.error)
         self.page_averages.add(accepted_outcomes)
+        if self.counters is not None:
+            self.counters.committed(outcomes, answer)
         tell_commit(self._worker_id, outcomes, answer)
         return answer.grant
 
@@ -161,6 +177,8 @@ class CommitQueue:
         answer = await self._commit([part])
         if answer.accepted[0]:
             self._known.learn(urls)
+            if self.counters is not None:
+                self.counters.part_committed(part, answer.new_links)
             tell_commit(self._worker_id, [part], answer)
         return answer.accepted[0]
 
@@ -175,7 +193,10 @@ class CommitQueue:
             leases = [lease for lease in back if self.held.pop(lease.epoch, None) is not None]
             back.clear()
             if leases:
+                began = time.monotonic()
                 await self._source.release(leases, late=late, touched=touched)
+                if self.counters is not None:
+                    self.counters.called("release", time.monotonic() - began)
                 any_released = True
         return any_released
 

@@ -14,6 +14,7 @@ import itertools
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol, Self
 
@@ -21,6 +22,7 @@ from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
 from skitter.model.worker import WorkerCard
+from skitter.observe.node_counters import NodeCounters
 from skitter.policy.polling import silence_seconds
 from skitter.worker.distinct_urls import DistinctUrls
 
@@ -43,6 +45,11 @@ class LeaseHolder(Protocol):
     held: dict[int, Lease]
     """Its leases by their epochs. Another thread changes it."""
     distinct_urls: DistinctUrls
+
+    @property
+    def counters(self) -> NodeCounters | None:
+        """Where its node has metrics."""
+        ...
 
     @property
     def waiting(self) -> int:
@@ -73,7 +80,10 @@ async def renew_while_running(
         leases = list(worker.held.copy().values()) if turn % rounds == 0 else []
         try:
             if leases:
+                began = time.monotonic()
                 kept = await source.renew(worker.id, leases)
+                if worker.counters is not None:
+                    worker.counters.called("renew", time.monotonic() - began)
                 # What was committed while we asked is no loss: the worker looks again before it acts.
                 lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
             card = worker.card()

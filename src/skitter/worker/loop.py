@@ -30,6 +30,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import BROWSER_NEED, Fingerprinter
 from skitter.model.worker import Doing, WaitsFor, WorkerCard
 from skitter.observe import events
+from skitter.observe.node_counters import NodeCounters
 from skitter.policy.generations import generation_seconds
 from skitter.policy.polling import pause_seconds
 from skitter.policy.scope import LinkPatterns, Scope
@@ -95,13 +96,14 @@ class Worker:
         archive: Archive | None = None,
         loop_status: LoopStatus | None = None,
         permit: StartPermit | None = None,
+        counters: NodeCounters | None = None,
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
         ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
         this node know together (``url_table``). ``archive``: where its pages are written before they are committed.
         ``loop_status``: where its supervisor reads what the loop is doing. ``permit``: see ``start_permit``; it has
-        begun.
+        begun. ``counters``: where its node has metrics.
         """
         self.id = worker_id
         self.superseded = False
@@ -123,6 +125,7 @@ class Worker:
             *(worker_id, source, known, archive, self._callback_stats),
             slots=settings.run.concurrency,
             generation_seconds=generation_seconds(dedup_seconds) if dedup_seconds is not None else 0.0,
+            counters=counters,
         )
         self.held = self._commit_queue.held
         """Every lease that is not committed or released yet, by its epoch."""
@@ -202,6 +205,11 @@ class Worker:
         self._blocked_by = self._waits_for = ""
         self._failure: Exception | None = None
         self._renders, self._has_warned = self._can_render(fetcher), False
+
+    @property
+    def counters(self) -> NodeCounters | None:
+        """Where its node has metrics."""
+        return self._commit_queue.counters
 
     @property
     def committed(self) -> int:
@@ -378,6 +386,8 @@ class Worker:
         """One exchange with the frontier: hand in what is done, take what is free."""
         if self._failure is not None:
             raise self._failure
+        if self.counters is not None:
+            self.counters.holds(len(self.held), self._settings.run.concurrency)
         if self._wait_for_turn is not None and self._commit_queue.waiting:
             # Before the batch is taken: what ends while another worker has the store goes with it.
             await self._wait_for_turn()

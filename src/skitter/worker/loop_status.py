@@ -16,6 +16,7 @@ from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
 from skitter.model.lease import Lease, Work
+from skitter.observe import node_counters
 from skitter.worker.shared_memory import new_shared_memory
 
 TICK_SECONDS = 0.4
@@ -33,8 +34,8 @@ Result = TypeVar("Result")
 
 
 def new_status() -> int:
-    """A file descriptor of an empty status, to be handed to one worker process."""
-    return new_shared_memory("skitter-loop-status", STATUS_BYTES)
+    """A file descriptor of an empty status, to be handed to one worker process, with room for its counters."""
+    return new_shared_memory("skitter-loop-status", node_counters.OFFSET + node_counters.COUNTER_BYTES)
 
 
 class LoopStatus:

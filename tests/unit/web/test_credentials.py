@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skitter import private_files
 from skitter.errors import UsageError
 from skitter.frontier.http.wire import Role
 from skitter.web import credentials
@@ -78,6 +79,29 @@ def test_a_file_that_others_may_read_is_refused(path: Path) -> None:
     with pytest.raises(UsageError, match="others may read it") as caught:
         TokenFile(path)
     assert "chmod 600" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "is_taken"),
+    [(0, 7, 0o440, True), (0, 7, 0o640, True), (0, 8, 0o440, False), (0, 7, 0o444, False), (5, 7, 0o440, False)],
+)
+def test_a_file_that_root_gave_to_a_group_of_ours_is_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, group: int, mode: int, is_taken: bool
+) -> None:
+    path.write_text(ONE)
+    path.chmod(mode)
+    # As Kubernetes mounts secrets, for a process that is user 5 and in the groups 6 and 7.
+    found = path.stat()
+    fields = [found.st_mode, found.st_ino, found.st_dev, 1, owner, group, found.st_size, 0, 0, 0]
+    monkeypatch.setattr(os, "fstat", lambda _: os.stat_result(fields))
+    monkeypatch.setattr(os, "geteuid", lambda: 5)
+    monkeypatch.setattr(os, "getegid", lambda: 6)
+    monkeypatch.setattr(os, "getgroups", lambda: [7])
+    if is_taken:
+        assert private_files.read(path) == ONE
+    else:
+        with pytest.raises(private_files.NotPrivateError, match="others may read it"):
+            private_files.read(path)
 
 
 def test_a_file_that_changes_counts_at_once_and_a_mistake_does_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ class FrontierLink:
         """The job has ended, and nothing of it is in this process."""
         self.waiting = 0
         self.distinct_urls = DistinctUrls()
+        self.counters = None
         self._ready: deque[tuple[Lease, float | None]] = deque()
         self._added: list[Entry] = []
         self._sending: set[int] = set()

@@ -1,0 +1,38 @@
+"""The alerts of a node while it works; most nodes have none, and load nothing of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from skitter.frontier.contract import Frontier
+from skitter.settings import Run
+
+if TYPE_CHECKING:
+    from skitter.app.alerts import OnEvent
+
+
+def check_alerts(run: Run) -> None:
+    """SettingsError for alerts that cannot work."""
+    if run.alerts:
+        from skitter.app.alerts import check_rules
+
+        check_rules(run.alerts)
+
+
+def alerts_of(frontier: Frontier, url: str, job: str, run: Run, on_event: OnEvent) -> AbstractAsyncContextManager[None]:
+    """Watch a job while the body works, if the node has rules."""
+    if not run.alerts:
+        return nullcontext()
+    from skitter.app.alerts import alerts_watched
+
+    return alerts_watched(frontier, url, job, run, on_event)
+
+
+def store_alerts(url: str, run: Run) -> AbstractAsyncContextManager[None]:
+    """Watch all jobs of a store while the body works, if there are rules."""
+    if not run.alerts:
+        return nullcontext()
+    from skitter.app.alerts import store_alerts_watched
+
+    return store_alerts_watched(url, run)

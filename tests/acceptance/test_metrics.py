@@ -1,0 +1,248 @@
+"""Metrics of nodes and of a store, as Prometheus reads them: equal to ``status``, bounded, and never going back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig.master import Master
+
+from skitter.cli import main
+from skitter.observe.metrics import DEAD_CLASSES, JOB_METRICS, NODE_METRICS, OPEN_METRICS
+from skitter.testing.web import WebSpec, served
+
+SERIES = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+ADMIN, VIEWER = "admin-of-everything-0001", "viewer-of-one-job-00001"
+
+
+def read(url: str, **headers: str) -> str:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+        return answer.read().decode()
+
+
+def parse(text: str) -> dict[str, float]:
+    """Series by name and labels, as they stand in the text."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, labels, value = SERIES.fullmatch(line).groups()
+            found[f"{name}{{{labels}}}" if labels else name] = float(value)
+    return found
+
+
+def counters(series: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in series.items() if re.match(r"\w+(_total|_bucket|_sum|_count)\b", name)}
+
+
+@pytest.fixture
+def start(skitter: Any) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a command; what a test has left running ends with it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        started.append(skitter.start(*arguments))
+        return started[-1]
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def told(path: Path, kind: str) -> list[dict[str, Any]]:
+    return [event for event in events(path) if event["event"] == kind]
+
+
+def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
+    deadline = time.monotonic() + 60
+    while not (found := condition()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def test_node_counters_outlive_a_killed_worker_and_equal_the_status(
+    skitter: Any, start: Any, services: Any, tmp_path: Path
+) -> None:
+    promtool = services.need("prometheus")["promtool"]
+    log = tmp_path / "log.jsonl"
+    place = ("--frontier", "sqlite:jobs.db", "--job", "j")
+    with served(WebSpec.plain(hosts=2, pages_per_host=400, latency_seconds=0.02)) as web:
+        crawl = start(
+            *("crawl", *web.urls, *place, "--workers", 2, "--metrics", 0, "-o", "out.jsonl"),
+            *("--set", "concurrency=4", "--log-format", "json", "--log", log),
+        )
+        url = wait_until(lambda: told(log, "node.metrics"), crawl)[0]["url"]
+        assert url.startswith("http://127.0.0.1:")
+        pages = 'skitter_node_requests_total{ending="done"}'
+        before = wait_until(lambda: (now := parse(read(url)))[pages] > 40 and now, crawl)
+        victim = skitter.json("status", *place)["worker_list"][0]
+        os.kill(victim["pid"], signal.SIGKILL)
+        seen = [before]
+        wait_until(
+            lambda: seen.append(parse(read(url))) or seen[-1]["skitter_node_workers_started_total"] == 3,
+            crawl,
+        )
+        skitter.run("pause", *place)
+        wait_until(lambda: skitter.json("status", *place)["leased"] == 0, crawl)
+        text = read(url)
+        seen.append(parse(text))
+        for earlier, later in pairwise(seen):
+            assert all(later[name] >= value for name, value in counters(earlier).items())
+            assert earlier.keys() == later.keys()
+        last, status = seen[-1], skitter.json("status", *place)
+        assert last["skitter_node_workers_died_total"] == 1
+        assert last["skitter_node_workers"] == 2
+        assert last['skitter_node_memory_bytes{process="workers"}'] > 10_000_000
+        assert last["skitter_node_slots"] == 8
+        # What the killed worker had been told of as committed a moment before its end may not be counted.
+        assert status["done"] - 8 <= last[pages] <= status["done"]
+        assert last["skitter_node_latency_seconds_count"] >= last[pages]
+        assert last['skitter_node_frontier_calls_total{call="commit"}'] > 0
+        assert last['skitter_node_frontier_call_seconds_total{call="lease"}'] > 0
+        assert last['skitter_node_recovered_leases_total{reason="died"}'] == told(log, "worker.replaced")[0]["leases"]
+        check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+        assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+        assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == NODE_METRICS.keys()
+        assert read(url, Accept=OPEN_METRICS).endswith("# EOF\n")
+        assert read(url.replace("/metrics", "/healthz")) == "ok\n"
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            read(url.replace("/metrics", "/nothing"))
+
+        with Master(tmp_path, "sqlite:jobs.db") as master:
+            compare_with_status(skitter, master, place, promtool)
+        skitter.run("resume", *place)
+        crawl.wait(60)
+    assert skitter.json("status", *place)["done"] == 800
+
+
+def compare_with_status(skitter: Any, master: Master, place: tuple[str, ...], promtool: str) -> None:
+    text = read(f"{master.url}/metrics")
+    check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+    found, status = parse(text), skitter.json("status", *place)
+    for state in ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded"):
+        assert found[f'skitter_job_requests{{job_name="j",state="{state}"}}'] == status[state]
+    for name in DEAD_CLASSES:
+        assert found[f'skitter_job_failed_requests{{job_name="j",class="{name}"}}'] == status["errors"].get(name, 0)
+    expected = {
+        "pages_total": status["done"],
+        "items_total": status["tally"]["items"],
+        "bytes_total": status["tally"]["bytes"],
+        "undelivered_items": status["undelivered"],
+        "slots": 8,
+        "run": 1,
+    }
+    assert {name: found[f'skitter_job_{name}{{job_name="j"}}'] for name in expected} == expected
+    assert found['skitter_job_workers{job_name="j",state="paused"}'] == status["workers"] == 2
+    assert found['skitter_job_links_total{job_name="j",result="new"}'] == status["seen"]
+    assert found['skitter_job_links_total{job_name="j",result="duplicate"}'] == status["tally"]["duplicates"]
+    assert found['skitter_job_state{job_name="j",state="paused"}'] == found['skitter_jobs{state="paused"}'] == 1
+    assert found['skitter_job_sinks{job_name="j",state="open"}'] == 1
+    assert found['skitter_schedules{state="active"}'] == 0
+    scale = json.loads(read(f"{master.url}/api/v1/jobs/j/scale?per_worker=100"))
+    assert (scale["state"], scale["queue_length"], scale["workers"], scale["workers_wanted"]) == ("paused", 0, 2, 0)
+    skitter.run("schedule", "add", "hourly", "--every", "1h", "--frontier", "sqlite:jobs.db", "--", "jobs")
+    assert parse(read(f"{master.url}/metrics"))['skitter_schedules{state="active"}'] == 1
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == JOB_METRICS.keys()
+
+
+@pytest.mark.parametrize("hosts", [5_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_hosts_add_no_series_and_a_viewer_sees_its_jobs(skitter: Any, tmp_path: Path, site: Any, hosts: int) -> None:
+    place = ("--frontier", "sqlite:jobs.db")
+    for job in ("j", "other"):
+        skitter.run("crawl", site.url("/"), *place, "--job", job, code=1)
+    tokens = tmp_path / "tokens"
+    tokens.touch(0o600)
+    tokens.write_text(f"admin {ADMIN}\nviewer {VIEWER} j\n")
+    with Master(tmp_path, "sqlite:jobs.db", "--token-file", str(tokens)) as master:
+        admin, viewer = {"Authorization": f"Bearer {ADMIN}"}, {"Authorization": f"Bearer {VIEWER}"}
+        before = parse(read(f"{master.url}/metrics", **admin))
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"http://host-{number}.example/\n" for number in range(hosts)))
+        skitter.run("add", "--file", urls, *place, "--job", "j")
+        after = parse(read(f"{master.url}/metrics", **admin))
+        assert after.keys() == before.keys()
+        assert after['skitter_job_requests{job_name="j",state="queued"}'] == hosts
+        assert after['skitter_job_failed_requests{job_name="other",class="http_4xx"}'] == 1
+        seen = parse(read(f"{master.url}/metrics", **viewer))
+        assert {re.search(r'job_name="(\w+)"', name)[1] for name in seen if 'job_name="' in name} == {"j"}
+        assert seen['skitter_jobs{state="finished"}'] == 0
+        scale = json.loads(read(f"{master.url}/api/v1/jobs/j/scale", **viewer))
+        assert (scale["queue_length"], scale["workers_wanted"]) == (hosts, hosts // 1_000)
+        for path, headers, status in (
+            ("/metrics", {}, 401),
+            ("/api/v1/jobs/j/scale", {}, 401),
+            ("/api/v1/jobs/other/scale", viewer, 403),
+            ("/api/v1/jobs/none/scale", admin, 404),
+            ("/api/v1/jobs/j/scale?per_worker=0", admin, 400),
+        ):
+            with pytest.raises(urllib.error.HTTPError, match=str(status)):
+                read(master.url + path, **headers)
+        # A probe has no token.
+        assert read(f"{master.url}/readyz") == "ok\n"
+
+
+def test_a_node_of_a_fleet_counts_for_all_its_jobs_together(
+    skitter: Any, start: Any, site: Any, tmp_path: Path
+) -> None:
+    place, log = ("--frontier", "sqlite:jobs.db"), tmp_path / "log.jsonl"
+    for job in ("one", "two"):
+        skitter.run("submit", site.url("/"), site.url("/gone"), *place, "--job", job, "--ignore-robots")
+    site.page("/", "page")
+    fleet = start("worker", "--every-job", *place, "--metrics", 0, "--log-format", "json", "--log", log)
+    url = wait_until(lambda: told(log, "node.metrics"), fleet)[0]["url"]
+    # A job that is over leaves what its workers have counted.
+    wait_until(lambda: len(told(log, "fleet.leaves")) == 2, fleet)
+    found = parse(read(url))
+    assert found['skitter_node_requests_total{ending="done"}'] == 2
+    assert found['skitter_node_errors_total{class="http_4xx"}'] == 2
+    assert found["skitter_node_workers"] == 0
+    assert found["skitter_node_workers_started_total"] == 2
+    assert found["skitter_node_workers_died_total"] == 0
+
+
+def test_a_master_without_its_store_is_healthy_and_not_ready(own_redis: Any, tmp_path: Path) -> None:
+    redis = own_redis()
+    with Master(tmp_path, redis.url) as master:
+        assert read(f"{master.url}/readyz") == "ok\n"
+        redis.kill()
+
+        def status() -> int:
+            try:
+                read(f"{master.url}/readyz")
+            except urllib.error.HTTPError as error:
+                return error.code
+            return 200
+
+        wait_until(lambda: status() == 503, master.process)
+        assert read(f"{master.url}/healthz") == "ok\n"
+
+
+@pytest.mark.parametrize("address", ["here", "127.0.0.1:", "1:2:99999999", "TAKEN"])
+def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(
+    skitter: Any, site: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    monkeypatch.chdir(skitter.folder)
+    address = address.replace("TAKEN", site.url("/").split(":")[2].strip("/"))
+    assert main(["crawl", site.url("/"), "--frontier", "memory:", "--metrics", address]) == 2
+    refused = capsys.readouterr().err
+    assert ("error: not [HOST:]PORT" in refused) != (f"--metrics {address}: Address already in use" in refused)
+    assert not site.seen
