@@ -390,6 +390,7 @@ def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], sk
     assert (changed.status, changed.json["settings"]) == (200, {"delay_seconds": 2.5})
     rows = {each["name"]: each for each in browser.get("/jobs/j/settings")["rows"]}
     assert (rows["delay_seconds"]["layer"], rows["delay_seconds"]["before"]) == ("changed", 0.0)
+    assert {name for name, each in rows.items() if each["layer"] != "default"} == {"delay_seconds"}
     assert skitter.json("status", *place)["changed_settings"]["delay_seconds"]["value"] == 2.5
     for wrong in ({"delay_seconds": -1}, {"user_agent": "x"}, {"nothing": 1}, {}):
         assert browser.ask("PATCH", "/jobs/j/settings", {"settings": wrong}).status == 400, wrong
