@@ -611,6 +611,17 @@ MASTER_TOKENS_REFUSED = _kind(
     reason="what is wrong",
 )
 
+# ---- the audit trail
+
+AUDIT_UNFINISHED = _kind(
+    "audit.unfinished",
+    Level.WARNING,
+    "how {action} ended could not be recorded: {error}",
+    "A mutation was made and its outcome could not be appended to the audit trail, which shows it as unknown.",
+    action="the mutation",
+    error="the error of the store",
+)
+
 # ---- the frontier
 
 FRONTIER_AWAY = _kind(

@@ -8,21 +8,26 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
+from skitter.app.audit import Trails
 from skitter.app.frontiers import drop_job, list_jobs, open_frontier
+from skitter.audit.mutations import MUTATIONS
 from skitter.dedup.hyperloglog import checked_changes
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
 from skitter.frontier.http import wire
+from skitter.frontier.http.trail import AskedEntries, FoundEntries, read_asked
 from skitter.frontier.http.wire import Role
+from skitter.model.audit import MAX_ACTOR_CHARS, Actor
 from skitter.model.job import JobSpec, Report
 from skitter.model.job_name import check_job_name
 from skitter.web import work_waiters, worker_identity
 from skitter.web.call_limits import BusyError, CallLimits
-from skitter.web.credentials import Credential
+from skitter.web.credentials import EVERYBODY, Credential
 from skitter.web.open_jobs import OpenJobs
 from skitter.web.work_waiters import WorkWaiters
 from skitter.web.worker_identity import WorkerIdentity
@@ -36,6 +41,8 @@ MAX_WAIT_BYTES = 4096
 """Of the body of a worker that waits: its name and a number."""
 MAX_LIMIT = 100_000
 """Of what one call may ask for, and of the lists that it brings; what is added is bounded by the bytes of the call."""
+MAX_ENTRIES = 1_000
+"""Of the audit trail, in one answer."""
 MAX_PAUSE_SECONDS = 86_400.0
 _LIMITS = ("limit", "want", "hosts", "queues")
 CREDENTIAL = web.RequestKey("credential", Credential)
@@ -67,6 +74,7 @@ class FrontierRoutes:
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_post(wire.JOBS_PATH, self._list)
+        app.router.add_post(wire.AUDIT_PATH, self._read_trail)
         app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.DROP}", self._drop)
         app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.WAIT}", self._wait)
         app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{{method}}", self._call_method)
@@ -90,7 +98,8 @@ class FrontierRoutes:
             if credential.role < (needed := method.role_for(arguments)):
                 raise _not_permitted(credential, needed)
             known_spec = request.headers.get(wire.SPEC_HEADER, "")
-            call = functools.partial(self._call, credential, job, method, arguments, known_spec)
+            actor = actor_of(credential, request) if method.name in MUTATIONS else None
+            call = functools.partial(self._call, credential, job, method, arguments, known_spec, actor)
             # Others are known again by the store.
             call_id = request.headers.get(wire.CALL_HEADER, "") if method.name == "begin" else ""
             key = (credential.name, job, method.name, call_id)
@@ -108,13 +117,36 @@ class FrontierRoutes:
         async def drop() -> bytes:
             await self._jobs.forget(job)
             is_there = job in await jobs_of_store(self._url)
-            dropped = is_there and await drop_job(self._url, job)
+            dropped = is_there and await drop_job(self._url, job, actor_of(credential, request))
             self._forget(job)
             return wire.encode(dropped)
 
         with self._limits.admitted(credential.name, 0):
             key = (credential.name, job, wire.DROP, request.headers.get(wire.CALL_HEADER, ""))
             return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
+
+    async def _read_trail(self, request: web.Request) -> web.StreamResponse:
+        credential = _authorised(request, Role.ADMIN)
+        if credential.jobs:
+            raise RefusedError(
+                403, "the audit trail has every job", hint="use a token of the role admin that is for all jobs"
+            )
+        with self._limits.admitted(credential.name, _length_of(request)):
+            asked: AskedEntries = _decoded(read_asked, await _body_of(request))
+            return await _answered(request, wire.encode(await _in_time(self._entries(asked), wire.CALL_SECONDS)))
+
+    async def _entries(self, asked: AskedEntries) -> FoundEntries:
+        limit = max(1, min(asked.limit, MAX_ENTRIES))
+        async with Trails(self._url) as trails:
+            chain = trails.chain(asked.chain)
+            if chain is None:
+                return FoundEntries("", [])
+            found = (
+                await chain.entries_before(asked.before, limit)
+                if asked.newest_first
+                else await chain.entries(asked.after, limit)
+            )
+            return FoundEntries(chain.store, [tuple(entry) for entry in found])
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         credential, job = _authorised(request, Role.WORKER), request.match_info["job"]
@@ -134,7 +166,13 @@ class FrontierRoutes:
     # ---- calls
 
     async def _call(
-        self, credential: Credential, job: str, method: wire.Method, arguments: msgspec.Struct, known_spec: str = ""
+        self,
+        credential: Credential,
+        job: str,
+        method: wire.Method,
+        arguments: msgspec.Struct,
+        known_spec: str = "",
+        actor: Actor | None = None,
     ) -> bytes:
         is_worker = credential.role is Role.WORKER
         _check_bounds(method, arguments)
@@ -144,7 +182,8 @@ class FrontierRoutes:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
                     raise RefusedError(400, f"a specification of another job: {spec.name}, not {job}")
-                answer: Any = await getattr(frontier, method.name)(**msgspec.structs.asdict(arguments))
+                called = frontier if actor is None else acting_for(frontier, actor)
+                answer: Any = await getattr(called, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
             # Whoever waits for work of a job that is gone is to find that out.
             self._forget(job)
@@ -183,6 +222,13 @@ async def jobs_of_store(url: str) -> list[str]:
     frontier = await asyncio.to_thread(open_frontier, url, "any", create=True)
     await frontier.close()
     return await list_jobs(url)
+
+
+def actor_of(credential: Credential, request: web.Request) -> Actor:
+    """Who is recorded: the name of the credential, and beside it who the client says it is."""
+    kind = "" if credential is EVERYBODY else "token:"
+    claim = unquote(request.headers.get(wire.ACTOR_HEADER, ""), errors="replace")[:MAX_ACTOR_CHARS]
+    return Actor(f"{kind}{credential.name}", claim)
 
 
 def _authorised(request: web.Request, role: Role) -> Credential:
