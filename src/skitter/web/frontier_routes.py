@@ -146,7 +146,7 @@ class FrontierRoutes:
                 if asked.newest_first
                 else await chain.entries(asked.after, limit)
             )
-            return FoundEntries(chain.store, [tuple(entry) for entry in found])
+            return FoundEntries(chain.store, [(entry.seq, entry.body, entry.hash) for entry in found])
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         credential, job = _authorised(request, Role.WORKER), request.match_info["job"]
