@@ -28,17 +28,20 @@ RESENT = 100
 """Of the last entries, how many are looked through for one whose answer was lost."""
 MAX_PAUSE_SECONDS = 0.1
 _APPEND = b"""-- Append an entry if the last one is the one that it follows.
--- KEYS: the list. ARGV: the hash that it follows ('' : not known yet), the entry, how many to remove from the beginning
+-- KEYS: the list. ARGV: the hash that it follows (longer than one: not known yet), the entry, how many to remove from the
+-- beginning, how many of the last ones may be this one
 -- Answers {1}, or {0, the last entry, the length, the first entry, seconds, microseconds}
 local last = redis.call('LINDEX', KEYS[1], -1)
 local head = last and string.sub(last, 1, 64) or string.rep('0', 64)
-if ARGV[1] ~= '' and head == ARGV[1] then
+if head == ARGV[1] then
   redis.call('RPUSH', KEYS[1], ARGV[2])
   if ARGV[3] ~= '0' then redis.call('LTRIM', KEYS[1], ARGV[3], -1) end
   return {1}
 end
-for _, entry in ipairs(redis.call('LRANGE', KEYS[1], -tonumber(ARGV[4]), -1)) do
-  if entry == ARGV[2] then return {1} end
+if #ARGV[1] <= 64 then
+  for _, entry in ipairs(redis.call('LRANGE', KEYS[1], -tonumber(ARGV[4]), -1)) do
+    if entry == ARGV[2] then return {1} end
+  end
 end
 local time = redis.call('TIME')
 return {0, last or '', redis.call('LLEN', KEYS[1]), redis.call('LINDEX', KEYS[1], 0) or '', time[1], time[2]}"""
@@ -87,19 +90,20 @@ class RedisTrail:
     async def _append(self, draft: Draft, through: int = 0) -> int:
         """Append an entry, and remove those up to a number; the number of the new one."""
         async with self._connected() as client:
-            follows, entry, seq, removed = "", b"", 0, 0
+            follows, entry, seq, removed = b"?" * (HASH_CHARS + 1), b"", 0, 0
             while True:
                 arguments = (follows, entry, removed, RESENT)
                 answer = await client.run_script(_APPEND, _SHA, [KEY], arguments)
                 if answer[0]:
                     return seq
-                if follows:
+                if entry:
                     # Another was first. Whoever comes again at the same moment would be in its way for ever.
                     await asyncio.sleep(random.uniform(0, MAX_PAUSE_SECONDS))
                 _, last, length, first, seconds, microseconds = answer
                 now = int(seconds) + int(microseconds) / 1e6
                 before = _last_of(last, length, first) if length else None
-                follows = before.hash if before is not None else GENESIS
+                # As it stands there, whatever somebody has made of it.
+                follows = last[:HASH_CHARS] if before is not None else GENESIS.encode()
                 new = sealed(draft, before, now)
                 entry, seq = new.hash.encode() + new.body, new.seq
                 oldest = read_entry(_stored(0, first))
