@@ -172,13 +172,8 @@ def _resident(pid: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frontier", default="")
-    for name, number in (
-        ("failures", 100_000),
-        ("hosts", 10_000),
-        ("workers", 200),
-        ("queued", 20_000),
-        ("rounds", 40),
-    ):
+    sizes = {"failures": 100_000, "hosts": 10_000, "workers": 200, "queued": 20_000}
+    for name, number in (sizes | {"rounds": 40}).items():
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
