@@ -296,7 +296,7 @@ def _without_known_spec(report: Report, known: str) -> Report:
     return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=wire.NO_SPEC))
 
 
-async def in_time(call: Awaitable[T], timeout_seconds: float) -> T:
+async def in_time(call: Awaitable[T], timeout_seconds: float | None) -> T:
     try:
         async with asyncio.timeout(timeout_seconds):
             return await call

@@ -144,7 +144,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any = None
     """The type of the answer, for the document; None: no content."""
     status: int = 200
-    timeout_seconds: float = READ_SECONDS
+    timeout_seconds: float | None = READ_SECONDS
+    """None: it goes on until its client goes."""
     media_type: str = "application/json"
 
     @property

@@ -110,7 +110,7 @@ class ApiRoutes:
                 handle=self._streams.handle,
                 query=EventsQuery,
                 answer=str,
-                timeout_seconds=float("inf"),
+                timeout_seconds=None,
                 media_type="text/event-stream",
             ),
         ]
