@@ -48,9 +48,14 @@ PER_WORKER = 1_000
 def add_metrics_routes(app: web.Application, routes: FrontierRoutes) -> Ready:
     """Add the routes. ``/readyz`` is answered without a credential, by what is returned."""
     scrapes, ready = _Scrapes(routes), Ready(lambda: jobs_of_store(routes.url))
+
     app.router.add_get(METRICS_PATH, scrapes.answer)
     app.router.add_get(READY_PATH, ready.answer)
-    app.router.add_get(SCALE_PATH, lambda request: _scale(request, routes))
+
+    async def scale(request: web.Request) -> web.Response:
+        return await _scale(request, routes)
+
+    app.router.add_get(SCALE_PATH, scale)
     return ready
 
 
