@@ -98,9 +98,11 @@ class Topic:
             try:
                 value = await self._read()
                 messages = [(self.event, encoded(value))]
-            except Exception as error:  # noqa: BLE001  a stream that says nothing any more would look alive
-                if not isinstance(error, SkitterError):
-                    log.error("the figures of a stream cannot be read: %s", self.event, exc_info=error)
+            except SkitterError as error:
+                messages = [("problem", encoded(problem_of(error)))]
+            except Exception as error:
+                # A stream that says nothing any more would look alive.
+                log.exception("the figures of a stream cannot be read: %s", self.event)
                 messages = [("problem", encoded(problem_of(error)))]
             if messages != self.messages:
                 self.messages = messages
