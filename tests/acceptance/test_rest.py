@@ -37,7 +37,7 @@ TABLE = {
             f"GET /jobs/{{job}}/{part}"
             for part in (
                 *("history", "hosts", "workers", "failures", "failures/summary", "items", "sinks", "intakes", "why"),
-                *("settings", "proxies", "sessions", "capacity"),
+                *("settings", "proxies", "sessions", "capacity", "scale"),
             )
         ),
         *("GET /schedules", "GET /schedules/{name}", "GET /schedules/{name}/history"),
