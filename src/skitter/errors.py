@@ -5,12 +5,14 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── SettingsError      a setting has a wrong name or value
  │    ├── SpiderError        a spider cannot be found, imported or constructed
  │    └── JobError           the job is not what the command expects
+ │         └── MissingJobError   there is no job of this name
  ├── BackendError            exit 3: a frontier, a sink or a source cannot be reached or used
  │    ├── FrontierError      the store failed: away, corrupt, full
  │    │    ├── FormatError   the store was written by another program or another version
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
  │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
- │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    │    ├── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    │    └── AuditError    the audit trail cannot be written or read; what was to be recorded was not made
  │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
  │    │    ├── ClusterAwayError      its server is away for now: whether the call has happened is not known
  │    │    │    └── SessionExpiredError   the server has taken this process for gone: what it held is another's
@@ -76,6 +78,10 @@ class JobError(UsageError):
     pass
 
 
+class MissingJobError(JobError):
+    pass
+
+
 class BackendError(SkitterError):
     exit_code = 3
 
@@ -97,6 +103,10 @@ class ContradictionError(DamageError):
 
 
 class VanishedError(FrontierError):
+    pass
+
+
+class AuditError(FrontierError):
     pass
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from skitter.frontier.contract import Frontier
 from skitter.settings import Run
@@ -29,10 +29,18 @@ def alerts_of(frontier: Frontier, url: str, job: str, run: Run, on_event: OnEven
     return alerts_watched(frontier, url, job, run, on_event)
 
 
-def store_alerts(url: str, run: Run) -> AbstractAsyncContextManager[None]:
+class WatchedStore(Protocol):
+    """The jobs of a store, each with the URL of its frontier."""
+
+    async def jobs(self) -> list[str]: ...
+
+    def url_of(self, job: str) -> str: ...
+
+
+def store_alerts(store: WatchedStore, run: Run) -> AbstractAsyncContextManager[None]:
     """Watch all jobs of a store while the body works, if there are rules."""
     if not run.alerts:
         return nullcontext()
     from skitter.app.alerts import store_alerts_watched
 
-    return store_alerts_watched(url, run)
+    return store_alerts_watched(store, run)

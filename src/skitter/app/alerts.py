@@ -18,11 +18,13 @@ import msgspec
 
 from skitter.alert_rules import AlertRule
 from skitter.app.alert_delivery import alert_message, deliver
-from skitter.app.frontiers import HTTP_SCHEMES, is_shared, list_jobs, open_frontier
+from skitter.app.alert_loading import WatchedStore
+from skitter.app.frontiers import HTTP_SCHEMES, is_shared, open_frontier
 from skitter.app.lock_store import lock_cluster
 from skitter.app.views.metrics import figure_name, figure_names, job_samples, read_job
 from skitter.errors import BackendError, ClusterError, JobError, SettingsError, SkitterError, VanishedError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
+from skitter.model.audit import Actor
 from skitter.model.job import Command, State
 from skitter.observe import events
 from skitter.observe.metrics import Histogram
@@ -77,9 +79,9 @@ async def alerts_watched(frontier: Frontier, url: str, job: str, run: Run, on_ev
 
 
 @asynccontextmanager
-async def store_alerts_watched(url: str, run: Run) -> AsyncIterator[None]:
+async def store_alerts_watched(store: WatchedStore, run: Run) -> AsyncIterator[None]:
     """Watch all jobs of a store while the body works."""
-    watching = asyncio.create_task(_watch_store(url, run))
+    watching = asyncio.create_task(_watch_store(store, run))
     try:
         yield
     finally:
@@ -87,13 +89,14 @@ async def store_alerts_watched(url: str, run: Run) -> AsyncIterator[None]:
         await asyncio.wait([watching])
 
 
-async def _watch_store(url: str, run: Run) -> None:
+async def _watch_store(store: WatchedStore, run: Run) -> None:
     async with contextlib.AsyncExitStack() as stack:
         watched: set[str] = set()
         while True:
             with contextlib.suppress(SkitterError):
-                names = [name for name in await list_jobs(url) if any(rule.is_for(name) for rule in run.alerts)]
+                names = [name for name in await store.jobs() if any(rule.is_for(name) for rule in run.alerts)]
                 for name in [name for name in names if name not in watched][: MAX_JOBS - len(watched)]:
+                    url = store.url_of(name)
                     frontier = await asyncio.to_thread(open_frontier, url, name, create=False, patient=True)
                     stack.push_async_callback(frontier.close)
                     await stack.enter_async_context(alerts_watched(frontier, url, name, run, _emit_of(name)))
@@ -203,17 +206,17 @@ class AlertWatch:
                 state = self._states.setdefault(rule.name, AlertState())
                 if (change := _judged(rule, state, status.state, figures.get(rule.figure))) is not None:
                     self._tell_change(rule, state, change)
-                await self._pause(state, status.state)
+                await self._pause(rule, state, status.state)
                 await self._store(rule.name)
                 if not state.is_told and rule.name not in self._telling:
                     self._telling[rule.name] = asyncio.create_task(self._tell(rule, status.run))
 
-    async def _pause(self, state: AlertState, job: State) -> None:
+    async def _pause(self, rule: AlertRule, state: AlertState, job: State) -> None:
         """Pause the job if a rule says so; if the store does not take it, the next look tries again."""
         if not state.is_paused:
             with contextlib.suppress(SkitterError):
                 if job is State.RUNNING:
-                    await self._frontier.command(Command.PAUSE)
+                    await acting_for(self._frontier, Actor(f"alert:{rule.name}")).command(Command.PAUSE)
                 state.is_paused = True
 
     def _tell_change(self, rule: AlertRule, state: AlertState, change: AlertChange) -> None:

@@ -153,7 +153,7 @@ class _Changes:
         if dead == self._dead or dead > MAX_FAILURES:
             return
         self._dead = dead
-        newest = await frontier.dead(limit=NEWEST_FAILURES, after=max(0, dead - NEWEST_FAILURES))
+        newest = await frontier.dead(limit=NEWEST_FAILURES, newest=True)
         for one in sorted(newest, key=lambda one: one.ended_at):
             if one.ended_at > self._failed_at:
                 self._failed_at = one.ended_at

@@ -28,7 +28,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import act, ask, locate
     from skitter.cli.output import note, print_json
     from skitter.model.session import is_session_name
 
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         found = ask(job_ref, lambda frontier: frontier.sessions())
         if options.json:
-            print_json({"job": job_ref.job, "sessions": [_view(one) for one in found]})
+            from skitter.app.views.sessions import session_view
+
+            print_json({"job": job_ref.job, "sessions": [session_view(one) for one in found]})
             return 0
         for one in found:
             print(_described(one))
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         told: dict[str, Any] = {"job": job_ref.job, "session": options.session, "file": str(path), "cookies": count}
         text = f"{count} cookies written, for its owner to read: {path}"
     else:
-        count, left_out = ask(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
+        count, left_out = act(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
         told = {"job": job_ref.job, "session": options.session, "cookies": count, "left_out": left_out}
         text = f"{count} cookies read" + (f", {left_out} left out" if left_out else "")
     if options.json:
@@ -67,26 +69,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
-
-
-def _view(seen: SessionSeen) -> dict[str, Any]:
-    view: dict[str, Any] = {
-        "name": seen.name,
-        "cookies": seen.cookies,
-        "domains": seen.domains,
-        "changed_at": seen.changed_at,
-        "state": "ready",
-    }
-    if (record := seen.record) is not None:
-        view |= {
-            "state": record.state.name.lower(),
-            "uses": record.uses,
-            "in_flight": record.in_flight,
-            "logins": record.generation,
-            "failed_logins": record.failures,
-            "since": record.born_at,
-        }
-    return view
 
 
 def _described(seen: SessionSeen) -> str:

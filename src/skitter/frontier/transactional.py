@@ -9,6 +9,7 @@ import msgspec
 
 from skitter.dedup.hyperloglog import checked_changes, with_changes
 from skitter.errors import VanishedError
+from skitter.frontier.contract import Frontier
 from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import consistency, grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
@@ -24,6 +25,7 @@ from skitter.frontier.tables import (
     sessions_seen,
     state_of,
 )
+from skitter.model.audit import Actor
 from skitter.model.consistency import Consistency
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
@@ -320,11 +322,14 @@ class TransactionalFrontier:
             lambda transaction: transaction.tables.page_records([request_id]).get(request_id), write=False
         )
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return await self._run(
-            lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
-            write=False,
-        )
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        def read(transaction: Transaction) -> list[Dead]:
+            rows = transaction.tables.dead_rows(error_class, limit, after, newest=newest)
+            return [report.dead(row) for row in rows]
+
+        return await self._run(read, write=False)
 
     async def distinct_urls(self) -> bytes:
         return await self._run(lambda transaction: transaction.tables.distinct_registers(), write=False)
@@ -341,6 +346,12 @@ class TransactionalFrontier:
     def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
         return self._store.use_open_file()
+
+    def acting_for(self, actor: Actor) -> Frontier:
+        """See ``contract.RecordsMutations``; a store without a trail records nothing."""
+        from skitter.frontier.recorded_transactions import recorded_transactions
+
+        return recorded_transactions(self, self._store, self._name, actor)
 
     # ---- how a call is made
 
@@ -388,4 +399,4 @@ def _dead_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row
     if ids:
         found = tables.rows(ids).values()
         return [row for row in found if report.is_dead(row) and error_class in ("", row.error_class)]
-    return tables.dead_rows(error_class, _REVIVE_BATCH, 0)
+    return tables.dead_rows(error_class, _REVIVE_BATCH, 0, newest=False)

@@ -8,22 +8,26 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
-from skitter.app.frontiers import drop_job, list_jobs, open_frontier
+from skitter.app.audit import Trails
+from skitter.audit.mutations import MUTATIONS
 from skitter.dedup.hyperloglog import checked_changes
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import acting_for
 from skitter.frontier.http import wire
+from skitter.frontier.http.trail import AskedEntries, FoundEntries, read_asked
 from skitter.frontier.http.wire import Role
+from skitter.model.audit import MAX_ACTOR_CHARS, Actor
 from skitter.model.job import JobSpec, Report
 from skitter.model.job_name import check_job_name
 from skitter.web import work_waiters, worker_identity
 from skitter.web.call_limits import BusyError, CallLimits
 from skitter.web.credentials import Credential
-from skitter.web.open_jobs import OpenJobs
+from skitter.web.stores import Store
 from skitter.web.work_waiters import WorkWaiters
 from skitter.web.worker_identity import WorkerIdentity
 
@@ -36,6 +40,8 @@ MAX_WAIT_BYTES = 4096
 """Of the body of a worker that waits: its name and a number."""
 MAX_LIMIT = 100_000
 """Of what one call may ask for, and of the lists that it brings; what is added is bounded by the bytes of the call."""
+MAX_ENTRIES = 1_000
+"""Of the audit trail, in one answer."""
 MAX_PAUSE_SECONDS = 86_400.0
 _LIMITS = ("limit", "want", "hosts", "queues")
 CREDENTIAL = web.RequestKey("credential", Credential)
@@ -55,28 +61,30 @@ class RefusedError(FrontierError):
 class FrontierRoutes:
     """Serves the jobs of one store."""
 
-    def __init__(self, frontier_url: str, open_job: Callable[[str], Frontier] | None = None) -> None:
-        """``open_job``: for tests, in place of the frontiers of the URL."""
-        self.url = frontier_url
-        # Patient: a store that is away now is waited for by the call, and by its client after that.
-        self.jobs = OpenJobs(open_job or (lambda job: open_frontier(frontier_url, job, create=True, patient=True)))
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._limits = CallLimits()
         self._identity = WorkerIdentity()
         self._waiters = WorkWaiters()
         self._answers: OrderedDict[tuple[str, ...], asyncio.Task[bytes]] = OrderedDict()
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_post(wire.JOBS_PATH, self._list)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.DROP}", self._drop)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.WAIT}", self._wait)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{{method}}", self._call_method)
+    def add_to(self, app: web.Application, prefix: str = "") -> None:
+        """``prefix``: a path before that of the calls, for one of several stores."""
+        path = prefix + wire.JOBS_PATH
+        app.router.add_post(path, self._list)
+        app.router.add_post(prefix + wire.AUDIT_PATH, self._read_trail)
+        app.router.add_post(f"{path}/{{job}}/{wire.DROP}", self._drop)
+        app.router.add_post(f"{path}/{{job}}/{wire.WAIT}", self._wait)
+        app.router.add_post(f"{path}/{{job}}/{{method}}", self._call_method)
 
     def wake_waiters(self) -> None:
         """Let workers that wait ask another master, or this one after its restart."""
         self._waiters.close()
 
-    async def close(self) -> None:
-        await self.jobs.close()
+    def seen_report(self, job: str, report: Report) -> Report:
+        """A report in which workers that wait here are alive."""
+        seen: Report = self._waiters.seen(job, report)
+        return seen
 
     # ---- routes
 
@@ -88,9 +96,10 @@ class FrontierRoutes:
         with self._limits.admitted(credential.name, _length_of(request)):
             arguments = _decoded(method.read_arguments, await _body_of(request))
             if credential.role < (needed := method.role_for(arguments)):
-                raise _not_permitted(credential, needed)
+                raise not_permitted(credential, needed)
             known_spec = request.headers.get(wire.SPEC_HEADER, "")
-            call = functools.partial(self._call, credential, job, method, arguments, known_spec)
+            actor = actor_of(credential, request) if method.name in MUTATIONS else None
+            call = functools.partial(self._call, credential, job, method, arguments, known_spec, actor)
             # Others are known again by the store.
             call_id = request.headers.get(wire.CALL_HEADER, "") if method.name == "begin" else ""
             key = (credential.name, job, method.name, call_id)
@@ -99,22 +108,43 @@ class FrontierRoutes:
     async def _list(self, request: web.Request) -> web.StreamResponse:
         credential = authorised(request, Role.VIEWER)
         with self._limits.admitted(credential.name, 0):
-            names = await _in_time(jobs_of_store(self.url), wire.CALL_SECONDS)
+            names = await in_time(self._store.jobs(), wire.CALL_SECONDS)
             return await _answered(request, wire.encode([name for name in names if credential.may_see(name)]))
 
     async def _drop(self, request: web.Request) -> web.StreamResponse:
         credential, job = authorised(request, Role.ADMIN), request.match_info["job"]
 
         async def drop() -> bytes:
-            await self.jobs.forget(job)
-            is_there = job in await jobs_of_store(self.url)
-            dropped = is_there and await drop_job(self.url, job)
-            self._forget(job)
+            dropped = await self._store.drop(job, actor_of(credential, request))
+            self.forget(job)
             return wire.encode(dropped)
 
         with self._limits.admitted(credential.name, 0):
             key = (credential.name, job, wire.DROP, request.headers.get(wire.CALL_HEADER, ""))
             return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
+
+    async def _read_trail(self, request: web.Request) -> web.StreamResponse:
+        credential = authorised(request, Role.ADMIN)
+        if credential.jobs:
+            raise RefusedError(
+                403, "the audit trail has every job", hint="use a token of the role admin that is for all jobs"
+            )
+        with self._limits.admitted(credential.name, _length_of(request)):
+            asked: AskedEntries = _decoded(read_asked, await _body_of(request))
+            return await _answered(request, wire.encode(await in_time(self._entries(asked), wire.CALL_SECONDS)))
+
+    async def _entries(self, asked: AskedEntries) -> FoundEntries:
+        limit = max(1, min(asked.limit, MAX_ENTRIES))
+        async with Trails(self._store.url) as trails:
+            chain = trails.chain(asked.chain)
+            if chain is None:
+                return FoundEntries("", [])
+            found = (
+                await chain.entries_before(asked.before, limit)
+                if asked.newest_first
+                else await chain.entries(asked.after, limit)
+            )
+            return FoundEntries(chain.store, [(entry.seq, entry.body, entry.hash) for entry in found])
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         credential, job = authorised(request, Role.WORKER), request.match_info["job"]
@@ -128,26 +158,33 @@ class FrontierRoutes:
         timeout = asked.timeout_seconds if 0 <= asked.timeout_seconds < wire.MAX_POLL_SECONDS else wire.MAX_POLL_SECONDS
         worker = worker_identity.tagged(asked.worker, credential) if credential.role is Role.WORKER else asked.worker
         with self._limits.waiting(credential.name):
-            woken = await self._waiters.wait(job, worker, timeout, lambda: _is_gone(request))
+            woken = await self._waiters.wait(job, worker, timeout, lambda: is_gone(request))
         return await _answered(request, wire.encode(woken))
 
     # ---- calls
 
     async def _call(
-        self, credential: Credential, job: str, method: wire.Method, arguments: msgspec.Struct, known_spec: str = ""
+        self,
+        credential: Credential,
+        job: str,
+        method: wire.Method,
+        arguments: msgspec.Struct,
+        known_spec: str = "",
+        actor: Actor | None = None,
     ) -> bytes:
         is_worker = credential.role is Role.WORKER
         _check_bounds(method, arguments)
         try:
-            async with self.jobs.use(job, alone=method.is_long) as frontier:
+            async with self._store.use(job, alone=method.is_long) as frontier:
                 if is_worker:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
                     raise RefusedError(400, f"a specification of another job: {spec.name}, not {job}")
-                answer: Any = await getattr(frontier, method.name)(**msgspec.structs.asdict(arguments))
+                called = frontier if actor is None else acting_for(frontier, actor)
+                answer: Any = await getattr(called, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
             # Whoever waits for work of a job that is gone is to find that out.
-            self._forget(job)
+            self.forget(job)
             raise
         if method.name in ("workers", "report"):
             answer = self._waiters.seen(job, answer)
@@ -159,7 +196,7 @@ class FrontierRoutes:
         self._waiters.heard(job, method.name, arguments, answer)
         return wire.encode(answer)
 
-    def _forget(self, job: str) -> None:
+    def forget(self, job: str) -> None:
         """The job is gone, and so are its leases: epochs may begin anew with another one of its name."""
         self._identity.forget(job)
         self._waiters.wake_all(job)
@@ -167,29 +204,28 @@ class FrontierRoutes:
     async def _once(self, key: tuple[str, ...], call: Callable[[], Awaitable[bytes]], timeout_seconds: float) -> bytes:
         """Make a call, or give the answer of the time that it was sent before; ``key`` ends with its id, if any."""
         if not key[-1]:
-            return await _in_time(call(), timeout_seconds)
+            return await in_time(call(), timeout_seconds)
         task = self._answers.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._answers[key] = asyncio.ensure_future(call())
             if len(self._answers) > ANSWERS_KEPT:
                 self._answers.popitem(last=False)
         # The waiting has an end, and the call goes on: when it is sent again, it is waited for again.
-        return await _in_time(asyncio.shield(task), timeout_seconds)
+        return await in_time(asyncio.shield(task), timeout_seconds)
 
 
-async def jobs_of_store(url: str) -> list[str]:
-    """The names of the jobs of a store, which is made if it is not there: a SQLite file goes with its last job."""
-    # In a thread: a file may be locked by another process.
-    frontier = await asyncio.to_thread(open_frontier, url, "any", create=True)
-    await frontier.close()
-    return await list_jobs(url)
+def actor_of(credential: Credential, request: web.Request) -> Actor:
+    """Who is recorded: the name of the credential, and beside it who the client says it is."""
+    kind = {"anybody": "", "user": "user:"}.get(credential.kind, "token:")
+    claim = unquote(request.headers.get(wire.ACTOR_HEADER, ""), errors="replace")[:MAX_ACTOR_CHARS]
+    return Actor(f"{kind}{credential.name}", claim)
 
 
 def authorised(request: web.Request, role: Role) -> Credential:
     """The credential of a request, if it has the role and the job of the path is one of its own."""
     credential = request[CREDENTIAL]
     if credential.role < role:
-        raise _not_permitted(credential, role)
+        raise not_permitted(credential, role)
     job = request.match_info.get("job")
     if job is not None and not credential.may_see(job):
         raise RefusedError(403, f"not a job of this credential: {job}", hint="the token file of the master lists them")
@@ -198,7 +234,7 @@ def authorised(request: web.Request, role: Role) -> Credential:
     return credential
 
 
-def _not_permitted(credential: Credential, needed: Role) -> RefusedError:
+def not_permitted(credential: Credential, needed: Role) -> RefusedError:
     return RefusedError(
         403,
         f"not permitted to a {credential.role.name.lower()}: this takes the role {needed.name.lower()}",
@@ -260,7 +296,7 @@ def _without_known_spec(report: Report, known: str) -> Report:
     return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=wire.NO_SPEC))
 
 
-async def _in_time(call: Awaitable[T], timeout_seconds: float) -> T:
+async def in_time(call: Awaitable[T], timeout_seconds: float | None) -> T:
     try:
         async with asyncio.timeout(timeout_seconds):
             return await call
@@ -287,7 +323,7 @@ async def _answered(request: web.Request, body: bytes, status: int = 200) -> web
     return response
 
 
-def _is_gone(request: web.Request) -> bool:
+def is_gone(request: web.Request) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 

@@ -1,25 +1,17 @@
-"""``/metrics`` of all jobs of a store, ``/readyz``, and how many workers a job could use, for autoscalers."""
+"""``/metrics`` of all jobs of the stores, and ``/readyz``."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator, Sequence
 
+import msgspec
 from aiohttp import web
 
 from skitter.app.frontiers import is_missing_file
-from skitter.app.schedules import CommandTarget, Schedules
-from skitter.app.views.metrics import (
-    JobFigures,
-    build_info,
-    job_samples,
-    jobs_samples,
-    read_job,
-    scale_view,
-    schedule_samples,
-)
-from skitter.app.views.status import status_view
+from skitter.app.schedules import CommandTarget, Schedules, ScheduleView
+from skitter.app.views.metrics import JobFigures, build_info, job_samples, jobs_samples, read_job, schedule_samples
 from skitter.errors import FormatError, FrontierError, JobError, SkitterError, VanishedError
 from skitter.frontier.http.wire import Role
 from skitter.model.job import State
@@ -27,11 +19,11 @@ from skitter.node.memory_watch import resident_bytes
 from skitter.observe import metrics
 from skitter.observe.metrics import JOB_METRICS, Sample
 from skitter.web.credentials import Credential
-from skitter.web.frontier_routes import FrontierRoutes, RefusedError, authorised, jobs_of_store
+from skitter.web.frontier_routes import RefusedError, authorised
+from skitter.web.stores import Store
 
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
-SCALE_PATH = "/api/v1/jobs/{job}/scale"
 MAX_JOBS = 100
 """Jobs that have series of their own: those that run first, then by name. Each has 86."""
 MAX_LOOKED_AT = 1_000
@@ -41,28 +33,19 @@ READY_SECONDS = 5.0
 READY_KEPT_SECONDS = 1.0
 """Anybody may ask whether the server is ready: the store is asked once in so long."""
 _UNREADABLE = (FormatError, VanishedError)
-PER_WORKER = 1_000
-"""Requests for which an autoscaler should have one worker, if it does not say."""
 
 
-def add_metrics_routes(app: web.Application, routes: FrontierRoutes) -> Ready:
-    """Add the routes. ``/readyz`` is answered without a credential, by what is returned."""
-    scrapes, ready = _Scrapes(routes), Ready(lambda: jobs_of_store(routes.url))
-    app.router.add_get(METRICS_PATH, scrapes.answer)
-    app.router.add_get(READY_PATH, ready.answer)
-
-    async def scale(request: web.Request) -> web.Response:
-        return await _scale(request, routes)
-
-    app.router.add_get(SCALE_PATH, scale)
-    return ready
+def add_metrics_routes(app: web.Application, stores: Sequence[Store]) -> None:
+    """Add ``/metrics``, and ``/readyz``, which is public."""
+    app.router.add_get(METRICS_PATH, _Scrapes(stores).answer)
+    app.router.add_get(READY_PATH, _Ready(stores).answer)
 
 
-class Ready:
-    """Whether the store answers."""
+class _Ready:
+    """Whether the stores answer."""
 
-    def __init__(self, ask: Callable[[], Awaitable[object]]) -> None:
-        self._ask = ask
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = stores
         self._asked_at = float("-inf")
         self._problem = ""
         self._turn = asyncio.Lock()
@@ -79,7 +62,8 @@ class Ready:
     async def _asked(self) -> str:
         try:
             async with asyncio.timeout(READY_SECONDS):
-                await self._ask()
+                for store in self._stores:
+                    await store.jobs()
         except TimeoutError:
             return "no answer in time"
         except SkitterError as error:
@@ -88,10 +72,10 @@ class Ready:
 
 
 class _Scrapes:
-    """Reads all jobs of the store for one scrape at a time."""
+    """Reads all jobs of the stores for one scrape at a time."""
 
-    def __init__(self, routes: FrontierRoutes) -> None:
-        self._routes = routes
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = stores
         self._turn = asyncio.Lock()
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -110,22 +94,22 @@ class _Scrapes:
 
     async def _samples(self, credential: Credential) -> list[Sample]:
         began = time.monotonic()
-        names = [name for name in await jobs_of_store(self._routes.url) if credential.may_see(name)]
-        states = {name: await self._state(name) for name in names[:MAX_LOOKED_AT]}
-        readable = [name for name, state in states.items() if state in list(State)]
-        chosen = sorted(readable, key=lambda name: (states[name] != State.RUNNING, name))[:MAX_JOBS]
+        places = [(store, name) for store in self._stores for name in await store.jobs() if credential.may_see(name)]
+        states = {place: await self._state(*place) for place in places[:MAX_LOOKED_AT]}
+        readable = [place for place, state in states.items() if state in list(State)]
+        chosen = sorted(readable, key=lambda place: (states[place] != State.RUNNING, place[1]))[:MAX_JOBS]
         samples = [build_info(), Sample(metrics.SERVER_MEMORY, (), resident_bytes())]
-        for name in sorted(chosen):
-            figures = await self._figures(name)
+        for store, name in sorted(chosen, key=lambda place: (place[0].name, place[1])):
+            figures = await self._figures(store, name)
             # One that was dropped meanwhile has no figures.
             samples += job_samples(figures) if figures is not None else ()
-        samples += jobs_samples(states.values(), len(readable) - len(chosen) + len(names) - len(states))
+        samples += jobs_samples(states.values(), len(readable) - len(chosen) + len(places) - len(states))
         samples += await self._schedules()
         return [*samples, Sample(metrics.SCRAPE_SECONDS, (), time.monotonic() - began)]
 
-    async def _state(self, job: str) -> str:
+    async def _state(self, store: Store, job: str) -> str:
         try:
-            async with self._routes.jobs.use(job) as frontier:
+            async with store.use(job) as frontier:
                 return (await frontier.state()).state
         except JobError:
             return "gone"
@@ -134,35 +118,25 @@ class _Scrapes:
                 return "unreadable"
             raise
 
-    async def _figures(self, job: str) -> JobFigures | None:
+    async def _figures(self, store: Store, job: str) -> JobFigures | None:
         try:
-            async with self._routes.jobs.use(job) as frontier:
-                return await read_job(frontier, self._routes.url)
+            async with store.use(job) as frontier:
+                figures = await read_job(frontier, store.url_of(job))
         except (JobError, *_UNREADABLE):
             return None
+        if len(self._stores) == 1:
+            return figures
+        # Two stores may have jobs of one name.
+        status = msgspec.structs.replace(figures.status, job=f"{store.name}/{job}")
+        return figures._replace(status=status)
 
     async def _schedules(self) -> Iterator[Sample]:
-        url = self._routes.url
-        if is_missing_file(url):
-            return schedule_samples((), time.time())
-        async with Schedules(url, check_command=_no_command) as schedules:
-            return schedule_samples(await schedules.list(), time.time())
-
-
-async def _scale(request: web.Request, routes: FrontierRoutes) -> web.Response:
-    authorised(request, Role.VIEWER)
-    text = request.query.get("per_worker", str(PER_WORKER))
-    if not text.isdecimal() or not 0 < int(text[:10]) < 10**9:
-        raise RefusedError(400, f"not a whole number above zero: per_worker={text[:20]}")
-    job = request.match_info["job"]
-    try:
-        async with asyncio.timeout(READY_SECONDS), routes.jobs.use(job) as frontier:
-            status = status_view(await frontier.report(0), routes.url)
-    except TimeoutError as error:
-        raise RefusedError(503, "the store does not answer in time") from error
-    except JobError as error:
-        raise RefusedError(404, str(error), hint=error.hint) from error
-    return web.json_response(scale_view(status, int(text))._asdict())
+        views: list[ScheduleView] = []
+        for url in {store.schedules_url for store in self._stores}:
+            if not is_missing_file(url):
+                async with Schedules(url, check_command=_no_command) as schedules:
+                    views += await schedules.list()
+        return schedule_samples(views, time.time())
 
 
 def _no_command(_words: object, _frontier: str) -> CommandTarget:

@@ -6,6 +6,8 @@ import platform
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from skitter._version import __version__
 from skitter.app.schedules import ScheduleView
 from skitter.app.views.status import StatusView, status_view
@@ -193,7 +195,7 @@ def figure_names() -> list[str]:
     return names
 
 
-class ScaleView(NamedTuple):
+class ScaleView(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers a job could use: what an autoscaler asks for."""
 
     job: str
@@ -212,4 +214,10 @@ def scale_view(status: StatusView, per_worker: int) -> ScaleView:
     queue = status.queued + status.delayed + status.leased if works else 0
     # A job that is being seeded, or waits for an intake, has nothing queued and needs somebody to go on.
     least = 1 if works and (status.seeding or status.waits_for_intakes) else 0
-    return ScaleView(status.job, str(status.state), queue, status.workers, max(least, -(-queue // per_worker)))
+    return ScaleView(
+        job=status.job,
+        state=str(status.state),
+        queue_length=queue,
+        workers=status.workers,
+        workers_wanted=max(least, -(-queue // per_worker)),
+    )

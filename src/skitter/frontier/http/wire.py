@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "2"
+VERSION = "3"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"
@@ -27,8 +27,11 @@ SPEC_HEADER = "Skitter-Spec"
 """The specification that a client knows (``spec_tag``). A report is then sent without it."""
 LARGE_SPEC_BYTES = 16_384
 """Of a report whose specification a client keeps: it may have a hundred thousand seeds, and reports are polled."""
+ACTOR_HEADER = "Skitter-Actor"
+"""Who a client says it is. The audit trail has it beside the name of the credential, and nothing depends on it."""
 CONTENT_TYPE = "application/msgpack"
 JOBS_PATH = "/v1/jobs"
+AUDIT_PATH = "/v1/audit"
 WAIT = "wait_for_work"
 """The long poll: a route beside the methods of the contract."""
 DROP = "drop"
@@ -162,6 +165,7 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         *(errors.UsageError, errors.SettingsError, errors.SpiderError, errors.JobError),
+        errors.MissingJobError,
         *(errors.BackendError, errors.FrontierError, errors.FormatError, errors.DamageError),
         *(errors.ContradictionError, errors.VanishedError, errors.DedupError, errors.SinkError),
     )
