@@ -5,6 +5,7 @@ SkitterError                 what happened; ``hint`` says what to do
  │    ├── SettingsError      a setting has a wrong name or value
  │    ├── SpiderError        a spider cannot be found, imported or constructed
  │    └── JobError           the job is not what the command expects
+ │         └── MissingJobError   there is no job of this name
  ├── BackendError            exit 3: a frontier, a sink or a source cannot be reached or used
  │    ├── FrontierError      the store failed: away, corrupt, full
  │    │    ├── FormatError   the store was written by another program or another version
@@ -73,6 +74,10 @@ class SpiderError(UsageError):
 
 
 class JobError(UsageError):
+    pass
+
+
+class MissingJobError(JobError):
     pass
 
 

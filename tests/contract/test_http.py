@@ -17,8 +17,8 @@ from skitter.frontier.sqlite import sqlite_frontier
 from skitter.redis_driver.address import parse_address
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
-from skitter.web.frontier_routes import FrontierRoutes
 from skitter.web.server import MasterServer, ServerConfig
+from skitter.web.stores import Store
 
 
 class HttpContractStore(ContractStore):
@@ -42,8 +42,8 @@ class OverSqlite:
     @pytest_asyncio.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[ContractStore]:
         clock, path = FakeClock(), tmp_path / "frontier.db"
-        routes = FrontierRoutes(f"sqlite:{path}", lambda job: sqlite_frontier(path, job, clock=clock.of_store()))
-        async with MasterServer(ServerConfig(frontier=f"sqlite:{path}", port=0), routes).listening() as master:
+        served = Store("main", f"sqlite:{path}", lambda job: sqlite_frontier(path, job, clock=clock.of_store()))
+        async with MasterServer(ServerConfig(port=0), [served]).listening() as master:
             store = HttpContractStore(master.url, clock)
             yield store
             await store.close()
@@ -69,8 +69,8 @@ class TestHttpFrontierOverRedis(FrontierContract):
         await server.command("FLUSHALL")
         await server.close()
         clock = FakeClock()
-        routes = FrontierRoutes(url, lambda job: redis_frontier(url, job, clock=clock))
-        async with MasterServer(ServerConfig(frontier=url, port=0), routes).listening() as master:
+        served = Store("main", url, lambda job: redis_frontier(url, job, clock=clock))
+        async with MasterServer(ServerConfig(port=0), [served]).listening() as master:
             store = HttpContractStore(master.url, clock)
             store.keeps_history = False
             store.history_reason = "a request that is done leaves nothing but its identity in memory"

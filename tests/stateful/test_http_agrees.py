@@ -10,16 +10,16 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.http import http_frontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.testing.agreement import FrontiersAgree
-from skitter.web.frontier_routes import FrontierRoutes
 from skitter.web.server import MasterServer, ServerConfig
+from skitter.web.stores import Store
 
 
 class HttpAgrees(FrontiersAgree):
     def make_other(self, folder: Path) -> Frontier:
         path = folder / "frontier.db"
         clock = self.clock.of_store()
-        routes = FrontierRoutes(f"sqlite:{path}", lambda job: sqlite_frontier(path, job, clock=clock))
-        master = MasterServer(ServerConfig(frontier=f"sqlite:{path}", port=0), routes)
+        store = Store("main", f"sqlite:{path}", lambda job: sqlite_frontier(path, job, clock=clock))
+        master = MasterServer(ServerConfig(port=0), [store])
         listening = master.listening()
         self.loop.run_until_complete(listening.__aenter__())
         frontier = http_frontier(master.url, "job")

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skitter import private_files
 from skitter.entry_points import FRONTIERS, entry_point_names, find_entry_point, load_entry_point, unusable
-from skitter.errors import SkitterError, UsageError
+from skitter.errors import FrontierError, SkitterError, UsageError
 from skitter.frontier.contract import Frontier, FrontierBackend
 from skitter.model.secrets import shown_address
 
@@ -72,6 +73,17 @@ def sqlite_file(url: str) -> tuple[Path, bool]:
 def is_missing_file(url: str) -> bool:
     """Whether it is a SQLite file that is not there: nobody has begun a job in it yet."""
     return url.startswith("sqlite:") and not os.path.lexists(sqlite_file(url)[0])
+
+
+def local_frontiers() -> list[str]:
+    """The URLs of all files of jobs in .skitter; FrontierError if the folder is not private."""
+    try:
+        private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
+    except private_files.NotPrivateError as error:
+        raise FrontierError(
+            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
+        ) from error
+    return [f"sqlite:{file}" for file in sorted(private_files.FOLDER.glob("*.db"))]
 
 
 def default_frontier(job: str) -> str:

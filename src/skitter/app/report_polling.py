@@ -107,7 +107,7 @@ class NewestFailures:
         if not wanted or dead == self._known or dead > MAX_FAILURES or now - self._read_at < FAILURE_SECONDS:
             return
         self._known, self._read_at = dead, now
-        found = await self._frontier.dead(limit=NEWEST_FAILURES, after=max(0, dead - NEWEST_FAILURES))
+        found = await self._frontier.dead(limit=NEWEST_FAILURES, newest=True)
         self._view.show_failures(sorted(found, key=lambda one: one.ended_at, reverse=True)[:wanted])
 
 

@@ -20,10 +20,9 @@ def run_fleet(options: argparse.Namespace) -> int:
 
     from skitter.app.config import trusting_own_code
     from skitter.app.fleet_node import make_fleet_node
-    from skitter.app.frontiers import is_shared
+    from skitter.app.frontiers import is_shared, local_frontiers
     from skitter.cli import settings_layers
     from skitter.cli.event_log import event_log_lines
-    from skitter.cli.job_ref import local_frontiers
     from skitter.cli.progress import PlainLines
     from skitter.cli.run_messages import RunOutput
     from skitter.cli.run_node import run_node

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from skitter import private_files
 from skitter.cli.arguments import did_you_mean
-from skitter.errors import FrontierError, UsageError
+from skitter.errors import UsageError
 from skitter.model.job_name import check_job_name
 from skitter.model.secrets import shown_frontier
 
@@ -97,23 +96,10 @@ def _the_only_one() -> JobRef:
     return JobRef(default_frontier(names[0]), names[0])
 
 
-def local_frontiers() -> list[str]:
-    """Return the URLs of all frontiers in .skitter."""
-    return [f"sqlite:{file}" for file in sorted(_folder().glob("*.db"))]
-
-
 def _names() -> list[str]:
-    return sorted(file.stem for file in _folder().glob("*.db"))
+    from skitter.app.frontiers import local_frontiers
 
-
-def _folder() -> Path:
-    try:
-        private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
-    except private_files.NotPrivateError as error:
-        raise FrontierError(
-            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
-        ) from error
-    return private_files.FOLDER
+    return sorted(Path(url.partition(":")[2]).stem for url in local_frontiers())
 
 
 def _listed() -> str:

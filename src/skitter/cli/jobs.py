@@ -24,8 +24,8 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
+    from skitter.app.frontiers import local_frontiers
     from skitter.app.views.jobs import DistinctTotal, jobs_of_frontier, jobs_of_frontiers
-    from skitter.cli.job_ref import local_frontiers
     from skitter.cli.output import error, note, print_json
     from skitter.cli.terminal_text import number
     from skitter.model.secrets import shown_frontier

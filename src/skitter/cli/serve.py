@@ -1,21 +1,46 @@
-"""``skitter serve``: the master, which serves a store to workers and commands elsewhere."""
+"""``skitter serve``: the master, which serves stores to browsers, programs, workers and commands elsewhere."""
 
 from __future__ import annotations
 
 import argparse
+import signal
+from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_frontier_option
+from skitter.cli.arguments import Parser
 from skitter.errors import ExtraMissingError, UsageError
+
+if TYPE_CHECKING:
+    from skitter.web.server import ServerConfig
 
 DEFAULT_BIND = "127.0.0.1:8601"
 
 
 def configure(parser: Parser) -> None:
-    add_frontier_option(parser, "the store to serve: sqlite:PATH or redis://HOST", required=True)
+    parser.add_argument(
+        "--frontier",
+        action="append",
+        default=[],
+        metavar="[NAME=]URL",
+        help="the store to serve: sqlite:PATH or redis://HOST; several may be; default: the jobs of .skitter",
+    )
     parser.add_argument("--bind", default=DEFAULT_BIND, metavar="HOST:PORT", help=f"default: {DEFAULT_BIND}")
     parser.add_argument(
         "--token-file", default="", metavar="FILE", help="one token for everything, or lines ROLE TOKEN [JOB...]"
     )
+    parser.add_argument(
+        "--users",
+        default="",
+        metavar="FILE",
+        help="users who log in with a password (skitter user); default: .skitter/users, if it is there",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="a reverse proxy whose X-Forwarded headers are believed; several may be",
+    )
+    parser.add_argument("--open", action="store_true", help="open a browser at the address")
     parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate to show, with its chain")
     parser.add_argument("--tls-key", default="", metavar="FILE", help="its key")
     parser.add_argument(
@@ -39,45 +64,63 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         from skitter.web.server import ServerConfig
+        from skitter.web.users import DEFAULT_FILE
     except ImportError as error:
         raise ExtraMissingError("skitter serve", "http") from error
     host, port = _host_and_port(options.bind)
     config = ServerConfig(
-        frontier=options.frontier,
+        frontiers=tuple(options.frontier),
         host=host,
         port=port,
         token_file=options.token_file,
+        users=options.users or (str(DEFAULT_FILE) if DEFAULT_FILE.exists() else ""),
+        trusted_proxies=tuple(options.trusted_proxy),
         tls_cert=options.tls_cert,
         tls_key=options.tls_key,
         client_ca=options.client_ca,
     )
     settings = Logging(log_file=options.log, log_format=options.log_format)
     with event_log_lines(settings, None, job="", verbose=options.verbose):
-        return of_signal(run_loop(_serve(config)))
+        number = run_loop(_serve(config, is_opened=options.open))
+    # SIGTERM is how a server is asked to end: in order, and so with 0.
+    return 0 if number == signal.SIGTERM else of_signal(number)
 
 
-async def _serve(config: object) -> int:
+async def _serve(config: ServerConfig, *, is_opened: bool) -> int:
     """Serve until a signal comes; which one."""
     import asyncio
-    import signal
 
     from skitter.node.process_rlimits import allow_open_files
-    from skitter.web.server import MasterServer, ServerConfig, check_store
+    from skitter.web.server import MasterServer
 
-    assert isinstance(config, ServerConfig)
     allow_open_files()
-    await check_store(config.frontier)
     master = MasterServer(config)
+    for store in master.stores.values():
+        await store.check()
     came: list[int] = []
+    stopped = asyncio.Event()
 
     def stop(number: int) -> None:
         came.append(number)
-        master.stop()
+        stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    await master.run()
+    async with master.listening():
+        print(f"{master.url}/", flush=True)
+        if is_opened:
+            await asyncio.to_thread(_open_browser, f"{master.url}/")
+        await stopped.wait()
     return came[0]
+
+
+def _open_browser(url: str) -> None:
+    import webbrowser
+
+    from skitter.cli.output import warn
+
+    if not webbrowser.open(url):
+        warn(f"no browser can be opened here: {url}")
 
 
 def _host_and_port(bind: str) -> tuple[str, int]:

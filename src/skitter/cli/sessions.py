@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         found = ask(job_ref, lambda frontier: frontier.sessions())
         if options.json:
-            print_json({"job": job_ref.job, "sessions": [_view(one) for one in found]})
+            from skitter.app.views.sessions import session_view
+
+            print_json({"job": job_ref.job, "sessions": [session_view(one) for one in found]})
             return 0
         for one in found:
             print(_described(one))
@@ -67,26 +69,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
-
-
-def _view(seen: SessionSeen) -> dict[str, Any]:
-    view: dict[str, Any] = {
-        "name": seen.name,
-        "cookies": seen.cookies,
-        "domains": seen.domains,
-        "changed_at": seen.changed_at,
-        "state": "ready",
-    }
-    if (record := seen.record) is not None:
-        view |= {
-            "state": record.state.name.lower(),
-            "uses": record.uses,
-            "in_flight": record.in_flight,
-            "logins": record.generation,
-            "failed_logins": record.failures,
-            "since": record.born_at,
-        }
-    return view
 
 
 def _described(seen: SessionSeen) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from skitter.delivery.export import outbox_items
@@ -73,15 +75,17 @@ def preview_file(name: str, *, sample: int, most: int, password: str | None = No
     return preview
 
 
-async def preview_job(frontier: Frontier, *, sample: int, most: int) -> ItemPreview:
+async def preview_job(frontier: Frontier, *, sample: int, most: int, below: Path | None = None) -> ItemPreview:
     """The first items of a target that is a readable file; without one, of the outbox.
 
-    An item that every target has is forgotten in the outbox.
+    An item that every target has is forgotten in the outbox. ``below``: files outside of this folder are not read.
     """
     report = await frontier.report()
-    readable = next((sink.target for sink in report.sinks if is_readable(sink.target)), None)
+    targets = [sink.target for sink in report.sinks if is_readable(sink.target)]
+    readable = next((name for name in targets if below is None or _is_below(name, below)), None)
     if readable is not None:
-        preview = preview_file(readable, sample=sample, most=most)
+        # In a thread: a large file takes its time.
+        preview = await asyncio.to_thread(preview_file, readable, sample=sample, most=most)
     else:
         preview = ItemPreview("outbox", sample, most)
         async for items in outbox_items(frontier, most):
@@ -90,3 +94,7 @@ async def preview_job(frontier: Frontier, *, sample: int, most: int) -> ItemPrev
                     preview.add(decode_item(item.record))
     preview.undelivered = report.undelivered
     return preview
+
+
+def _is_below(name: str, folder: Path) -> bool:
+    return Path(name).resolve().is_relative_to(folder.resolve())

@@ -478,10 +478,13 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, ProxyPool, Protocol):
         """Put cookies into jars, as a commit would."""
         ...
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        """Dead requests in the order they were added (of one shard after the other, where a job has several).
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        """Dead requests in the order they were added, or with ``newest`` in the opposite order.
 
-        Page on with the count already read in ``after``.
+        Page on with the position of the last one in ``after``; 0 is the beginning. What is revived meanwhile moves no
+        other. (Of a job in shards, the order is that of a shard; positions serve for paging alone.)
         """
         ...
 

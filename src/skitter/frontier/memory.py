@@ -214,10 +214,11 @@ class MemoryTables:
             keys += queue.first(limit - len(keys))
         return [self._rows[key[-1]] for key in keys]
 
-    def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
+    def dead_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
         dead = (row for row in self._rows.values() if row.state is RequestState.DEAD)
-        chosen = sorted((row for row in dead if error_class in ("", row.error_class)), key=lambda row: row.seq)
-        return chosen[after : after + limit]
+        chosen = (row for row in dead if error_class in ("", row.error_class))
+        beyond = (row for row in chosen if not after or (row.seq < after if newest else row.seq > after))
+        return sorted(beyond, key=lambda row: row.seq, reverse=newest)[:limit]
 
     # ---- needs
 

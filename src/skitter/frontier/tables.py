@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from skitter.errors import JobError
+from skitter.errors import MissingJobError
 from skitter.model.bloom_stats import BloomStats
 from skitter.model.consistency import Finding
 from skitter.model.host import Host
@@ -213,9 +213,9 @@ class IntakeRow(msgspec.Struct):
     record: IntakeRecord = msgspec.field(default_factory=IntakeRecord)
 
 
-def no_such_job(name: str) -> JobError:
+def no_such_job(name: str) -> MissingJobError:
     """The error for a job that is not in the store."""
-    return JobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
+    return MissingJobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
 
 
 def public_job(row: JobRow) -> Job:
@@ -393,8 +393,8 @@ class Tables(Protocol):
         names of their needs; then suspect and delayed ones by seq."""
         ...
 
-    def dead_rows(self, error_class: str, limit: int, after: int) -> list[Row]:
-        """By seq; the first ``after`` are skipped."""
+    def dead_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
+        """By seq, upwards or from the newest down; those beyond ``after``, or all for 0."""
         ...
 
     # Needs: touched only where requests have any

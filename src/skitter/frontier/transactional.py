@@ -320,11 +320,14 @@ class TransactionalFrontier:
             lambda transaction: transaction.tables.page_records([request_id]).get(request_id), write=False
         )
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return await self._run(
-            lambda transaction: [report.dead(row) for row in transaction.tables.dead_rows(error_class, limit, after)],
-            write=False,
-        )
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        def read(transaction: Transaction) -> list[Dead]:
+            rows = transaction.tables.dead_rows(error_class, limit, after, newest=newest)
+            return [report.dead(row) for row in rows]
+
+        return await self._run(read, write=False)
 
     async def distinct_urls(self) -> bytes:
         return await self._run(lambda transaction: transaction.tables.distinct_registers(), write=False)

@@ -381,6 +381,8 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     referrer: str | None
     ended_at: float
+    position: int = 0
+    """Its place in the list of dead requests, to page on from."""
 
 
 class SinkProgress(msgspec.Struct, frozen=True):

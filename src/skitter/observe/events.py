@@ -610,6 +610,28 @@ MASTER_TOKENS_REFUSED = _kind(
     "The token file of a master has changed and has a mistake in it.",
     reason="what is wrong",
 )
+MASTER_USERS_READ = _kind(
+    "master.users_read",
+    Level.NOTICE,
+    "the file of users has changed: {users} users",
+    "The file of a master's users has changed, and counts from now on.",
+    users="how many it has",
+)
+MASTER_USERS_REFUSED = _kind(
+    "master.users_refused",
+    Level.ERROR,
+    "the file of users has changed and cannot be used, so the old one still counts: {reason}",
+    "The file of a master's users has changed and has a mistake in it.",
+    reason="what is wrong",
+)
+MASTER_LOGIN_FAILED = _kind(
+    "master.login_failed",
+    Level.WARNING,
+    "a wrong password for {user} from {client}",
+    "A login with a wrong password, or of a user that there is not. Told once in ten seconds at most.",
+    user="the name that was given",
+    client="the address of the client",
+)
 
 # ---- the frontier
 

@@ -24,7 +24,7 @@ MIN_TOKEN_CHARS = 16
 LOOK_SECONDS = 1.0
 """How often the file is looked at for a change."""
 _CERTIFICATE = "cert:"
-_ROLES = {role.name.lower(): role for role in Role}
+ROLES = {role.name.lower(): role for role in Role}
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +35,17 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     jobs: tuple[str, ...] = ()
     """Names or patterns such as ``shop-*``; none: every job."""
+    kind: str = "token"
+    """token, certificate, user or anybody."""
+    expires_at: float | None = None
+    """Of a user's session."""
 
     def may_see(self, job: str) -> bool:
         """Whether a job is one of its own."""
         return not self.jobs or any(fnmatch.fnmatchcase(job, pattern) for pattern in self.jobs)
 
 
-EVERYBODY = Credential(name="anybody", role=Role.ADMIN)
+EVERYBODY = Credential(name="anybody", role=Role.ADMIN, kind="anybody")
 """The credential of all clients where there are none: on loopback."""
 
 
@@ -112,7 +116,7 @@ class TokenFile:
             role, token, jobs = self._parse(number, ["admin", *words] if is_only_token else words)
             if token.startswith(_CERTIFICATE):
                 name = token.removeprefix(_CERTIFICATE)
-                by_name[name] = Credential(name=name, role=role, jobs=jobs)
+                by_name[name] = Credential(name=name, role=role, jobs=jobs, kind="certificate")
             else:
                 by_digest[self._digest(token)] = Credential(name=_short_name(token), role=role, jobs=jobs)
         if not lines:
@@ -122,7 +126,7 @@ class TokenFile:
     def _parse(self, number: int, words: list[str]) -> tuple[Role, str, tuple[str, ...]]:
         # What is wrong is not quoted: it may be a token.
         where = f"{self._path}, line {number}"
-        if len(words) < 2 or words[0] not in _ROLES:
+        if len(words) < 2 or words[0] not in ROLES:
             raise UsageError(f"not a line of a token file: {where}", hint=_FORM)
         token = words[1]
         if token.startswith(_CERTIFICATE) and "@" in token:
@@ -133,10 +137,10 @@ class TokenFile:
                 f"a token of less than {MIN_TOKEN_CHARS} characters: {where}",
                 hint="openssl rand -hex 32 makes a good one",
             )
-        return _ROLES[words[0]], token, tuple(words[2:])
+        return ROLES[words[0]], token, tuple(words[2:])
 
 
-_FORM = f"one token alone, or lines ROLE TOKEN [JOB...]; roles: {', '.join(_ROLES)}"
+_FORM = f"one token alone, or lines ROLE TOKEN [JOB...]; roles: {', '.join(ROLES)}"
 
 
 def names_of(certificate: dict[str, Any]) -> list[str]:

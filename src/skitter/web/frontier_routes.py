@@ -12,10 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 
-from skitter.app.frontiers import drop_job, list_jobs, open_frontier
 from skitter.dedup.hyperloglog import checked_changes
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
-from skitter.frontier.contract import Frontier
 from skitter.frontier.http import wire
 from skitter.frontier.http.wire import Role
 from skitter.model.job import JobSpec, Report
@@ -23,7 +21,7 @@ from skitter.model.job_name import check_job_name
 from skitter.web import work_waiters, worker_identity
 from skitter.web.call_limits import BusyError, CallLimits
 from skitter.web.credentials import Credential
-from skitter.web.open_jobs import OpenJobs
+from skitter.web.stores import Store
 from skitter.web.work_waiters import WorkWaiters
 from skitter.web.worker_identity import WorkerIdentity
 
@@ -55,28 +53,29 @@ class RefusedError(FrontierError):
 class FrontierRoutes:
     """Serves the jobs of one store."""
 
-    def __init__(self, frontier_url: str, open_job: Callable[[str], Frontier] | None = None) -> None:
-        """``open_job``: for tests, in place of the frontiers of the URL."""
-        self._url = frontier_url
-        # Patient: a store that is away now is waited for by the call, and by its client after that.
-        self._jobs = OpenJobs(open_job or (lambda job: open_frontier(frontier_url, job, create=True, patient=True)))
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._limits = CallLimits()
         self._identity = WorkerIdentity()
         self._waiters = WorkWaiters()
         self._answers: OrderedDict[tuple[str, ...], asyncio.Task[bytes]] = OrderedDict()
 
-    def add_to(self, app: web.Application) -> None:
-        app.router.add_post(wire.JOBS_PATH, self._list)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.DROP}", self._drop)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{wire.WAIT}", self._wait)
-        app.router.add_post(f"{wire.JOBS_PATH}/{{job}}/{{method}}", self._call_method)
+    def add_to(self, app: web.Application, prefix: str = "") -> None:
+        """``prefix``: a path before that of the calls, for one of several stores."""
+        path = prefix + wire.JOBS_PATH
+        app.router.add_post(path, self._list)
+        app.router.add_post(f"{path}/{{job}}/{wire.DROP}", self._drop)
+        app.router.add_post(f"{path}/{{job}}/{wire.WAIT}", self._wait)
+        app.router.add_post(f"{path}/{{job}}/{{method}}", self._call_method)
 
     def wake_waiters(self) -> None:
         """Let workers that wait ask another master, or this one after its restart."""
         self._waiters.close()
 
-    async def close(self) -> None:
-        await self._jobs.close()
+    def seen_report(self, job: str, report: Report) -> Report:
+        """A report in which workers that wait here are alive."""
+        seen: Report = self._waiters.seen(job, report)
+        return seen
 
     # ---- routes
 
@@ -84,11 +83,11 @@ class FrontierRoutes:
         method = wire.METHODS.get(request.match_info["method"])
         if method is None:
             raise RefusedError(404, f"no such call: {request.path}", hint="is the client of the same version?")
-        credential, job = _authorised(request, method.role), request.match_info["job"]
+        credential, job = authorised(request, method.role), request.match_info["job"]
         with self._limits.admitted(credential.name, _length_of(request)):
             arguments = _decoded(method.read_arguments, await _body_of(request))
             if credential.role < (needed := method.role_for(arguments)):
-                raise _not_permitted(credential, needed)
+                raise not_permitted(credential, needed)
             known_spec = request.headers.get(wire.SPEC_HEADER, "")
             call = functools.partial(self._call, credential, job, method, arguments, known_spec)
             # Others are known again by the store.
@@ -97,19 +96,17 @@ class FrontierRoutes:
             return await _answered(request, await self._once(key, call, method.timeout_seconds))
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        credential = _authorised(request, Role.VIEWER)
+        credential = authorised(request, Role.VIEWER)
         with self._limits.admitted(credential.name, 0):
-            names = await _in_time(jobs_of_store(self._url), wire.CALL_SECONDS)
+            names = await in_time(self._store.jobs(), wire.CALL_SECONDS)
             return await _answered(request, wire.encode([name for name in names if credential.may_see(name)]))
 
     async def _drop(self, request: web.Request) -> web.StreamResponse:
-        credential, job = _authorised(request, Role.ADMIN), request.match_info["job"]
+        credential, job = authorised(request, Role.ADMIN), request.match_info["job"]
 
         async def drop() -> bytes:
-            await self._jobs.forget(job)
-            is_there = job in await jobs_of_store(self._url)
-            dropped = is_there and await drop_job(self._url, job)
-            self._forget(job)
+            dropped = await self._store.drop(job)
+            self.forget(job)
             return wire.encode(dropped)
 
         with self._limits.admitted(credential.name, 0):
@@ -117,7 +114,7 @@ class FrontierRoutes:
             return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
-        credential, job = _authorised(request, Role.WORKER), request.match_info["job"]
+        credential, job = authorised(request, Role.WORKER), request.match_info["job"]
         # No limit of calls: they cost a master next to nothing, and each has a connection, which are limited.
         if self._waiters.count >= work_waiters.MAX_WAITERS:
             raise BusyError("the master is busy: too many workers wait", hint="it is asked again by itself")
@@ -128,7 +125,7 @@ class FrontierRoutes:
         timeout = asked.timeout_seconds if 0 <= asked.timeout_seconds < wire.MAX_POLL_SECONDS else wire.MAX_POLL_SECONDS
         worker = worker_identity.tagged(asked.worker, credential) if credential.role is Role.WORKER else asked.worker
         with self._limits.waiting(credential.name):
-            woken = await self._waiters.wait(job, worker, timeout, lambda: _is_gone(request))
+            woken = await self._waiters.wait(job, worker, timeout, lambda: is_gone(request))
         return await _answered(request, wire.encode(woken))
 
     # ---- calls
@@ -139,7 +136,7 @@ class FrontierRoutes:
         is_worker = credential.role is Role.WORKER
         _check_bounds(method, arguments)
         try:
-            async with self._jobs.use(job, alone=method.is_long) as frontier:
+            async with self._store.use(job, alone=method.is_long) as frontier:
                 if is_worker:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
@@ -147,7 +144,7 @@ class FrontierRoutes:
                 answer: Any = await getattr(frontier, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
             # Whoever waits for work of a job that is gone is to find that out.
-            self._forget(job)
+            self.forget(job)
             raise
         if method.name in ("workers", "report"):
             answer = self._waiters.seen(job, answer)
@@ -159,7 +156,7 @@ class FrontierRoutes:
         self._waiters.heard(job, method.name, arguments, answer)
         return wire.encode(answer)
 
-    def _forget(self, job: str) -> None:
+    def forget(self, job: str) -> None:
         """The job is gone, and so are its leases: epochs may begin anew with another one of its name."""
         self._identity.forget(job)
         self._waiters.wake_all(job)
@@ -167,29 +164,21 @@ class FrontierRoutes:
     async def _once(self, key: tuple[str, ...], call: Callable[[], Awaitable[bytes]], timeout_seconds: float) -> bytes:
         """Make a call, or give the answer of the time that it was sent before; ``key`` ends with its id, if any."""
         if not key[-1]:
-            return await _in_time(call(), timeout_seconds)
+            return await in_time(call(), timeout_seconds)
         task = self._answers.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._answers[key] = asyncio.ensure_future(call())
             if len(self._answers) > ANSWERS_KEPT:
                 self._answers.popitem(last=False)
         # The waiting has an end, and the call goes on: when it is sent again, it is waited for again.
-        return await _in_time(asyncio.shield(task), timeout_seconds)
+        return await in_time(asyncio.shield(task), timeout_seconds)
 
 
-async def jobs_of_store(url: str) -> list[str]:
-    """The names of the jobs of a store, which is made if it is not there: a SQLite file goes with its last job."""
-    # In a thread: a file may be locked by another process.
-    frontier = await asyncio.to_thread(open_frontier, url, "any", create=True)
-    await frontier.close()
-    return await list_jobs(url)
-
-
-def _authorised(request: web.Request, role: Role) -> Credential:
+def authorised(request: web.Request, role: Role) -> Credential:
     """The credential of a request, if it has the role and the job of the path is one of its own."""
     credential = request[CREDENTIAL]
     if credential.role < role:
-        raise _not_permitted(credential, role)
+        raise not_permitted(credential, role)
     job = request.match_info.get("job")
     if job is not None and not credential.may_see(job):
         raise RefusedError(403, f"not a job of this credential: {job}", hint="the token file of the master lists them")
@@ -198,7 +187,7 @@ def _authorised(request: web.Request, role: Role) -> Credential:
     return credential
 
 
-def _not_permitted(credential: Credential, needed: Role) -> RefusedError:
+def not_permitted(credential: Credential, needed: Role) -> RefusedError:
     return RefusedError(
         403,
         f"not permitted to a {credential.role.name.lower()}: this takes the role {needed.name.lower()}",
@@ -260,7 +249,7 @@ def _without_known_spec(report: Report, known: str) -> Report:
     return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=wire.NO_SPEC))
 
 
-async def _in_time(call: Awaitable[T], timeout_seconds: float) -> T:
+async def in_time(call: Awaitable[T], timeout_seconds: float) -> T:
     try:
         async with asyncio.timeout(timeout_seconds):
             return await call
@@ -287,7 +276,7 @@ async def _answered(request: web.Request, body: bytes, status: int = 200) -> web
     return response
 
 
-def _is_gone(request: web.Request) -> bool:
+def is_gone(request: web.Request) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 

@@ -4,58 +4,81 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
+import logging
+import math
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 from aiohttp import web
 
-from skitter.app.frontiers import is_shared
-from skitter.errors import UsageError
+from skitter.errors import SkitterError, UsageError
 from skitter.frontier.http import wire
-from skitter.model.secrets import shown_frontier
+from skitter.model.job import Report
 from skitter.observe import events
 from skitter.web import frontier_routes
+from skitter.web.access import HEADERS, Access, is_loopback, is_public, not_known
+from skitter.web.api.route import respond_problem
+from skitter.web.api.routes import ApiRoutes
+from skitter.web.api.session import TooManyLoginsError
 from skitter.web.connections import Connection
-from skitter.web.credentials import EVERYBODY, Credential, TokenFile
-from skitter.web.frontier_routes import FrontierRoutes, RefusedError, jobs_of_store
+from skitter.web.credentials import TokenFile
+from skitter.web.frontier_routes import FrontierRoutes, RefusedError
+from skitter.web.stores import Store, stores_of
+from skitter.web.users import UserFile
 
 DRAIN_SECONDS = 10.0
 """How long running calls have when the master ends. Clients send what was broken off again."""
 HANDSHAKE_SECONDS = 10.0
 REFUSALS_TOLD_SECONDS = 10.0
 """A client that is refused over and over is told of once in so long."""
+STORES_PATH = "/stores"
+"""The work API of each store is at ``/stores/NAME/v1``, that of the first one also at ``/v1``."""
+log = logging.getLogger("skitter.web")
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What ``skitter serve`` was told."""
 
-    frontier: str
+    frontiers: tuple[str, ...] = ()
+    """URLs, or NAME=URL; none: the folder .skitter."""
     host: str = "127.0.0.1"
     port: int = 8601
     token_file: str = ""
+    users: str = ""
+    trusted_proxies: tuple[str, ...] = ()
     tls_cert: str = ""
     tls_key: str = ""
     client_ca: str = ""
 
 
 class MasterServer:
-    """Serves one store until it is stopped."""
+    """Serves stores until it is stopped."""
 
-    def __init__(self, config: ServerConfig, routes: FrontierRoutes | None = None) -> None:
-        """``routes``: for tests, in place of those of the frontier's URL."""
+    def __init__(self, config: ServerConfig, stores: Sequence[Store] | None = None) -> None:
+        """``stores``: for tests, in place of those of the URLs."""
         _check(config)
         self._config = config
         self._ssl = _ssl_context(config)
-        self._tokens = TokenFile(Path(config.token_file)) if config.token_file else None
-        self._routes = routes or FrontierRoutes(config.frontier)
+        self.access = Access(
+            TokenFile(Path(config.token_file)) if config.token_file else None,
+            UserFile(Path(config.users)) if config.users else None,
+            config.trusted_proxies,
+            tls=self._ssl is not None,
+        )
+        self.stores = {store.name: store for store in (stores or stores_of(config.frontiers))}
+        self._work = {name: FrontierRoutes(store) for name, store in self.stores.items()}
+        self._api = ApiRoutes(self.stores, self.access, self._seen_report)
         self._refusals_told_at = -REFUSALS_TOLD_SECONDS
         self.app = web.Application(client_max_size=wire.MAX_BODY_BYTES, middlewares=[self._guard])
         self.app.router.add_get("/healthz", _healthy)
-        self._routes.add_to(self.app)
+        for place, (name, routes) in enumerate(self._work.items()):
+            routes.add_to(self.app, f"{STORES_PATH}/{name}")
+            if place == 0:
+                routes.add_to(self.app)
+        self._api.add_to(self.app)
         self._stopped = asyncio.Event()
         self.port = config.port
 
@@ -98,15 +121,19 @@ class MasterServer:
         self.port = server.sockets[0].getsockname()[1]
         if self._ssl is None and not is_loopback(self._config.host):
             events.emit(events.MASTER_OPEN(url=self.url))
-        events.emit(events.MASTER_STARTED(url=self.url, frontier=shown_frontier(self._config.frontier)))
+        shown = ", ".join(store.shown for store in self.stores.values())
+        events.emit(events.MASTER_STARTED(url=self.url, frontier=shown))
         try:
             yield self
         finally:
             server.close()
-            self._routes.wake_waiters()
+            for routes in self._work.values():
+                routes.wake_waiters()
+            self._api.close_streams()
             # It waits for running calls; what still waits for a store that is away is broken off.
             await runner.cleanup()
-            await self._routes.close()
+            for store in self.stores.values():
+                await store.close()
             events.emit(events.MASTER_STOPPED(url=self.url))
 
     # ---- each request
@@ -116,41 +143,52 @@ class MasterServer:
         connection = request.protocol
         if isinstance(connection, Connection):
             connection.came()
+        if request.path == "/healthz":
+            return await _healthy(request)
         try:
-            if request.path == "/healthz":
-                return await _healthy(request)
-            request[frontier_routes.CREDENTIAL] = self._identified(request)
-            _check_version(request)
+            self._admit(request)
             answer: web.StreamResponse = await handler(request)
         except RefusedError as error:
             self._tell_refusal(request, error)
-            return await frontier_routes.answer_error(request, error)
+            answer = await self._refusal(request, error)
         except web.HTTPException as error:
-            return await frontier_routes.answer_error(
-                request, RefusedError(error.status, f"{error.reason}: {request.path}")
-            )
+            refused = RefusedError(error.status, f"{error.reason}: {request.path}")
+            allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+            answer = await self._refusal(request, refused, allowed)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001  whatever a store raises is told to its client
-            return await frontier_routes.answer_error(request, error)
+            answer = await self._refusal(request, error)
+        if not answer.prepared:
+            answer.headers.update(HEADERS)
         return answer
 
-    def _identified(self, request: web.Request) -> Credential:
-        if self._tokens is None:
-            return EVERYBODY
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        credential = None
-        if scheme.lower() == "bearer":
-            credential = self._tokens.of_token(token.strip())
-        elif request.transport is not None and (certificate := request.transport.get_extra_info("peercert")):
-            credential = self._tokens.of_certificate(certificate)
-        if credential is None:
-            raise RefusedError(
-                401,
-                "the master knows no such credential" if scheme else "the master asks for a credential",
-                hint="set SKITTER_TOKEN, or name a file with the token: https://HOST:PORT?token_file=FILE",
-            )
-        return credential
+    def _admit(self, request: web.Request) -> None:
+        """Find out who sends a request; RefusedError if it may not come any further."""
+        self.access.check_place(request)
+        credential = self.access.credential_of(request)
+        if credential is not None:
+            request[frontier_routes.CREDENTIAL] = credential
+        elif not is_public(request.path):
+            raise not_known()
+        if _is_work(request.path):
+            if credential is not None and credential.kind == "user":
+                raise RefusedError(403, "workers and commands come with a token", hint="give it --token-file FILE")
+            _check_version(request)
+
+    async def _refusal(
+        self, request: web.Request, error: Exception, headers: dict[str, str] | None = None
+    ) -> web.StreamResponse:
+        if _is_work(request.path):
+            return await frontier_routes.answer_error(request, error)
+        if not isinstance(error, SkitterError):
+            log.error("a request failed: %s: %s", request.path, type(error).__name__, exc_info=error)
+        if isinstance(error, TooManyLoginsError):
+            headers = {"Retry-After": str(math.ceil(error.wait_seconds))}
+        return respond_problem(error, headers)
+
+    def _seen_report(self, store: str, job: str, report: Report) -> Report:
+        return self._work[store].seen_report(job, report)
 
     def _tell_refusal(self, request: web.Request, error: RefusedError) -> None:
         now = asyncio.get_running_loop().time()
@@ -172,19 +210,21 @@ async def _healthy(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address reaches this machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _is_work(path: str) -> bool:
+    """Whether a path is one of the work API."""
+    return path.startswith((f"{wire.JOBS_PATH}/", f"{STORES_PATH}/")) or path == wire.JOBS_PATH
 
 
 def _check(config: ServerConfig) -> None:
-    if not config.token_file and not is_loopback(config.host):
+    if not (config.token_file or config.users) and not is_loopback(config.host):
         raise UsageError(
             f"without credentials a master listens on this machine only: {config.host}",
-            hint="give it --token-file FILE, or leave --bind away",
+            hint="give it --token-file FILE or --users FILE, or leave --bind away",
+        )
+    if config.trusted_proxies and not (config.token_file or config.users):
+        raise UsageError(
+            f"behind a proxy a master needs credentials: --trusted-proxy {config.trusted_proxies[0]}",
+            hint="give it --token-file FILE or --users FILE",
         )
     if bool(config.tls_cert) != bool(config.tls_key):
         raise UsageError("a certificate without its key, or a key alone", hint="give both --tls-cert and --tls-key")
@@ -210,12 +250,3 @@ def _ssl_context(config: ServerConfig) -> ssl.SSLContext | None:
             f"the certificates cannot be used: {error}", hint="check --tls-cert, --tls-key and --client-ca"
         ) from error
     return context
-
-
-async def check_store(frontier: str) -> None:
-    """Raise FrontierError if the store cannot be used, before anybody relies on it."""
-    if not is_shared(frontier):
-        raise UsageError(
-            f"lives inside one process only: {shown_frontier(frontier)}", hint="serve sqlite:PATH or redis://HOST"
-        )
-    await jobs_of_store(frontier)

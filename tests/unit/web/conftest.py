@@ -52,7 +52,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
     token_file = tmp_path / "tokens"
     token_file.touch(0o600)
     token_file.write_text("\n".join(["# who may do what", *lines, f"worker {OTHER_WORKER} job shop-*"]))
-    config = ServerConfig(frontier=f"sqlite:{tmp_path / 'master.db'}", port=0, token_file=str(token_file))
+    config = ServerConfig(frontiers=(f"sqlite:{tmp_path / 'master.db'}",), port=0, token_file=str(token_file))
     async with AsyncExitStack() as stack:
         master = await stack.enter_async_context(MasterServer(config).listening())
         yield Service(master, stack, token_file)

@@ -95,12 +95,12 @@ def test_a_file_that_changes_counts_at_once_and_a_mistake_does_not(path: Path, m
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "master.example"])
 async def test_without_credentials_a_master_listens_on_loopback_only(host: str) -> None:
     with pytest.raises(UsageError, match="this machine only") as caught:
-        MasterServer(ServerConfig(frontier="sqlite:x.db", host=host))
+        MasterServer(ServerConfig(frontiers=("sqlite:x.db",), host=host))
     assert "--token-file" in caught.value.hint
 
 
 async def test_certificates_of_clients_need_tls_and_lines(path: Path) -> None:
     with pytest.raises(UsageError, match="certificates of clients"):
-        MasterServer(ServerConfig(frontier="sqlite:x.db", client_ca="ca.pem"))
+        MasterServer(ServerConfig(frontiers=("sqlite:x.db",), client_ca="ca.pem"))
     with pytest.raises(UsageError, match="without its key"):
-        MasterServer(ServerConfig(frontier="sqlite:x.db", tls_cert="a.pem"))
+        MasterServer(ServerConfig(frontiers=("sqlite:x.db",), tls_cert="a.pem"))

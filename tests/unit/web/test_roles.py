@@ -120,7 +120,9 @@ class TestIdentity:
 
         await begun(service)
         (lease, second) = (await service.client("worker").lease("w", 2)).leases
-        config = ServerConfig(frontier=f"sqlite:{tmp_path / 'master.db'}", port=0, token_file=str(service.token_file))
+        config = ServerConfig(
+            frontiers=(f"sqlite:{tmp_path / 'master.db'}",), port=0, token_file=str(service.token_file)
+        )
         async with MasterServer(config).listening() as another, contextlib.AsyncExitStack() as stack:
             there = Service(another, stack, service.token_file)
             assert (await there.client(OTHER_WORKER).commit("w", [done(lease)])).accepted == [False]

@@ -24,7 +24,7 @@ async def find_dead(frontier: Frontier, error_class: str = "", urls: Sequence[st
     masked = {url for url in urls if MASK in url}
     after = 0
     while batch := await frontier.dead(error_class, _BATCH, after):
-        after += len(batch)
+        after = batch[-1].position
         for dead in batch:
             if not wanted or canonical(dead.url) in wanted or without_secrets(dead.url) in masked:
                 yield dead

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from skitter.app.frontiers import list_jobs, open_frontier
 from skitter.cluster.process_identity import live_workers
 from skitter.dedup import HyperLogLog
-from skitter.errors import FormatError, FrontierError, JobError
+from skitter.errors import FormatError, FrontierError, JobError, SkitterError
 from skitter.model.job import Report
 from skitter.model.secrets import shown_frontier
 
@@ -33,6 +33,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     seen: int | UnsetType = UNSET
     workers: int | UnsetType = UNSET
     """How many are alive."""
+    pages_per_second: float | UnsetType = UNSET
+    spider: str | UnsetType = UNSET
+    """Empty: the built-in one."""
     started_at: float | UnsetType = UNSET
     ended_at: float | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -68,7 +71,7 @@ async def jobs_of_frontiers(urls: Iterable[str], distinct: DistinctTotal | None 
             found += await jobs_of_frontier(url, distinct)
         except FrontierError as error:
             # Of a file whose jobs cannot be read: its name is that of the job whose file it is.
-            found.append(_unreadable(url, PurePath(url).stem, error))
+            found.append(problem_view(url, PurePath(url).stem, error))
     return found
 
 
@@ -87,11 +90,8 @@ async def _job_view(url: str, job: str, distinct: DistinctTotal | None) -> JobVi
             return msgspec.structs.replace(view, distinct=distinct.add(await frontier.distinct_urls()))
         finally:
             await frontier.close()
-    except JobError:
-        # ``skitter drop`` removes what there is of it.
-        return JobView(job=job, frontier=shown_frontier(url), state="unknown")
-    except FormatError as error:
-        return _unreadable(url, job, error)
+    except (JobError, FormatError) as error:
+        return problem_view(url, job, error)
 
 
 def job_view(report: Report, url: str) -> JobView:
@@ -108,6 +108,8 @@ def job_view(report: Report, url: str) -> JobView:
         dead=counts.dead,
         seen=counts.seen,
         workers=len(live_workers(report)),
+        pages_per_second=round(report.pages_per_second, 2),
+        spider=report.job.spec.spider,
         started_at=report.job.started_at,
         ended_at=report.job.ended_at,
         reason=report.job.reason or UNSET,
@@ -115,5 +117,9 @@ def job_view(report: Report, url: str) -> JobView:
     )
 
 
-def _unreadable(url: str, job: str, error: FrontierError) -> JobView:
+def problem_view(url: str, job: str, error: SkitterError) -> JobView:
+    """A job that has only a name, or that cannot be read."""
+    if isinstance(error, JobError):
+        # ``skitter drop`` removes what there is of it.
+        return JobView(job=job, frontier=shown_frontier(url), state="unknown")
     return JobView(job=job, frontier=shown_frontier(url), state="unreadable", problem=str(error), hint=error.hint)

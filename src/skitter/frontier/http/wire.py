@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "2"
+VERSION = "3"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"
@@ -162,6 +162,7 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         *(errors.UsageError, errors.SettingsError, errors.SpiderError, errors.JobError),
+        errors.MissingJobError,
         *(errors.BackendError, errors.FrontierError, errors.FormatError, errors.DamageError),
         *(errors.ContradictionError, errors.VanishedError, errors.DedupError, errors.SinkError),
     )

@@ -386,8 +386,11 @@ class RedisFrontier:
         found = await self._server.command("HGET", self._prefix + "records", codec.raw_id(request_id))
         return None if found is None else codec.decode_page_record(found)
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return [report.dead(fields) for fields in await self._run("dead", error_class, limit, after)]
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        found = await self._run("dead", error_class, limit, after or "", int(newest))
+        return [report.dead(fields) for fields in found]
 
     async def distinct_urls(self) -> bytes:
         return checked_registers(await self._server.command("GET", self._prefix + "distinct") or b"")

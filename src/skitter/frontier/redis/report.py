@@ -227,6 +227,7 @@ def dead(fields: Sequence[Any]) -> Dead:
         losses=row.losses,
         referrer=request.referrer,
         ended_at=checked_time(row.ended_at),
+        position=row.seq,
     )
 
 

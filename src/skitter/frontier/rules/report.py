@@ -135,6 +135,7 @@ def dead(row: Row) -> Dead:
         losses=row.losses,
         referrer=request.referrer,
         ended_at=checked_time(row.ended_at),
+        position=row.seq,
     )
 
 

@@ -84,9 +84,20 @@ class Revival:
         assert next(record.url for record in dead if record.error == "h0/0") == "http://h0.example/0"
         assert [record.error for record in await client.frontier.dead("dns")] == ["h0/0", "h0/3", "h0/6"]
         assert await client.frontier.dead("tls") == []
-        pages = [await client.frontier.dead("", 3, after) for after in (0, 3, 6)]
-        assert [record.error for page in pages for record in page] == names
-        assert (await client.frontier.report()).errors == {"dns": 3, "http_4xx": 4}
+        for newest in (False, True):
+            listed, after = [], 0
+            while page := await client.frontier.dead("", 3, after, newest=newest):
+                assert len(page) <= 3
+                listed += [record.error for record in page]
+                after = page[-1].position
+            assert listed == (names[::-1] if newest else names)
+        second = dead[1]
+        assert await client.frontier.revive(ids=[dead[0].id]) == 1
+        assert await client.frontier.dead("", 9, second.position) == dead[2:], "one that was revived moves no other"
+        assert await client.frontier.dead("dns", 1, newest=True) == [one for one in dead if one.error == "h0/6"]
+        left = {"dns": 3, "http_4xx": 4}
+        left[dead[0].error_class] -= 1
+        assert (await client.frontier.report()).errors == left
 
     async def test_revived_requests_have_a_clean_slate(self, store: ContractStore) -> None:
         client = store.client()

@@ -333,8 +333,10 @@ class ShardedFrontier:
     async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:
         return await self._shard_set.shard_of(host_key).page_record(request_id, host_key)
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        return await self._report.dead(error_class, limit, after)
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        return await self._report.dead(error_class, limit, after, newest=newest)
 
     async def distinct_urls(self) -> bytes:
         return await self._shard_set.lead.distinct_urls()

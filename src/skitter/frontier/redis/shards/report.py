@@ -91,15 +91,23 @@ class MergedReport:
         traces = sorted((trace for trace in found if trace is not None), key=lambda trace: trace.state == MAYBE_SEEN)
         return next(iter(traces), None)
 
-    async def dead(self, error_class: str, limit: int, after: int) -> list[Dead]:
-        """Shard by shard: the order in which requests were added is known inside a shard only."""
-        counts = await self._shard_set.call_each(lambda shard: shard.count_dead(error_class))
-        found: list[Dead] = []
-        for shard, count in zip(self._shard_set.shards, counts, strict=True):
-            if after < count and len(found) < limit:
-                found += await shard.dead(error_class, limit - len(found), after)
-            after = max(0, after - count)
-        return found
+    async def dead(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Dead]:
+        """By their position in a shard, then by shard: positions of this method are made of both."""
+        shards = len(self._shard_set.shards)
+
+        async def ask(shard: Shard) -> list[Dead]:
+            # The position of this shard to go on from; sequences begin with 1, and 0 is the beginning of the list.
+            if not after:
+                passed = 0
+            elif newest:
+                passed = max(1, -((shard.number - after) // shards))
+            else:
+                passed = max(0, (after - shard.number) // shards)
+            found = await shard.dead(error_class, limit, passed, newest=newest)
+            return [msgspec.structs.replace(dead, position=dead.position * shards + shard.number) for dead in found]
+
+        found = [dead for listed in await self._shard_set.call_each(ask) for dead in listed]
+        return sorted(found, key=lambda dead: dead.position, reverse=newest)[:limit]
 
 
 def _sum_counts(counted: Sequence[Counts | codec.JobRecord]) -> Counts:

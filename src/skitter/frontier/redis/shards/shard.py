@@ -177,12 +177,6 @@ class Shard(RedisFrontier):
         answer = await self.report_answer(hosts, queues)
         return answer, self.status.changes
 
-    async def count_dead(self, error_class: str) -> int:
-        run = (await self.refresh_status()).run
-        name = f"dead:{error_class}" if error_class else "dead"
-        count: int = await self._server.command("ZCARD", f"{self._prefix}{run}:{name}")
-        return count
-
     async def stored_record(self) -> dict[str, Any]:
         """The record as it is stored, with what only scripts read."""
         record: dict[str, Any] = msgspec.msgpack.decode(await self._server.command("GET", self._key))

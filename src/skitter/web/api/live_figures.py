@@ -1,0 +1,205 @@
+"""Live figures of jobs: one poll of the store for all clients, and a bounded series of samples for charts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from skitter.cluster.process_identity import live_workers
+from skitter.errors import SkitterError
+from skitter.model.job import Report
+from skitter.web.api.route import encoded, problem_of
+from skitter.web.frontier_routes import in_time
+from skitter.web.stores import Store
+
+POLL_SECONDS = 2.0
+FRESH_SECONDS = 1.0
+"""A report that was read so lately is given to whoever else asks."""
+HOSTS_TOLD = 16
+MAX_REPORTS = 256
+MAX_SERIES = 100
+"""Jobs whose samples are kept; of those, the one that was looked at least lately goes first."""
+MAX_SAMPLES = 900
+_AGES = ((600.0, 0.0), (3600.0, 10.0), (float("inf"), 60.0))
+"""Samples up to this age are so far apart at least."""
+
+Key = tuple[str, str]
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of a job at one instant. Counts are of the whole run: a chart shows their differences."""
+
+    at: float
+    run: int
+    state: str
+    done: int
+    dead: int
+    queued: int
+    delayed: int
+    leased: int
+    pages_per_second: float
+    bytes: int
+    items: int
+    undelivered: int
+    latency_seconds: float
+    """Mean response time that live workers tell."""
+    workers: int
+    errors: dict[str, int]
+
+
+class Watcher:
+    """A client that is told when one of its topics has changed. It has no queue: it reads the newest value."""
+
+    def __init__(self) -> None:
+        self.changed: set[Topic] = set()
+        self.woken = asyncio.Event()
+
+    def wake(self, topic: Topic) -> None:
+        self.changed.add(topic)
+        self.woken.set()
+
+
+class Topic:
+    """A value that several watchers look at: it is read while there are any, once for all of them."""
+
+    def __init__(self, event: str, read: Callable[[], Awaitable[Any]]) -> None:
+        self.event = event
+        self.messages: list[tuple[str, bytes]] = []
+        """The newest: events and their data."""
+        self._read = read
+        self._watchers: set[Watcher] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
+    def add(self, watcher: Watcher) -> None:
+        self._watchers.add(watcher)
+        if self.messages:
+            watcher.wake(self)
+        if self._task is None:
+            self._task = asyncio.create_task(self._poll())
+
+    def remove(self, watcher: Watcher) -> None:
+        self._watchers.discard(watcher)
+        if not self._watchers and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                value = await self._read()
+                messages = [(self.event, encoded(value))]
+            except SkitterError as error:
+                messages = [("problem", encoded(problem_of(error)))]
+            if messages != self.messages:
+                self.messages = messages
+                for watcher in self._watchers:
+                    watcher.wake(self)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+class LiveFigures:
+    """Reports of jobs, read at most once a second, and their samples."""
+
+    def __init__(self, seen_report: Callable[[str, str, Report], Report]) -> None:
+        """``seen_report``: adds to a report of a store's job what this server knows of its workers."""
+        self._seen_report = seen_report
+        self._reports: OrderedDict[Key, tuple[float, asyncio.Task[Report]]] = OrderedDict()
+        self._series: OrderedDict[Key, list[Sample]] = OrderedDict()
+        self._topics: dict[tuple[Any, ...], Topic] = {}
+
+    async def report(self, store: Store, job: str) -> Report:
+        """The report of a job, at most a second old; whoever asks meanwhile waits for the same one."""
+        key, now = (store.name, job), time.monotonic()
+        read_at, task = self._reports.get(key, (0.0, None))
+        is_usable = task is not None and not (task.done() and (task.cancelled() or task.exception()))
+        if task is None or not is_usable or (task.done() and now - read_at > FRESH_SECONDS):
+            task = asyncio.create_task(self._read(store, job))
+            # Whoever asked may be gone when it fails.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._reports[key] = now, task
+            self._reports.move_to_end(key)
+            while len(self._reports) > MAX_REPORTS:
+                self._reports.popitem(last=False)
+        return await asyncio.shield(task)
+
+    def forget(self, store: Store, job: str) -> None:
+        """Read the job anew when it is next asked for: it was changed."""
+        self._reports.pop((store.name, job), None)
+
+    async def history(self, store: Store, job: str, since: float) -> list[Sample]:
+        """The samples of a job later than ``since``; a new one is added if the last is old enough."""
+        report = await self.report(store, job)
+        return [sample for sample in self._sampled(store, job, report) if sample.at > since]
+
+    def topic(self, key: tuple[Any, ...], event: str, read: Callable[[], Awaitable[Any]]) -> Topic:
+        """The topic of a key, which is made if nobody looks at it yet."""
+        self._topics = {known: topic for known, topic in self._topics.items() if topic.is_watched}
+        return self._topics.setdefault(key, Topic(event, read))
+
+    async def _read(self, store: Store, job: str) -> Report:
+        await store.check_job(job)
+
+        async def read() -> Report:
+            async with store.use(job) as frontier:
+                return await frontier.report(hosts=HOSTS_TOLD)
+
+        report = self._seen_report(store.name, job, await in_time(read(), 15.0))
+        if (store.name, job) in self._series:
+            self._sampled(store, job, report)
+        return report
+
+    def _sampled(self, store: Store, job: str, report: Report) -> list[Sample]:
+        key = store.name, job
+        series = self._series.setdefault(key, [])
+        self._series.move_to_end(key)
+        while len(self._series) > MAX_SERIES:
+            self._series.popitem(last=False)
+        now = time.time()
+        if not series or now - series[-1].at >= POLL_SECONDS * 0.9:
+            series.append(sample_of(report, now))
+            if len(series) > MAX_SAMPLES:
+                series[:] = thinned(series, now)
+        return series
+
+
+def sample_of(report: Report, at: float) -> Sample:
+    """A sample of a report."""
+    counts, live = report.counts, live_workers(report)
+    latencies = [worker.card.latency_seconds for worker in live if worker.card and worker.card.latency_seconds]
+    return Sample(
+        at=round(at, 3),
+        run=report.job.run,
+        state=report.job.state,
+        done=counts.done,
+        dead=counts.dead,
+        queued=counts.queued,
+        delayed=counts.delayed,
+        leased=counts.leased,
+        pages_per_second=round(report.pages_per_second, 2),
+        bytes=report.tally.get("bytes", 0),
+        items=report.items,
+        undelivered=report.undelivered,
+        latency_seconds=round(sum(latencies) / len(latencies), 4) if latencies else 0.0,
+        workers=len(live),
+        errors={name: n for name, n in report.errors.items() if n},
+    )
+
+
+def thinned(series: list[Sample], now: float) -> list[Sample]:
+    """The samples, the older the fewer: every one of the last ten minutes, and the last five hours in all."""
+    kept: list[Sample] = []
+    for sample in series:
+        distance = next(step for age, step in _AGES if now - sample.at <= age)
+        if not kept or sample.at - kept[-1].at >= distance:
+            kept.append(sample)
+    # Room for more: this is not done with every sample.
+    return kept[-(MAX_SAMPLES - 50) :]

@@ -1,0 +1,213 @@
+"""The table of all routes at /api/v1: method, path, role, parameters, body and answer of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from skitter.app.schedules import ScheduleView
+from skitter.app.submit import Submitted
+from skitter.app.views.proxies import ProxyView
+from skitter.app.views.sessions import SessionView as CookieSessionView
+from skitter.app.views.settings import JobSetting
+from skitter.app.views.status import WorkerView
+from skitter.app.views.why import WhyView
+from skitter.frontier.http.wire import LONG_CALL_SECONDS, Role
+from skitter.model.intake import IntakeSeen
+from skitter.model.job import HostSeen, Report, SinkSeen
+from skitter.model.schedule import HistoryRow
+from skitter.model.store_capacity import StoreCapacity
+from skitter.web.access import Access
+from skitter.web.api import job_changes as changes
+from skitter.web.api import job_reads as reads
+from skitter.web.api import schedules
+from skitter.web.api.event_stream import EventsQuery, EventStreams
+from skitter.web.api.live_figures import LiveFigures
+from skitter.web.api.openapi import document
+from skitter.web.api.route import Answer, Call, NoBody, NoQuery, Page, Route, RouteServer, Rows, StoreQuery
+from skitter.web.api.session import LoginBody, SessionRoutes, SessionView
+from skitter.web.stores import Store
+
+WRITE_SECONDS = 55.0
+"""A change may wait for a store that is away; who asks again is told what has become of it by the job's state."""
+
+
+class ApiRoutes:
+    """Serves the table."""
+
+    def __init__(
+        self, stores: dict[str, Store], access: Access, seen_report: Callable[[str, str, Report], Report]
+    ) -> None:
+        figures = LiveFigures(seen_report)
+        self._reads = reads.JobReads(figures)
+        self._changes = changes.JobChanges(figures)
+        self._schedules = schedules.ScheduleRoutes()
+        self._session = SessionRoutes(access)
+        self._streams = EventStreams(figures, self._reads, access)
+        self._server = RouteServer(stores)
+        self.table = [*self._own(), *self._of_jobs(), *self._of_changes(), *self._of_schedules()]
+
+    def add_to(self, app: web.Application) -> None:
+        for route in self.table:
+            self._server.add(app, route)
+
+    def close_streams(self) -> None:
+        """Let clients of event streams come again later."""
+        self._streams.close()
+
+    async def _document(self, _: Call) -> Answer:
+        return Answer(value=document(self.table))
+
+    def _own(self) -> list[Route]:
+        return [
+            _read("/session", None, "Who the client is", self._session.get, SessionView),
+            Route(
+                method="POST",
+                path="/session",
+                role=None,
+                summary="Log in with a password, and get a session cookie",
+                handle=self._session.log_in,
+                body=LoginBody,
+                answer=SessionView,
+            ),
+            Route(
+                method="DELETE",
+                path="/session",
+                role=None,
+                summary="Log out",
+                handle=self._session.log_out,
+                status=204,
+            ),
+            _read("/openapi.json", Role.VIEWER, "This document", self._document, dict[str, Any]),
+            _read("/stores", Role.VIEWER, "The stores that are served", self._reads.stores, reads.StoresAnswer),
+            Route(
+                method="GET",
+                path="/events",
+                role=Role.VIEWER,
+                summary="A stream of server-sent events with the figures of a job, or of the list of jobs",
+                handle=self._streams.handle,
+                query=EventsQuery,
+                answer=str,
+                timeout_seconds=float("inf"),
+                media_type="text/event-stream",
+            ),
+        ]
+
+    def _of_jobs(self) -> list[Route]:
+        of_job = self._reads
+
+        def read(path: str, summary: str, handle: Any, answer: Any, query: Any = StoreQuery) -> Route:
+            return _read(f"/jobs/{{job}}{path}", Role.VIEWER, summary, handle, answer, query)
+
+        return [
+            _read("/jobs", Role.VIEWER, "Jobs and how they stand", of_job.jobs, Page[reads.JobRow], reads.JobsQuery),
+            read("", "One job: what skitter status shows", of_job.job, reads.JobDetail),
+            read("/history", "Samples for charts", of_job.history, reads.HistoryAnswer, reads.HistoryQuery),
+            read("/hosts", "Slow and troubled hosts, or long queues", of_job.hosts, Rows[HostSeen], reads.HostsQuery),
+            read("/workers", "Workers by id", of_job.workers, Page[WorkerView], reads.WorkersQuery),
+            read(
+                "/failures",
+                "Requests that failed for good",
+                of_job.failures,
+                Page[reads.FailureRow],
+                reads.FailuresQuery,
+            ),
+            read("/failures/summary", "Failures by class and host", of_job.failure_summary, reads.FailureSummary),
+            read("/items", "Some items, and how full fields are", of_job.items, reads.ItemsAnswer, reads.ItemsQuery),
+            read("/sinks", "Targets and how far each is", of_job.sinks, Rows[SinkSeen]),
+            read("/intakes", "Sources of requests", of_job.intakes, Rows[IntakeSeen]),
+            read("/why", "What became of a URL, and why", of_job.why, WhyView, reads.WhyQuery),
+            read("/settings", "Settings and where each comes from", of_job.settings, Rows[JobSetting]),
+            read("/proxies", "Proxies of the pool, without passwords", of_job.proxies, Rows[ProxyView]),
+            read("/sessions", "Sessions, without cookies", of_job.sessions, Rows[CookieSessionView]),
+            read("/capacity", "What is left where the job is stored", of_job.capacity, Rows[StoreCapacity]),
+        ]
+
+    def _of_changes(self) -> list[Route]:
+        made = self._changes
+        job = "/jobs/{job}"
+
+        def post(
+            path: str, summary: str, handle: Any, answer: Any, body: Any = NoBody, status: int = 200, **more: Any
+        ) -> Route:
+            return _change("POST", path, Role.OPERATOR, summary, handle, answer, body, status, **more)
+
+        return [
+            post("/jobs", "Begin or resume a job for a fleet", made.submit, Submitted, changes.SubmitBody, 201),
+            post(f"{job}/pause", "Start no new requests", made.pause, changes.Commanded),
+            post(f"{job}/resume", "Go on after pause or stop", made.resume, changes.Commanded),
+            post(f"{job}/stop", "Let what is in flight end, then stop", made.stop, changes.Commanded),
+            post(f"{job}/runs", "Begin a new run from the start", made.new_run, changes.NewRun, status=201),
+            post(f"{job}/urls", "Add URLs", made.add_urls, changes.Added, changes.UrlsBody),
+            _change(
+                "PATCH",
+                f"{job}/settings",
+                Role.OPERATOR,
+                "Change settings while the job runs",
+                made.change_settings,
+                changes.Changed,
+                changes.SettingsBody,
+            ),
+            post(
+                f"{job}/failures/retry",
+                "Queue failed requests again",
+                made.retry,
+                changes.Retried,
+                changes.RetryBody,
+                timeout_seconds=LONG_CALL_SECONDS,
+            ),
+            post(f"{job}/proxies/{{proxy}}/ban", "Ban a proxy", made.ban_proxy, changes.Banned, changes.BanBody),
+            post(
+                f"{job}/fsck",
+                "Check the consistency of what is stored; repair it (admin)",
+                made.check,
+                changes.Checked,
+                changes.FsckBody,
+                timeout_seconds=LONG_CALL_SECONDS,
+            ),
+            _change("DELETE", job, Role.ADMIN, "Remove a job and everything of it", made.drop, changes.Dropped, None),
+        ]
+
+    def _of_schedules(self) -> list[Route]:
+        made, one = self._schedules, "/schedules/{name}"
+        history = schedules.ScheduleHistoryQuery
+        return [
+            _read("/schedules", Role.VIEWER, "Schedules", made.list, schedules.SchedulesAnswer, reads.PageQuery),
+            _read(one, Role.VIEWER, "One schedule", made.get, ScheduleView, StoreQuery),
+            _read(f"{one}/history", Role.VIEWER, "Its last ticks", made.history, Rows[HistoryRow], history),
+            _change("POST", f"{one}/pause", Role.OPERATOR, "Skip ticks until resume", made.pause, ScheduleView),
+            _change("POST", f"{one}/resume", Role.OPERATOR, "Run ticks again", made.resume, ScheduleView),
+            _change("POST", f"{one}/run", Role.OPERATOR, "Add a tick for now", made.run, schedules.RunNow),
+            _change("DELETE", one, Role.OPERATOR, "Remove it and its history", made.remove, schedules.Removed, None),
+        ]
+
+
+def _read(path: str, role: Role | None, summary: str, handle: Any, answer: Any, query: Any = NoQuery) -> Route:
+    return Route(method="GET", path=path, role=role, summary=summary, handle=handle, answer=answer, query=query)
+
+
+def _change(
+    method: str,
+    path: str,
+    role: Role,
+    summary: str,
+    handle: Any,
+    answer: Any,
+    body: Any = NoBody,
+    status: int = 200,
+    timeout_seconds: float = WRITE_SECONDS,
+) -> Route:
+    return Route(
+        method=method,
+        path=path,
+        role=role,
+        summary=summary,
+        handle=handle,
+        query=StoreQuery,
+        body=body,
+        answer=answer,
+        status=status,
+        timeout_seconds=timeout_seconds,
+    )
