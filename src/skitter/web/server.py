@@ -25,6 +25,7 @@ from skitter.web.api.routes import ApiRoutes
 from skitter.web.api.session import TooManyLoginsError
 from skitter.web.connections import Connection
 from skitter.web.credentials import TokenFile
+from skitter.web.dashboard import add_dashboard_routes
 from skitter.web.frontier_routes import FrontierRoutes, RefusedError
 from skitter.web.stores import Store, stores_of
 from skitter.web.users import UserFile
@@ -79,6 +80,7 @@ class MasterServer:
             if place == 0:
                 routes.add_to(self.app)
         self._api.add_to(self.app)
+        add_dashboard_routes(self.app)
         self._stopped = asyncio.Event()
         self.port = config.port
 

@@ -5,7 +5,7 @@ import { clock } from "./format.js";
 import { t } from "./texts.js";
 
 const HEIGHT = 132;
-const MARGIN = { top: 8, right: 8, bottom: 20, left: 52 };
+const MARGIN = { top: 8, right: 8, bottom: 20, left: 58 };
 const GAP_SECONDS = 150;
 const TABLE_ROWS = 30;
 

@@ -5,7 +5,7 @@ import { toastProblem } from "../dialogs.js";
 import { h, replace, setText } from "../elements.js";
 import { ago, duration, number, rate } from "../format.js";
 import { pagedTable } from "../table.js";
-import { t } from "../texts.js";
+import { named, t } from "../texts.js";
 import { badge, choice, count, emptyState, jobHref, keepInAddress, searchBox, shownState } from "../widgets.js";
 
 const STATES = ["running", "interrupted", "paused", "draining", "stopped", "finished", "unreadable"];
@@ -61,7 +61,7 @@ function columns(manyStores) {
     ] },
     { name: "state", label: t("jobs.state"), sort: shownState, cell: (row) => [
       badge(shownState(row)),
-      row.problem ? h("span.sub.bad-text", {}, row.problem) : row.reason ? h("span.sub", {}, row.reason) : "",
+      row.problem ? h("span.sub.bad-text", {}, row.problem) : row.reason ? h("span.sub", {}, named("stop", row.reason)) : "",
     ] },
     { name: "done", label: t("jobs.pages"), num: true, sort: (row) => row.done ?? -1, cell: (row) => count(row.done) },
     { name: "rate", label: t("jobs.rate"), num: true, sort: (row) => row.pages_per_second ?? -1, cell: (row) => (row.pages_per_second ? rate(row.pages_per_second) : "–") },

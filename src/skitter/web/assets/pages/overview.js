@@ -132,7 +132,8 @@ function jobCharts() {
   const errors = chart({ title: t("chart.errors"), format: (value) => t("unit.per_minute", { value: compact(Math.round(value * 10) / 10) }), stacked: true });
   const latency = chart({ title: t("chart.latency"), format: duration, names: [""] });
   const traffic = chart({ title: t("chart.bytes"), format: (value) => t("unit.per_second", { value: bytes(value) }), names: [""] });
-  const all = [speed, queue, errors, latency, traffic];
+  const items = chart({ title: t("chart.items"), format: rate, names: [""] });
+  const all = [speed, queue, errors, latency, traffic, items];
   return {
     element: h("div.charts", {}, all.map(({ element }) => element)),
     update(samples) {
@@ -141,6 +142,7 @@ function jobCharts() {
       queue.update(points((sample) => [sample.queued + sample.delayed, sample.leased]));
       latency.update(points((sample) => [sample.latency_seconds || null]));
       traffic.update(points((sample, before) => [increase(sample.bytes, before?.bytes, sample, before, 1)]).slice(1));
+      items.update(points((sample, before) => [increase(sample.items, before?.items, sample, before, 1)]).slice(1));
       const classes = mostFrequent(samples.at(-1)?.errors ?? {});
       const failures = points((sample, before) => classes.map((name) => increase(sample.errors[name] ?? 0, before?.errors[name] ?? 0, sample, before, 60))).slice(1);
       errors.update(classes.length ? failures : failures.map(({ at }) => ({ at, values: [0] })), classes.length ? classes : [t("chart.no_errors")]);

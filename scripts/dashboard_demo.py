@@ -1,0 +1,174 @@
+"""A store with jobs in several states, a hostile site among them, and ``skitter serve`` for it: what the dashboard is shown with.
+
+    with Demo(folder) as demo: browse(demo.url)
+
+The pages of the hostile site have titles, URLs and errors that try to run a script or to fetch from another host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from skitter.testing.web import WebSpec, served
+
+FOREIGN = "http://attacker.invalid/stolen"
+HOSTILE = f"""<img src={FOREIGN} onerror="window.attacked=1"><script>window.attacked=1</script>"'>{{{{7*7}}}}‮"""
+"""Markup that a page of a stranger may have in any text."""
+_SPIDER = '''
+import skitter
+
+HOSTILE = {hostile!r}
+
+
+class Hostile(skitter.Spider):
+    def start(self):
+        for path in ("/", "/raises", "/gone", "/<img src=x onerror=attacked=1>?q=<script>attacked=1</script>", "/busy"):
+            yield skitter.Request(self.site + path)
+
+    def parse(self, response):
+        if "raises" in response.url:
+            raise ValueError("cannot parse " + HOSTILE)
+        yield {{"title": response.css("title::text").get(), "html": HOSTILE, HOSTILE: 1}}
+'''
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status = 404 if "gone" in self.path else 500 if "busy" in self.path else 200
+        body = f"<title>&lt;script&gt;window.attacked=1&lt;/script&gt; {HOSTILE}</title>".encode()
+        self.send_response(404 if self.path == "/robots.txt" else status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Demo:
+    """Jobs catalogue (running), news (finished), archive (stopped), hostile (finished), and a schedule. A context manager."""
+
+    def __init__(self, folder: Path, *options: str, pages: int = 4_000, wait_pages: int = 300) -> None:
+        """``pages``: of the site that is being crawled; ``wait_pages``: until so many are done nothing is shown."""
+        self.folder = folder
+        self.store = "demo"
+        self._frontier = f"sqlite:{folder / 'demo.db'}"
+        self._options = options
+        self._pages, self._wait_pages = pages, wait_pages
+        self._stack = contextlib.ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self) -> None:
+        hosts = max(2, self._pages // 500)
+        spec = WebSpec(hosts=hosts, pages_per_host=self._pages // hosts, errors=0.05, blocks=0, latency_seconds=0.04)
+        web = self._stack.enter_context(served(spec))
+        small = self._stack.enter_context(served(WebSpec(hosts=1, pages_per_host=40, blocks=0)))
+        self.run("crawl", small.urls[0], "--job", "news", "-o", "news.jsonl", "-o", "news.csv")
+        self.run("crawl", small.urls[0], "--job", "archive", "-o", "archive.jsonl", "--max-pages", "25")
+        self._crawl_hostile()
+        schedule = ("--frontier", self._frontier, "--", "crawl", small.urls[0], "--job", "news")
+        self.run("schedule", "add", "nightly", "--cron", "0 2 * * *", "--timezone", "Asia/Shanghai", *schedule, place=False)
+        self.crawl = self._stack.enter_context(
+            self._process("crawl", *web.urls, "--job", "catalogue", "-o", "catalogue.jsonl", "--workers", "2",
+                          "--delay", "0.04", "--set", "max_attempts=2", "--frontier", self._frontier)
+        )
+        self.start_server()
+        self.wait_for(lambda: self.get("/jobs/catalogue")["done"] >= self._wait_pages)
+
+    def _crawl_hostile(self) -> None:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            spider = _SPIDER.format(hostile=HOSTILE)
+            (self.folder / "hostile.py").write_text(spider, encoding="utf-8")
+            site = f"site=http://127.0.0.1:{server.server_port}"
+            self.run("crawl", "hostile.py", "-a", site, "--job", "hostile", "--set", "max_attempts=1", "-o", "hostile.jsonl")
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    # ---- commands and calls
+
+    def run(self, *words: str, place: bool = True) -> None:
+        """Run a command of skitter to its end."""
+        more = ("--frontier", self._frontier) if place else ()
+        command = [sys.executable, "-m", "skitter", *words, *more]
+        ended = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=100)
+        if ended.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {ended.stderr}")
+
+    @contextlib.contextmanager
+    def _process(self, *words: str) -> Any:
+        with (self.folder / "log").open("a") as log:
+            command = [sys.executable, "-m", "skitter", *words]
+            process = subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def start_server(self) -> None:
+        """Start ``skitter serve``; once more at the same address after ``end_server``."""
+        bind = self.url.removeprefix("http://") or "127.0.0.1:0"
+        command = [sys.executable, "-m", "skitter", "serve", "--frontier", f"{self.store}={self._frontier}"]
+        with (self.folder / "log").open("a") as log:
+            self.server = subprocess.Popen(
+                [*command, "--bind", bind, *self._options], cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self._stack.callback(self.end_server)
+        assert self.server.stdout is not None
+        self.url = self.server.stdout.readline().strip().rstrip("/")
+        if not self.url:
+            raise RuntimeError((self.folder / "log").read_text())
+
+    def end_server(self, number: int = signal.SIGKILL) -> int:
+        """End it by a signal; its exit code."""
+        self.server.send_signal(number)
+        code = self.server.wait(30)
+        if self.server.stdout is not None:
+            self.server.stdout.close()
+        return code
+
+    def get(self, route: str, query: str = "") -> Any:
+        """The answer of a route of ``/api/v1``."""
+        url = f"{self.url}/api/v1{route}?store={self.store}{query}"
+        with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own server
+            return json.load(answer)
+
+    def wait_for(self, question: Any, seconds: float = 60.0) -> None:
+        """Ask until the answer is true."""
+        deadline = time.monotonic() + seconds
+        while not question():
+            if time.monotonic() > deadline:
+                raise TimeoutError((self.folder / "log").read_text()[-2000:])
+            time.sleep(0.1)
