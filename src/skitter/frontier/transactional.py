@@ -391,4 +391,4 @@ def _dead_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row
     if ids:
         found = tables.rows(ids).values()
         return [row for row in found if report.is_dead(row) and error_class in ("", row.error_class)]
-    return tables.dead_rows(error_class, _REVIVE_BATCH, 0)
+    return tables.dead_rows(error_class, _REVIVE_BATCH, 0, newest=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 
 from aiohttp import web
@@ -27,6 +28,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -147,9 +149,8 @@ def is_loopback(host: str) -> bool:
 
 def _host_name(host: str) -> str:
     """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]) if found else ""
 
 
 def _network(text: str) -> Network:

@@ -208,7 +208,8 @@ class UserFile:
             bytes.fromhex(content.key)
             for user in content.users:
                 check_role(user.role)
-                base64.b64decode(user.salt + user.hash, validate=True)
+                base64.b64decode(user.salt, validate=True)
+                base64.b64decode(user.hash, validate=True)
         except OSError as error:
             raise UsageError(f"the users cannot be read: {self._path}: {error.strerror or error}", hint=hint) from error
         except (ValueError, msgspec.MsgspecError) as error:

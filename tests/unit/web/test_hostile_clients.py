@@ -218,7 +218,7 @@ async def test_answers_are_kept_for_calls_that_a_store_does_not_know_again_and_f
     await begun(service)
     for number in range(5):
         await service.post("/v1/jobs/job/report", b"\x80", "viewer", **{wire.CALL_HEADER: str(number)})
-    kept = {key[2] for key in service.master._routes._answers}
+    kept = {key[2] for key in service.master._work["master"]._answers}
     assert kept <= {"begin"}
 
 

@@ -28,7 +28,7 @@ def wait_for_work(client: Frontier, worker: str, seconds: float = 20.0) -> async
 
 async def waiting(service: Service, number: int) -> None:
     """Until so many wait."""
-    waiters = service.master._routes._waiters
+    waiters = service.master._work["master"]._waiters
     while waiters.count != number:  # noqa: ASYNC110  the master has no event for it
         await asyncio.sleep(0.005)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -296,23 +298,14 @@ class JobChanges:
     async def _workers(self, call: Call) -> int:
         return len(live_workers(await self._figures.report(call.store, call.job)))
 
-    def _changed(self, call: Call, *, alone: bool = False) -> _ChangedJob:
-        return _ChangedJob(self._figures, call, alone)
-
-
-class _ChangedJob(opened_job):
-    """The frontier of a job that is about to be changed; its figures are read anew afterwards."""
-
-    def __init__(self, figures: LiveFigures, call: Call, alone: bool) -> None:
-        super().__init__(call, alone=alone)
-        self._figures = figures
-
-    async def __aenter__(self) -> Frontier:
-        return await super().__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        self._figures.forget(self._call.store, self._call.job)
-        await super().__aexit__(*error)
+    @asynccontextmanager
+    async def _changed(self, call: Call, *, alone: bool = False) -> AsyncIterator[Frontier]:
+        """The frontier of a job that is about to be changed; its figures are read anew afterwards."""
+        try:
+            async with opened_job(call, alone=alone) as frontier:
+                yield frontier
+        finally:
+            self._figures.forget(call.store, call.job)
 
 
 def _given_settings(job: Job) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,14 +20,14 @@ from skitter.app.views.settings import JobSetting, job_setting_rows
 from skitter.app.views.status import StatusView, WorkerView, status_view
 from skitter.app.views.why import WhyView, why_url
 from skitter.delivery.item_preview import preview_job
-from skitter.errors import FormatError, FrontierError, JobError
+from skitter.errors import FrontierError, JobError
 from skitter.frontier.contract import Frontier
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import Dead, HostSeen, Report, SinkSeen
 from skitter.model.store_capacity import StoreCapacity
 from skitter.model.url import host_key
 from skitter.policy.retry import DEAD_CLASSES
-from skitter.web.api.live_figures import LiveFigures, Sample
+from skitter.web.api.live_figures import POLL_SECONDS, LiveFigures, Sample
 from skitter.web.api.route import MAX_PAGE_LIMIT, PAGE_LIMIT, Call, Page, Rows, StoreQuery
 from skitter.web.frontier_routes import RefusedError
 from skitter.web.stores import Store
@@ -213,8 +214,6 @@ class JobReads:
         return JobDetail(**fields, store=store.name, seed_count=len(view.seeds))
 
     async def history(self, call: Call) -> HistoryAnswer:
-        from skitter.web.api.live_figures import POLL_SECONDS
-
         rows = await self._figures.history(call.store, call.job, call.query.since)
         return HistoryAnswer(rows=rows, sample_seconds=POLL_SECONDS)
 
@@ -222,7 +221,7 @@ class JobReads:
         query: HostsQuery = call.query
         if query.kind == "slow":
             return Rows(rows=(await self._report(call)).hosts[: query.limit])
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             return Rows(rows=(await frontier.report(0, query.limit)).crowded[: query.limit])
 
     async def workers(self, call: Call) -> Page[WorkerView]:
@@ -242,7 +241,7 @@ class JobReads:
         is_newest = query.order == "newest"
         rows: list[FailureRow] = []
         position, read = cursor_number(query.after), 0
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             while read < MAX_FAILURES_READ:
                 wanted = DEAD_BATCH if query.host else query.limit - len(rows)
                 batch = await frontier.dead(query.error_class, wanted, position, newest=is_newest)
@@ -261,7 +260,7 @@ class JobReads:
     async def failure_summary(self, call: Call) -> FailureSummary:
         report = await self._report(call)
         hosts: Counter[str] = Counter()
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             async for dead in newest_dead(frontier, MAX_FAILURES_READ):
                 hosts[host_of(dead.url)] += 1
         return FailureSummary(
@@ -273,7 +272,7 @@ class JobReads:
 
     async def items(self, call: Call) -> ItemsAnswer:
         query: ItemsQuery = call.query
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             look = await preview_job(frontier, sample=query.sample, most=query.most, below=Path.cwd())
         return ItemsAnswer(
             job=call.job,
@@ -291,31 +290,28 @@ class JobReads:
         return Rows(rows=(await self._report(call)).intakes)
 
     async def why(self, call: Call) -> WhyView:
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             return await why_url(frontier, call.query.url)
 
     async def settings(self, call: Call) -> Rows[JobSetting]:
         return Rows(rows=job_setting_rows((await self._report(call)).job.spec))
 
     async def proxies(self, call: Call) -> Rows[ProxyView]:
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             return Rows(rows=[proxy_view(proxy) for proxy in await frontier.proxies()])
 
     async def sessions(self, call: Call) -> Rows[SessionView]:
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             return Rows(rows=[session_view(session) for session in await frontier.sessions()])
 
     async def capacity(self, call: Call) -> Rows[StoreCapacity]:
-        async with self._frontier(call) as frontier:
+        async with opened_job(call) as frontier:
             return Rows(rows=await frontier.capacity())
 
     # ---- the parts
 
     async def _report(self, call: Call) -> Report:
         return await self._figures.report(call.store, call.job)
-
-    def _frontier(self, call: Call) -> Any:
-        return opened_job(call)
 
     async def _places(self, call: Call) -> AsyncIterator[tuple[Store, str]]:
         """The jobs that a call may see, in order, after its cursor."""
@@ -338,30 +334,19 @@ class JobReads:
     async def _row(self, store: Store, job: str) -> JobRow:
         try:
             view = job_view(await self._figures.report(store, job), store.url_of(job))
-        except (JobError, FormatError) as error:
-            view = problem_view(store.url_of(job), job, error)
-        except FrontierError as error:
+        except (JobError, FrontierError) as error:
             # One file that cannot be read does not hide the others.
             view = problem_view(store.url_of(job), job, error)
         fields = {name: getattr(view, name) for name in JobView.__struct_fields__}
         return JobRow(**fields, store=store.name)
 
 
-class opened_job:  # noqa: N801  used as a context manager, like open()
+@asynccontextmanager
+async def opened_job(call: Call, *, alone: bool = False) -> AsyncIterator[Frontier]:
     """The frontier of a call's job, which must be there."""
-
-    def __init__(self, call: Call, *, alone: bool = False) -> None:
-        self._call = call
-        self._alone = alone
-
-    async def __aenter__(self) -> Frontier:
-        store, job = self._call.store, self._call.job
-        await store.check_job(job)
-        self._using = store.use(job, alone=self._alone)
-        return await self._using.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._using.__aexit__(*error)
+    await call.store.check_job(call.job)
+    async with call.store.use(call.job, alone=alone) as frontier:
+        yield frontier
 
 
 async def newest_dead(frontier: Frontier, most: int, error_class: str = "") -> AsyncIterator[Dead]:

@@ -1,0 +1,530 @@
+"""The REST API of ``skitter serve``, against real server processes: roles, refusals, paging, streams, changes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import pytest
+from rig.filled_jobs import fill_job
+from rig.master import Master
+
+from skitter.web.users import UserFile
+
+ROLES = ("viewer", "worker", "operator", "admin")
+TOKENS = {role: f"{role}-token-0123456789" for role in ROLES}
+PASSWORD = "correct horse battery"
+FAILURES = 120
+
+TABLE = {
+    None: ["GET /session", "POST /session", "DELETE /session"],
+    "viewer": [
+        *("GET /openapi.json", "GET /stores", "GET /events", "GET /jobs", "GET /jobs/{job}"),
+        *(
+            f"GET /jobs/{{job}}/{part}"
+            for part in (
+                *("history", "hosts", "workers", "failures", "failures/summary", "items", "sinks", "intakes", "why"),
+                *("settings", "proxies", "sessions", "capacity"),
+            )
+        ),
+        *("GET /schedules", "GET /schedules/{name}", "GET /schedules/{name}/history"),
+    ],
+    "operator": [
+        "POST /jobs",
+        *(
+            f"POST /jobs/{{job}}/{part}"
+            for part in ("pause", "resume", "stop", "runs", "urls", "failures/retry", "proxies/{proxy}/ban", "fsck")
+        ),
+        "PATCH /jobs/{job}/settings",
+        *(f"POST /schedules/{{name}}/{part}" for part in ("pause", "resume", "run")),
+        "DELETE /schedules/{name}",
+    ],
+    "admin": ["DELETE /jobs/{job}"],
+}
+"""Every route, by the least role that may use it."""
+
+
+class Told(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Browser:
+    """A client of one server. ``cookie`` is kept as a browser keeps it."""
+
+    def __init__(self, master: Master, token: str = "") -> None:
+        self.port = master.port
+        self.cookie = ""
+        self._token = token
+
+    def ask(
+        self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None, **headers: str
+    ) -> Told:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self._token:
+            named.setdefault("Authorization", f"Bearer {self._token}")
+        if self.cookie:
+            named.setdefault("Cookie", self.cookie)
+        data = body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
+        if method in ("GET", "DELETE"):
+            data = b""
+        else:
+            named.setdefault("Content-Type", "application/json")
+        url = path if path.startswith("/") and not path.startswith("//") else f"/{path}"
+        url = f"/api/v1{url}" if not url.startswith(("/api", "/assets", "/healthz", "/v1", "/..")) else url
+        try:
+            connection.request(method, url + (f"?{urlencode(query)}" if query else ""), data or None, named)
+            answer = connection.getresponse()
+            told = Told(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+        if "set-cookie" in told.headers:
+            self.cookie = told.headers["set-cookie"].partition(";")[0]
+        return told
+
+    def get(self, path: str, **query: Any) -> Any:
+        told = self.ask("GET", path, query=query)
+        assert told.status == 200, told
+        return told.json
+
+    def post(self, path: str, **body: Any) -> Any:
+        told = self.ask("POST", path, body)
+        assert told.status in (200, 201), told
+        return told.json
+
+
+def private_file(path: Path, text: str) -> None:
+    path.touch(0o600)
+    path.write_text(text)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Master]]:
+    with ExitStack() as stack:
+        yield lambda *options: stack.enter_context(Master(tmp_path, f"sqlite:{tmp_path / 'jobs.db'}", *options))
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, serve: Callable[..., Master]) -> Master:
+    """A master with a token and a user for each role, and a job with failures."""
+    tokens = tmp_path / "tokens"
+    lines = [f"{role} {token}\n" for role, token in TOKENS.items()]
+    private_file(tokens, "".join([*lines, "viewer limited-token-012345 shop-*\n"]))
+    users = UserFile(tmp_path / "users", create=True)
+    users.put("anna", PASSWORD, "operator", [])
+    fill_job(f"sqlite:{tmp_path / 'jobs.db'}", "news", failures=FAILURES, hosts=4, queued=5, workers=3)
+    return serve("--token-file", str(tokens), "--users", str(tmp_path / "users"))
+
+
+def paths_of(route: str) -> tuple[str, str]:
+    method, _, path = route.partition(" ")
+    return method, path.format(job="nothing", name="nothing", proxy="nothing")
+
+
+def test_every_route_needs_its_role(guarded: Master) -> None:
+    clients = {role: Browser(guarded, token) for role, token in TOKENS.items()}
+    document = clients["viewer"].get("/openapi.json")
+    served = {
+        f"{method.upper()} {path.removeprefix('/api/v1')}": operation["description"]
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+    expected = {route: f"Role: {role or 'everybody'}." for role, routes in TABLE.items() for route in routes}
+    assert served == expected
+    for needed, routes in TABLE.items():
+        for route in routes:
+            method, path = paths_of(route)
+            # No body of any route: whoever may use it is told so, and nothing is changed.
+            told = {None: Browser(guarded).ask(method, path, b"[]").status}
+            told |= {role: client.ask(method, path, b"[]").status for role, client in clients.items()}
+            refused = {role for role, status in told.items() if status in (401, 403)}
+            if needed is None:
+                assert not refused, (route, told)
+                continue
+            below = ROLES[: ROLES.index(needed)]
+            assert refused == {None, *below}, (route, told)
+            assert told[None] == 401, route
+            assert all(status < 500 for status in told.values()), (route, told)
+
+
+def test_a_credential_with_jobs_sees_no_others(guarded: Master, tmp_path: Path) -> None:
+    fill_job(f"sqlite:{tmp_path / 'jobs.db'}", "shop-1")
+    limited = Browser(guarded, "limited-token-012345")
+    assert [row["job"] for row in limited.get("/jobs")["rows"]] == ["shop-1"]
+    assert limited.ask("GET", "/jobs/news").status == 403
+    assert limited.ask("GET", "/events", query={"job": "news"}).status == 403
+
+
+def test_users_log_in_stay_and_log_out(guarded: Master, skitter: Any, tmp_path: Path) -> None:
+    browser = Browser(guarded)
+    assert browser.get("/session") == {
+        "name": "nobody", "role": None, "kind": "none", "jobs": [], "expires_at": None, "login": True,
+    }  # fmt: skip
+    assert browser.ask("POST", "/session", {"user": "anna", "password": "wrong"}).status == 401
+    told = browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD})
+    assert told.status == 200
+    assert (told.json["name"], told.json["role"], told.json["kind"]) == ("anna", "operator", "user")
+    cookie = told.headers["set-cookie"]
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"))
+    assert "Secure" not in cookie
+    assert browser.get("/jobs/news")["dead"] == FAILURES
+    assert browser.post("/jobs/news/pause")["state"] == "paused"
+    assert browser.ask("DELETE", "/jobs/news").status == 403, "an operator drops nothing"
+    # A cookie that was changed anywhere is none.
+    name, _, value = browser.cookie.partition("=")
+    for place in (0, len(value) // 2, len(value) - 2):
+        other = "A" if value[place] != "A" else "B"
+        forged = f"{name}={value[:place]}{other}{value[place + 1 :]}"
+        assert Browser(guarded).ask("GET", "/jobs", Cookie=forged).status == 401
+    payload, _, signature = value.partition(".")
+    for forged in ("", ".", f"{payload}.", f".{signature}", "\u00e4.\u00e4", "a" * 4000):
+        assert Browser(guarded).ask("GET", "/jobs", Cookie=f"{name}={quote(forged)}").status == 401
+    # The work API is for tokens.
+    assert browser.ask("POST", "/v1/jobs", b"").status == 403
+    kept = browser.cookie
+    guarded.kill()
+    guarded.start()
+    assert Browser(guarded).ask("GET", "/jobs", Cookie=kept).status == 200, "a session outlives the server"
+    assert browser.ask("DELETE", "/session").status == 204
+    assert Browser(guarded).ask("GET", "/jobs", Cookie=kept).status == 401
+    # Another password ends all sessions.
+    assert browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD}).status == 200
+    private_file(tmp_path / "password", "another one 1\n")
+    skitter.run("user", "password", "anna", "--users", tmp_path / "users", "--password-file", "password")
+    deadline = time.monotonic() + 20
+    while browser.ask("GET", "/jobs").status != 401:
+        assert time.monotonic() < deadline
+
+
+def test_wrong_passwords_are_slowed_by_user_and_address(guarded: Master) -> None:
+    browser = Browser(guarded)
+    told = [browser.ask("POST", "/session", {"user": "anna", "password": f"no {n}"}) for n in range(7)]
+    assert [each.status for each in told[:5]] == [401] * 5
+    assert 429 in [each.status for each in told]
+    slowed = next(each for each in told if each.status == 429)
+    assert int(slowed.headers["retry-after"]) >= 1
+    # From this address nobody else is tried either, and the right password neither.
+    assert browser.ask("POST", "/session", {"user": "otto", "password": "x"}).status == 429
+    assert browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD}).status == 429
+
+
+def test_what_other_sites_and_hostile_clients_send_is_refused(guarded: Master) -> None:
+    admin, browser = Browser(guarded, TOKENS["admin"]), Browser(guarded)
+    assert browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD}).status == 200
+    own = f"http://127.0.0.1:{guarded.port}"
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": own.replace("http:", "https:")},
+        {"Origin": own, "Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ):
+        assert browser.ask("POST", "/jobs/news/stop", **headers).status == 403, headers
+        assert Browser(guarded).ask("POST", "/session", {"user": "anna", "password": "x"}, **headers).status == 403
+    # Proxy headers of somebody who is no proxy of ours change nothing.
+    forwarded = {"Origin": "https://evil.example", "X_Forwarded_Host": "evil.example", "X_Forwarded_Proto": "https"}
+    assert browser.ask("POST", "/jobs/news/stop", **forwarded).status == 403
+    assert browser.ask("POST", "/jobs/news/pause", Origin=own, Sec_Fetch_Site="same-origin").status == 200
+    assert browser.get("/jobs/news")["state"] == "paused"
+    for method in ("GET", "PUT", "OPTIONS"):
+        told = admin.ask(method, "/jobs/news/pause")
+        assert told.status == 405
+        assert told.headers["content-type"] == "application/problem+json"
+    assert admin.ask("POST", "/jobs/news/pause", b"x=1", Content_Type="application/x-www-form-urlencoded").status == 415
+    assert admin.ask("POST", "/jobs/news/urls", b" " * (1024 * 1024 + 1)).status == 413
+    assert admin.ask("POST", "/jobs/news/urls", {"urls": ["http://a.example/"] * 1001}).status == 400
+    for body in (b"{", b"[" * 100_000, b'{"urls": 7}', b'{"nothing": 1}', b"\xff", b"null"):
+        assert admin.ask("POST", "/jobs/news/urls", body).status == 400, body[:20]
+    for path in ("/jobs/..", "/jobs/..%2F..%2Fetc%2Fpasswd", "/jobs/.hidden", "/jobs/%00", "/jobs/" + "x" * 200):
+        assert admin.ask("GET", path).status == 404, path
+    for path in ("/../../etc/passwd", "/assets/../../../etc/passwd", "/assets/..%2F..%2Fetc%2Fpasswd"):
+        assert admin.ask("GET", path).status == 404, path
+    for spider in ("/etc/evil.py:Evil", "../evil.py:Evil"):
+        told = admin.ask("POST", "/jobs", {"urls": ["http://a.example/"], "spider": spider})
+        assert (told.status, "outside" in told.json["detail"]) == (400, True)
+    for query in (
+        {"limit": 0},
+        {"limit": 1000},
+        {"limit": "x"},
+        {"after": "x" * 500},
+        {"nothing": 1},
+        {"state": "odd"},
+    ):
+        assert admin.ask("GET", "/jobs", query=query).status == 400, query
+    for path in ("/jobs", "/jobs/nothing", "/session"):
+        headers = admin.ask("GET", path, Origin="https://evil.example").headers
+        assert "access-control-allow-origin" not in headers
+        assert headers["x-content-type-options"] == "nosniff"
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=10) as raw:
+        head = f"POST /api/v1/jobs/news/urls HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKENS['admin']}\r\n"
+        raw.sendall(f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        assert b" 411 " in raw.recv(65536)
+    assert admin.ask("GET", "/healthz").status == 200
+
+
+def test_a_name_that_is_rebound_to_this_machine_is_refused_where_there_are_no_credentials(
+    serve: Callable[..., Master],
+) -> None:
+    browser = Browser(serve())
+    for host in ("evil.example", f"evil.example:{browser.port}", "127.0.0.1.evil.example", "[::1].evil", ""):
+        assert browser.ask("GET", "/jobs", Host=host).status in (400, 421), host
+        assert browser.ask("POST", "/v1/jobs", b"", Host=host).status in (400, 421), host
+    for host in ("localhost", f"localhost:{browser.port}", "127.0.0.1", "[::1]:1"):
+        assert browser.ask("GET", "/jobs", Host=host).status == 200, host
+    assert browser.ask("POST", "/jobs/x/pause", Origin="http://evil.example").status == 403
+
+
+def test_a_named_proxy_tells_the_address_and_the_origin(serve: Callable[..., Master], tmp_path: Path) -> None:
+    UserFile(tmp_path / "users", create=True).put("anna", PASSWORD, "admin", [])
+    browser = Browser(serve("--users", str(tmp_path / "users"), "--trusted-proxy", "127.0.0.0/8"))
+    through = {"X_Forwarded_Host": "crawls.example", "X_Forwarded_Proto": "https", "Origin": "https://crawls.example"}
+    for attempt in range(8):
+        wrong = {"user": f"u{attempt}", "password": "x"}
+        # What a client itself says stands before what the proxy adds.
+        told = browser.ask("POST", "/session", wrong, X_Forwarded_For=f"10.0.0.{attempt}, 192.0.2.7", **through)
+        assert told.status == (401 if attempt < 5 else 429)
+    right = {"user": "anna", "password": PASSWORD}
+    told = browser.ask("POST", "/session", right, X_Forwarded_For="192.0.2.8", **through)
+    assert told.status == 200
+    assert "; Secure" in told.headers["set-cookie"]
+    assert browser.ask("POST", "/session", right, Origin="https://crawls.example").status == 403
+
+
+def test_lists_are_paged_by_key_and_reads_have_tags(guarded: Master) -> None:
+    admin = Browser(guarded, TOKENS["admin"])
+    for order in ("newest", "oldest"):
+        listed, after = [], ""
+        while True:
+            page = admin.get("/jobs/news/failures", limit=50, order=order, after=after)
+            assert len(page["rows"]) <= 50
+            listed += page["rows"]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        assert len({row["id"] for row in listed}) == FAILURES
+        numbers = [int(row["url"].rpartition("/")[2]) for row in listed]
+        assert numbers == sorted(numbers, reverse=order == "newest")
+    summary = admin.get("/jobs/news/failures/summary")
+    assert (summary["total"], summary["looked_at"], sum(summary["classes"].values())) == (FAILURES,) * 3
+    assert {row["host"]: row["failures"] for row in summary["hosts"]} == {f"http://h{n}.example": 30 for n in range(4)}
+    one_class = next(iter(summary["classes"]))
+    of_class = admin.get("/jobs/news/failures", **{"class": one_class, "limit": 200})["rows"]
+    assert {row["error_class"] for row in of_class} == {one_class}
+    assert len(of_class) == summary["classes"][one_class]
+    assert admin.ask("GET", "/jobs/news/failures", query={"class": "odd"}).status == 400
+    of_host = admin.get("/jobs/news/failures", host="h2.example", limit=200)["rows"]
+    assert {row["host"] for row in of_host} == {"http://h2.example"}
+    assert len(of_host) == 30
+    assert "Traceback" in of_host[0]["error"]
+    # A page goes on where it was, whatever is retried meanwhile.
+    first = admin.get("/jobs/news/failures", limit=10)
+    retried = admin.post("/jobs/news/failures/retry", ids=[row["id"] for row in first["rows"][:5]])
+    assert retried == {"job": "news", "state": "running", "retried": 5, "more": False}
+    second = admin.get("/jobs/news/failures", limit=10, after=first["next"])
+    assert [int(row["url"].rpartition("/")[2]) for row in second["rows"]] == list(range(109, 99, -1))
+    assert admin.post("/jobs/news/failures/retry", host="h2.example")["retried"] == 29
+    assert admin.post("/jobs/news/failures/retry", **{"class": one_class})["retried"] > 0
+    left = admin.get("/jobs/news")["dead"]
+    assert admin.post("/jobs/news/failures/retry")["retried"] == left
+    assert admin.get("/jobs/news")["dead"] == 0
+    workers = admin.get("/jobs/news/workers", limit=2)
+    more = admin.get("/jobs/news/workers", limit=2, after=workers["next"])
+    assert [len(workers["rows"]), len(more["rows"]), more["next"]] == [2, 1, None]
+    told = admin.ask("GET", "/jobs/news/settings")
+    assert told.status == 200
+    again = admin.ask("GET", "/jobs/news/settings", If_None_Match=told.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+    admin.ask("PATCH", "/jobs/news/settings", {"settings": {"delay_seconds": 3}})
+    assert admin.ask("GET", "/jobs/news/settings", If_None_Match=told.headers["etag"]).status == 200
+
+
+def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], skitter: Any, site: Any) -> None:
+    site.page("/", "<title>home</title><a href='/a'>a</a><a href='/gone'>gone</a>")
+    site.page("/a", "<title>a</title>")
+    browser = Browser(serve())
+    place = ("--frontier", f"sqlite:{skitter.folder / 'jobs.db'}", "--job", "j")
+    told = browser.ask("POST", "/jobs", {"urls": [site.url("/")], "job": "j", "settings": {"delay_seconds": 0}})
+    assert (told.status, told.json["begun"], told.json["state"], told.json["run"]) == (201, "new", "running", 1)
+    row = next(row for row in browser.get("/jobs")["rows"] if row["job"] == "j")
+    assert (row["state"], row["workers"], row["store"]) == ("running", 0, "jobs")
+    assert [each["job"] for each in browser.get("/jobs", state="interrupted", search="J")["rows"]] == ["j"]
+    assert browser.get("/jobs", search="nothing") == {"rows": [], "next": None}
+    skitter.run("worker", *place)
+    detail = browser.get("/jobs/j")
+    assert (detail["state"], detail["done"], detail["dead"], detail["seeds"]) == ("finished", 2, 1, [site.url("/")])
+    assert detail["errors"] == skitter.json("status", *place)["errors"] == {"http_4xx": 1}
+    assert browser.get("/jobs/j/items")["items"] == 2
+    (failure,) = browser.get("/jobs/j/failures")["rows"]
+    assert (failure["url"], failure["referrer"]) == (site.url("/gone"), site.url("/"))
+    why = browser.get("/jobs/j/why", url=site.url("/gone"))
+    assert (why["state"], why["reasons"][0]["kind"]) == ("dead", "failed")
+    assert browser.ask("GET", "/jobs/j/why", query={"url": "http://["}).status == 400
+    assert browser.get("/jobs/j/hosts")["rows"][0]["pages"] == 2
+    assert browser.get("/jobs/j/history")["rows"][-1]["done"] == 2
+    assert browser.post("/jobs/j/urls", urls=[site.url("/b"), site.url("/a")]) == {"job": "j", "added": 1}
+    assert browser.post("/jobs/j/pause")["state"] == "paused"
+    assert browser.get("/jobs/j")["state"] == "paused", "what was changed is read anew"
+    changed = browser.ask("PATCH", "/jobs/j/settings", {"settings": {"delay-seconds": "2.5"}})
+    assert (changed.status, changed.json["settings"]) == (200, {"delay_seconds": 2.5})
+    rows = {each["name"]: each for each in browser.get("/jobs/j/settings")["rows"]}
+    assert (rows["delay_seconds"]["layer"], rows["delay_seconds"]["before"]) == ("changed", 0.0)
+    assert skitter.json("status", *place)["changed_settings"]["delay_seconds"]["value"] == 2.5
+    for wrong in ({"delay_seconds": -1}, {"user_agent": "x"}, {"nothing": 1}, {}):
+        assert browser.ask("PATCH", "/jobs/j/settings", {"settings": wrong}).status == 400, wrong
+    assert browser.post("/jobs/j/resume")["state"] == "running"
+    assert browser.post("/jobs/j/stop")["state"] in ("stopped", "draining")
+    assert browser.post("/jobs/j/fsck") | {"report": None} == {
+        "job": "j", "consistent": True, "found": 0, "report": None,
+    }  # fmt: skip
+    told = browser.ask("POST", "/jobs/j/runs")
+    assert (told.status, told.json["run"], told.json["state"], told.json["begun"]) == (201, 2, "running", "rerun")
+    assert browser.get("/jobs/j")["done"] == 0
+    assert {each["name"]: each for each in browser.get("/jobs/j/settings")["rows"]}["delay_seconds"]["value"] == 0.0
+    assert browser.ask("POST", "/jobs/j/proxies/nothing/ban").status == 404
+    assert browser.ask("DELETE", "/jobs/j").json == {"job": "j", "dropped": True}
+    assert browser.ask("GET", "/jobs/j").status == 404
+    assert browser.ask("DELETE", "/jobs/j").status == 404
+
+
+def test_several_stores_are_served_each_by_its_name(skitter: Any, tmp_path: Path) -> None:
+    fill_job(f"sqlite:{tmp_path / 'one.db'}", "same", failures=3)
+    fill_job(f"sqlite:{tmp_path / 'two.db'}", "same", failures=1)
+    with Master(
+        tmp_path, f"sqlite:{tmp_path / 'one.db'}", "--frontier", f"other=sqlite:{tmp_path / 'two.db'}"
+    ) as master:
+        browser = Browser(master)
+        assert [row["name"] for row in browser.get("/stores")["rows"]] == ["one", "other"]
+        rows = browser.get("/jobs")["rows"]
+        assert [(row["store"], row["job"], row["dead"]) for row in rows] == [("one", "same", 3), ("other", "same", 1)]
+        page = browser.get("/jobs", limit=1)
+        assert browser.get("/jobs", limit=1, after=page["next"])["rows"][0]["store"] == "other"
+        assert browser.get("/jobs/same", store="other")["dead"] == 1
+        assert browser.ask("GET", "/jobs/same").status == 400
+        assert browser.ask("GET", "/jobs/same", query={"store": "third"}).status == 404
+        # Workers and commands reach the first at the address itself, each of them below its name.
+        for url, dead in ((master.url, 3), (f"{master.url}/stores/other", 1)):
+            assert skitter.json("status", "--frontier", url, "--job", "same")["dead"] == dead
+
+
+def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_path: Path) -> None:
+    (tmp_path / ".skitter").mkdir(0o700)
+    fill_job(f"sqlite:{tmp_path / '.skitter' / 'first.db'}", "first", failures=2)
+    fill_job(f"sqlite:{tmp_path / '.skitter' / 'both.db'}", "second")
+    skitter.run("schedule", "add", "nightly", "--every", "1h", "--", "crawl", "http://a.example/", "--job", "first")
+    process = skitter.start("serve", "--bind", "127.0.0.1:0")
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+        browser = Browser.__new__(Browser)
+        browser.port, browser.cookie, browser._token = int(url.rpartition(":")[2].strip("/")), "", ""
+        assert [row["job"] for row in browser.get("/jobs")["rows"]] == ["first", "second"]
+        assert browser.get("/jobs/first")["dead"] == 2
+        assert browser.get("/jobs/second")["dead"] == 0
+        assert browser.ask("GET", "/jobs/third").status == 404
+        assert not (tmp_path / ".skitter" / "third.db").exists()
+        (schedule,) = browser.get("/schedules")["rows"]
+        assert (schedule["name"], schedule["job"], schedule["store"]) == ("nightly", "first", "local")
+        assert browser.post("/schedules/nightly/pause")["paused"] is True
+        assert skitter.json("schedule", "show", "nightly")["paused"] is True
+        assert browser.post("/schedules/nightly/resume")["paused"] is False
+        assert browser.post("/schedules/nightly/run")["leader"] == ""
+        assert browser.get("/schedules/nightly")["waiting"] != []
+        assert browser.get("/schedules/nightly/history")["rows"] == []
+        assert browser.ask("POST", "/schedules/nothing/run").status == 404
+        assert browser.ask("DELETE", "/schedules/nightly").json == {"name": "nightly", "removed": True}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+class Stream:
+    """An open stream of server-sent events."""
+
+    def __init__(self, port: int, query: str) -> None:
+        self._answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events?{query}", timeout=30)
+
+    def next(self, wanted: str) -> Any:
+        """The data of the next event of a kind."""
+        event = ""
+        while line := self._answer.readline().decode():
+            if line.startswith("event: "):
+                event = line.removeprefix("event: ").strip()
+            elif line.startswith("data: ") and event == wanted:
+                return json.loads(line.removeprefix("data: "))
+        raise AssertionError(f"the stream has ended without {wanted}")
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+def test_streams_tell_changes_and_end_with_the_server(serve: Callable[..., Master], tmp_path: Path) -> None:
+    fill_job(f"sqlite:{tmp_path / 'jobs.db'}", "news", failures=2, queued=3)
+    master = serve()
+    browser = Browser(master)
+    assert browser.ask("GET", "/events").status == 400
+    streams = [Stream(master.port, "job=news" if number else "jobs=true") for number in range(10)]
+    assert streams[0].next("jobs")["rows"][0]["job"] == "news"
+    for stream in streams[1:]:
+        assert stream.next("job")["dead"] == 2
+    assert streams[1].next("sample")["dead"] == 2
+    browser.post("/jobs/news/pause")
+    while streams[2].next("job")["state"] != "paused":
+        pass
+    missing = Stream(master.port, "job=nothing")
+    assert missing.next("problem")["status"] == 404
+    missing.close()
+    os.kill(master.process.pid, signal.SIGTERM)
+    assert master.process.wait(20) == 0
+    for stream in streams:
+        assert stream.next("end") == {}
+        stream.close()
+
+
+def test_a_server_that_was_killed_tells_the_same_figures(serve: Callable[..., Master], tmp_path: Path) -> None:
+    fill_job(f"sqlite:{tmp_path / 'jobs.db'}", "news", failures=50, queued=7)
+    master = serve()
+
+    def figures() -> list[Any]:
+        browser = Browser(master)
+        detail = browser.get("/jobs/news")
+        parts = (
+            "failures",
+            "failures/summary",
+            "hosts",
+            "sinks",
+            "intakes",
+            "settings",
+            "sessions",
+            "proxies",
+            "items",
+        )
+        return [detail, browser.get("/jobs"), *(browser.get(f"/jobs/news/{part}") for part in parts)]
+
+    before = figures()
+    master.kill()
+    master.start()
+    assert figures() == before
