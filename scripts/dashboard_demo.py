@@ -1,4 +1,4 @@
-"""A store with jobs in several states, a hostile site among them, and ``skitter serve`` for it: what the dashboard is shown with.
+"""A store with jobs in several states, one of them of a hostile site, and ``skitter serve`` for it.
 
     with Demo(folder) as demo: browse(demo.url)
 
@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -59,15 +60,17 @@ class _Page(BaseHTTPRequestHandler):
 
 
 class Demo:
-    """Jobs catalogue (running), news (finished), archive (stopped), hostile (finished), and a schedule. A context manager."""
+    """Jobs catalogue (running), news (finished), archive (stopped), hostile (finished); a schedule. A context manager."""
 
-    def __init__(self, folder: Path, *options: str, pages: int = 4_000, wait_pages: int = 300) -> None:
+    def __init__(
+        self, folder: Path, *, pages: int = 12_000, delay_seconds: float = 0.04, wait_pages: int = 300
+    ) -> None:
         """``pages``: of the site that is being crawled; ``wait_pages``: until so many are done nothing is shown."""
         self.folder = folder
         self.store = "demo"
         self._frontier = f"sqlite:{folder / 'demo.db'}"
-        self._options = options
         self._pages, self._wait_pages = pages, wait_pages
+        self._delay = str(delay_seconds)
         self._stack = contextlib.ExitStack()
         self.url = ""
 
@@ -88,48 +91,47 @@ class Demo:
         hosts = max(2, self._pages // 500)
         spec = WebSpec(hosts=hosts, pages_per_host=self._pages // hosts, errors=0.05, blocks=0, latency_seconds=0.04)
         web = self._stack.enter_context(served(spec))
-        small = self._stack.enter_context(served(WebSpec(hosts=1, pages_per_host=40, blocks=0)))
-        self.run("crawl", small.urls[0], "--job", "news", "-o", "news.jsonl", "-o", "news.csv")
-        self.run("crawl", small.urls[0], "--job", "archive", "-o", "archive.jsonl", "--max-pages", "25")
-        self._crawl_hostile()
-        schedule = ("--frontier", self._frontier, "--", "crawl", small.urls[0], "--job", "news")
-        self.run("schedule", "add", "nightly", "--cron", "0 2 * * *", "--timezone", "Asia/Shanghai", *schedule, place=False)
-        self.crawl = self._stack.enter_context(
-            self._process("crawl", *web.urls, "--job", "catalogue", "-o", "catalogue.jsonl", "--workers", "2",
-                          "--delay", "0.04", "--set", "max_attempts=2", "--frontier", self._frontier)
-        )
+        seed, place = web.urls[0], ("--frontier", self._frontier)
+        with self._hostile_site() as site:
+            attempts = ("--set", "max_attempts=1")
+            self._run_together(
+                ("crawl", seed, "--job", "news", "--max-depth", "1", "-o", "news.jsonl", "-o", "news.csv", *place),
+                ("crawl", seed, "--job", "archive", "--max-pages", "25", "-o", "archive.jsonl", *place),
+                ("crawl", "hostile.py", "-a", f"site={site}", "-o", "hostile.jsonl", *attempts, "--job", "hostile", *place),
+                ("schedule", "add", "nightly", "--cron", "0 2 * * *", *place, "--", "crawl", seed, "--job", "news"),
+            )
+        crawl = ("crawl", *web.urls, "--job", "catalogue", "-o", "catalogue.jsonl", "--workers", "2")
+        pace = ("--delay", self._delay, "--set", "max_attempts=2")
+        self.crawl = self._stack.enter_context(self._process(*crawl, *pace, *place))
         self.start_server()
         self.wait_for(lambda: self.get("/jobs/catalogue")["done"] >= self._wait_pages)
 
-    def _crawl_hostile(self) -> None:
+    @contextlib.contextmanager
+    def _hostile_site(self) -> Iterator[str]:
+        (self.folder / "hostile.py").write_text(_SPIDER.format(hostile=HOSTILE), encoding="utf-8")
         server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            spider = _SPIDER.format(hostile=HOSTILE)
-            (self.folder / "hostile.py").write_text(spider, encoding="utf-8")
-            site = f"site=http://127.0.0.1:{server.server_port}"
-            self.run("crawl", "hostile.py", "-a", site, "--job", "hostile", "--set", "max_attempts=1", "-o", "hostile.jsonl")
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             server.server_close()
 
     # ---- commands and calls
 
-    def run(self, *words: str, place: bool = True) -> None:
-        """Run a command of skitter to its end."""
-        more = ("--frontier", self._frontier) if place else ()
-        command = [sys.executable, "-m", "skitter", *words, *more]
-        ended = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=100)
-        if ended.returncode:
-            raise RuntimeError(f"{' '.join(words)}: {ended.stderr}")
+    def _run_together(self, *commands: Sequence[str]) -> None:
+        """Run commands of skitter beside each other, to their ends."""
+        with contextlib.ExitStack() as stack:
+            started = [(words, stack.enter_context(self._process(*words))) for words in commands]
+            for words, process in started:
+                if process.wait(100):
+                    raise RuntimeError(f"{' '.join(words)}: {self.log()}")
 
     @contextlib.contextmanager
-    def _process(self, *words: str) -> Any:
+    def _process(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         with (self.folder / "log").open("a") as log:
             command = [sys.executable, "-m", "skitter", *words]
-            process = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True
-            )
+            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True)
         try:
             yield process
         finally:
@@ -137,19 +139,23 @@ class Demo:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def start_server(self) -> None:
+    def log(self) -> str:
+        """The end of what all commands have printed."""
+        return (self.folder / "log").read_text()[-2000:]
+
+    def start_server(self, *options: str) -> None:
         """Start ``skitter serve``; once more at the same address after ``end_server``."""
         bind = self.url.removeprefix("http://") or "127.0.0.1:0"
         command = [sys.executable, "-m", "skitter", "serve", "--frontier", f"{self.store}={self._frontier}"]
         with (self.folder / "log").open("a") as log:
             self.server = subprocess.Popen(
-                [*command, "--bind", bind, *self._options], cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True
+                [*command, "--bind", bind, *options], cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True
             )
         self._stack.callback(self.end_server)
         assert self.server.stdout is not None
         self.url = self.server.stdout.readline().strip().rstrip("/")
         if not self.url:
-            raise RuntimeError((self.folder / "log").read_text())
+            raise RuntimeError(self.log())
 
     def end_server(self, number: int = signal.SIGKILL) -> int:
         """End it by a signal; its exit code."""
@@ -165,10 +171,10 @@ class Demo:
         with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - our own server
             return json.load(answer)
 
-    def wait_for(self, question: Any, seconds: float = 60.0) -> None:
+    def wait_for(self, question: Callable[[], object], seconds: float = 60.0) -> None:
         """Ask until the answer is true."""
         deadline = time.monotonic() + seconds
         while not question():
             if time.monotonic() > deadline:
-                raise TimeoutError((self.folder / "log").read_text()[-2000:])
+                raise TimeoutError(self.log())
             time.sleep(0.1)

@@ -55,7 +55,7 @@ def taken(browser: Browser, demo: Demo, names: list[str]) -> Iterator[Path]:
 def main() -> None:
     """Start the demo, and take the pictures."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, Demo(Path(folder), pages=12_000) as demo, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, Demo(Path(folder)) as demo, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(""), args=["--no-sandbox"])
         for path in taken(browser, demo, sys.argv[1:] or list(PAGES)):
             print(path)

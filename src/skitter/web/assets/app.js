@@ -120,6 +120,7 @@ let shownPlace = "";
 
 async function show() {
   view?.leave();
+  const address = location.hash;
   const route = parseRoute();
   view = new View(route);
   drawTop();
@@ -131,7 +132,10 @@ async function show() {
   const place = [route.page, ...route.parts].join("/");
   const moved = shownPlace !== "" && shownPlace !== place;
   shownPlace = place;
+  const shown = view;
   await view.run(() => page(view), main);
+  if (shown !== view) return undefined;
+  main.dataset.shown = address;
   // A change of filters leaves the focus where it is.
   if (moved && !main.contains(document.activeElement)) (main.querySelector("h1") ?? main).focus();
   return undefined;
@@ -145,7 +149,7 @@ function drawTop() {
     h("a.brand", { href: "#/jobs", "aria-label": t("nav.home") }, h("img", { src: "/assets/favicon.svg", alt: "", width: 22, height: 22 }), h("span", { "aria-hidden": "true" }, "skitter")),
     session.role && h("nav", { "aria-label": t("nav.main") }, link("jobs"), link("schedules"), view.may("operator") && link("audit")),
     h("div.tools", {},
-      h("span.live", { id: "live", role: "status", class: liveState, title: t(`live.${liveState}.title`) }, h("span.dot", { "aria-hidden": "true" }), h("span", {}, t(`live.${liveState}`))),
+      h("span.connection", { id: "live", role: "status", class: liveState, title: t(`live.${liveState}.title`) }, h("span.dot", { "aria-hidden": "true" }), h("span", {}, t(`live.${liveState}`))),
       h("select", { "aria-label": t("top.language"), onchange: (event) => chooseLanguage(event.target.value) },
         Object.entries(LANGUAGES).map(([name, text]) => h("option", { value: name, selected: name === language() }, text))),
       h("select", { id: "theme", "aria-label": t("top.theme"), onchange: (event) => chooseTheme(event.target.value) },
@@ -161,7 +165,7 @@ function tellState(state) {
   liveState = state;
   const element = document.getElementById("live");
   if (!element) return;
-  element.className = `live ${state}`;
+  element.className = `connection ${state}`;
   element.title = t(`live.${state}.title`);
   element.lastChild.textContent = t(`live.${state}`);
 }

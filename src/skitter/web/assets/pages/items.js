@@ -17,7 +17,7 @@ export async function items(view, at, content) {
     empty: () => h("p", {}, t("items.no_fields")),
     columns: [
       { name: "name", label: t("items.field"), wide: true, sort: (row) => row.name, cell: (row) => h("code", {}, row.name) },
-      { name: "rate", label: t("items.filled"), sort: (row) => row.rate, cell: (row) => [bar(row.rate, percent(row.rate)), ` ${percent(row.rate)}`] },
+      { name: "rate", label: t("items.filled"), sort: (row) => row.rate, cell: (row) => h("span.share", {}, bar(row.rate, percent(row.rate)), ` ${percent(row.rate)}`) },
       { name: "count", label: t("items.count"), num: true, sort: (row) => row.filled, cell: (row) => number(row.filled) },
       { name: "types", label: t("items.types"), cell: (row) => Object.entries(row.types).map(([type, n]) => `${type} ${number(n)}`).join(", ") },
     ],

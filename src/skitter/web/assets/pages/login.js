@@ -4,12 +4,13 @@ import { change, forgetAnswers } from "../api.js";
 import { problemText } from "../dialogs.js";
 import { h, replace } from "../elements.js";
 import { t } from "../texts.js";
+import { command } from "../widgets.js";
 
 export function login(view, start) {
   const { session } = view;
   view.setTitle(t("login.title"));
   if (!session.login) {
-    return replace(view.main, h("section.panel.login", {}, h("h1", { tabindex: "-1" }, t("login.title")), h("p", {}, t("login.no_users")), h("p", {}, t("login.no_users_text"))));
+    return replace(view.main, h("section.panel.login", {}, h("h1", { tabindex: "-1" }, t("login.title")), h("p", {}, t("login.no_users")), h("p", {}, t("login.no_users_text")), command("skitter user add NAME --role viewer")));
   }
   const problem = h("p.bad-text", { role: "alert" });
   const user = h("input", { id: "user", name: "user", autocomplete: "username", required: true, spellcheck: "false", autocapitalize: "none" });

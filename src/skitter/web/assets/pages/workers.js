@@ -50,7 +50,7 @@ function columns() {
     { name: "slots", label: t("workers.slots"), num: true, sort: (row) => row.in_flight, cell: (row) => `${row.in_flight} / ${row.slots || "–"}` },
     { name: "leased", label: t("workers.leased"), num: true, sort: (row) => row.leased, cell: (row) => count(row.leased) },
     { name: "rate", label: t("jobs.rate"), num: true, sort: (row) => row.pages_per_second, cell: (row) => (row.alive ? rate(row.pages_per_second) : "–") },
-    { name: "share", label: t("workers.share"), num: true, sort: (row) => row.share, cell: (row) => [bar(row.share, percent(row.share)), ` ${percent(row.share)}`] },
+    { name: "share", label: t("workers.share"), num: true, sort: (row) => row.share, cell: (row) => h("span.share", {}, bar(row.share, percent(row.share)), ` ${percent(row.share)}`) },
     { name: "latency", label: t("tile.latency"), num: true, sort: (row) => row.latency_seconds, cell: (row) => (row.latency_seconds ? duration(row.latency_seconds) : "–") },
     { name: "silent", label: t("workers.heard"), num: true, sort: (row) => row.silent_seconds, cell: (row) => t("workers.heard_ago", { duration: duration(row.silent_seconds) }) },
     { name: "started", label: t("workers.started"), num: true, sort: (row) => row.started_at, cell: (row) => ago(row.started_at) },
