@@ -27,7 +27,7 @@ from skitter.testing.web import WebSpec, served
 FOREIGN = "http://attacker.invalid/stolen"
 HOSTILE = f"""<img src={FOREIGN} onerror="window.attacked=1"><script>window.attacked=1</script>"'>{{{{7*7}}}}‮"""
 """Markup that a page of a stranger may have in any text."""
-_SPIDER = '''
+_SPIDER = """
 import skitter
 
 HOSTILE = {hostile!r}
@@ -42,7 +42,7 @@ class Hostile(skitter.Spider):
         if "raises" in response.url:
             raise ValueError("cannot parse " + HOSTILE)
         yield {{"title": response.css("title::text").get(), "html": HOSTILE, HOSTILE: 1}}
-'''
+"""
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ class _Page(BaseHTTPRequestHandler):
 
 
 class Demo:
-    """Jobs catalogue (running), news (finished), archive (stopped), hostile (finished); a schedule. A context manager."""
+    """Jobs catalogue (running), news, hostile, failing (finished), archive (stopped); a schedule. A context manager."""
 
     def __init__(
         self, folder: Path, *, pages: int = 12_000, delay_seconds: float = 0.04, wait_pages: int = 300
@@ -94,11 +94,23 @@ class Demo:
         seed, place = web.urls[0], ("--frontier", self._frontier)
         with self._hostile_site() as site:
             attempts = ("--set", "max_attempts=1")
-            self._run_together(
+            self.run(
                 ("crawl", seed, "--job", "news", "--max-depth", "1", "-o", "news.jsonl", "-o", "news.csv", *place),
                 ("crawl", seed, "--job", "archive", "--max-pages", "25", "-o", "archive.jsonl", *place),
-                ("crawl", "hostile.py", "-a", f"site={site}", "-o", "hostile.jsonl", *attempts, "--job", "hostile", *place),
-                ("schedule", "add", "nightly", "--cron", "0 2 * * *", *place, "--", "crawl", seed, "--job", "news"),
+                (
+                    "crawl",
+                    "hostile.py",
+                    "-a",
+                    f"site={site}",
+                    "-o",
+                    "hostile.jsonl",
+                    *attempts,
+                    "--job",
+                    "hostile",
+                    *place,
+                ),
+                ("crawl", "hostile.py", "-a", f"site={site}", *attempts, "--job", "failing", *place),
+                self.schedule("nightly"),
             )
         crawl = ("crawl", *web.urls, "--job", "catalogue", "-o", "catalogue.jsonl", "--workers", "2")
         pace = ("--delay", self._delay, "--set", "max_attempts=2")
@@ -119,7 +131,12 @@ class Demo:
 
     # ---- commands and calls
 
-    def _run_together(self, *commands: Sequence[str]) -> None:
+    def schedule(self, name: str) -> Sequence[str]:
+        """The command that adds a schedule."""
+        what = ("crawl", "https://news.example/", "--job", "news")
+        return ("schedule", "add", name, "--cron", "0 2 * * *", "--frontier", self._frontier, "--", *what)
+
+    def run(self, *commands: Sequence[str]) -> None:
         """Run commands of skitter beside each other, to their ends."""
         with contextlib.ExitStack() as stack:
             started = [(words, stack.enter_context(self._process(*words))) for words in commands]
@@ -143,27 +160,43 @@ class Demo:
         """The end of what all commands have printed."""
         return (self.folder / "log").read_text()[-2000:]
 
-    def start_server(self, *options: str) -> None:
+    def start_server(self) -> None:
         """Start ``skitter serve``; once more at the same address after ``end_server``."""
-        bind = self.url.removeprefix("http://") or "127.0.0.1:0"
+        self.server, self.url = self._serve(self.url.removeprefix("http://") or "127.0.0.1:0")
+        self._stack.callback(self.end_server)
+
+    def end_server(self) -> None:
+        """Kill it."""
+        self._end(self.server)
+
+    @contextlib.contextmanager
+    def another_server(self, *options: str) -> Iterator[str]:
+        """A server with other options for the same store; its address."""
+        server, url = self._serve("127.0.0.1:0", *options)
+        try:
+            yield url
+        finally:
+            self._end(server)
+
+    def _serve(self, bind: str, *options: str) -> tuple[subprocess.Popen[str], str]:
         command = [sys.executable, "-m", "skitter", "serve", "--frontier", f"{self.store}={self._frontier}"]
         with (self.folder / "log").open("a") as log:
-            self.server = subprocess.Popen(
+            server = subprocess.Popen(
                 [*command, "--bind", bind, *options], cwd=self.folder, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        self._stack.callback(self.end_server)
-        assert self.server.stdout is not None
-        self.url = self.server.stdout.readline().strip().rstrip("/")
-        if not self.url:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip().rstrip("/")
+        if not url:
+            self._end(server)
             raise RuntimeError(self.log())
+        return server, url
 
-    def end_server(self, number: int = signal.SIGKILL) -> int:
-        """End it by a signal; its exit code."""
-        self.server.send_signal(number)
-        code = self.server.wait(30)
-        if self.server.stdout is not None:
-            self.server.stdout.close()
-        return code
+    @staticmethod
+    def _end(server: subprocess.Popen[str]) -> None:
+        server.kill()
+        server.wait()
+        if server.stdout is not None:
+            server.stdout.close()
 
     def get(self, route: str, query: str = "") -> Any:
         """The answer of a route of ``/api/v1``."""

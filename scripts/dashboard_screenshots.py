@@ -1,6 +1,6 @@
 """Write pictures of every page of the dashboard to build/screenshots: wide and narrow, light and dark.
 
-    .venv/bin/python scripts/dashboard_screenshots.py [PAGE...]
+.venv/bin/python scripts/dashboard_screenshots.py [PAGE...]
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ JOB = "#/jobs/demo/catalogue"
 PAGES = {
     "jobs": "#/jobs",
     "overview": JOB,
-    **{name: f"{JOB}/{name}" for name in ("hosts", "workers", "failures", "items", "why", "settings", "intakes", "network", "check")},
+    **{
+        name: f"{JOB}/{name}"
+        for name in ("hosts", "workers", "failures", "items", "why", "settings", "intakes", "network", "check")
+    },
     "hostile": "#/jobs/demo/hostile/failures",
     "submit": "#/submit",
     "schedules": "#/schedules",
     "schedule": "#/schedules/demo/nightly",
     "audit": "#/audit",
 }
-LOOKS = {"wide-light": (1600, "light", "en"), "wide-dark": (1600, "dark", "en"), "narrow-light": (400, "light", "en"), "narrow-dark": (400, "dark", "zh")}
+LOOKS = {
+    "wide-light": (1600, "light", "en"),
+    "wide-dark": (1600, "dark", "en"),
+    "narrow-light": (400, "light", "en"),
+    "narrow-dark": (400, "dark", "zh"),
+}
 FOLDER = Path("build/screenshots")
 
 
